@@ -1,0 +1,1 @@
+"""Text, errors and options: what every other layer stands on."""

@@ -1,0 +1,138 @@
+"""Errors and warnings: their codes, how they are collected, how they are shown.
+
+In: `reporter.error("E0201", "expected ';' after the statement", span)`.
+Out: one `CompileError` for a stage, whose text shows every diagnostic:
+
+    error[E0201]: expected ';' after the statement
+      --> poly.slang:3:13
+    3 |     return x
+      |             ^
+
+Only user errors are diagnostics; our own mistakes are assertions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from slangrad.base.source import Span, excerpt
+
+# fmt: off
+CODES: dict[str, str] = {
+    # E01  lexing and preprocessing
+    "E0101": "unexpected character",
+    "E0102": "text that does not end",
+    "E0103": "malformed number",
+    "E0104": "malformed character or string",
+    "E0105": "unknown directive",
+    "E0106": "malformed directive",
+    "E0107": "included file not found",
+    "E0108": "unbalanced conditional",
+    "E0109": "malformed macro",
+    "E0110": "preprocessor expression",
+    "E0111": "#error",
+    "E0112": "#warning",
+    "E0113": "preprocessing limit",
+    # E02  parsing
+    "E0201": "unexpected token",
+    "E0202": "expected an expression",
+    "E0203": "expected a type",
+    "E0204": "expected a declaration",
+    "E0205": "expected a name",
+    "E0206": "nested too deeply",
+    "E0207": "unclosed bracket",
+    "E0208": "misplaced modifier or attribute",
+    "E0209": "misplaced statement",
+    # E03  names and types
+    # E04  generics, interfaces, overloads
+    # E05  differentiability
+    # E06  statements and control flow
+    # E07  lowering and limits
+    # E08  back end
+    # E09  run time
+    # E10  calls from Python
+}
+# fmt: on
+
+
+@dataclass(slots=True, frozen=True)
+class Diagnostic:
+    """One message about one place. `related` are further places, each with its own sentence."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    note: str | None = None
+    severity: str = "error"
+    related: tuple[tuple[str, Span], ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.code in CODES, f"diagnostic code {self.code} has no row in CODES"
+
+    @property
+    def is_error(self) -> bool:
+        return self.severity == "error"
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity}[{self.code}]: {self.message}"]
+        if self.span is not None:
+            lines += [f"  --> {self.span.location}", excerpt(self.span)]
+        for sentence, span in self.related:
+            lines += [f"  {sentence}: {span.location}", excerpt(span)]
+        if self.note:
+            lines.append(f"  note: {self.note}")
+        return "\n".join(lines)
+
+
+class CompileError(ValueError):
+    """A stage failed; `diagnostics` says why, warnings included."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n\n".join(str(each) for each in self.diagnostics))
+
+
+@dataclass(slots=True)
+class Reporter:
+    """Collects diagnostics. The same code at the same place is kept once."""
+
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    _seen: set[tuple[str, str, int]] = field(default_factory=set)
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span | None = None,
+        note: str | None = None,
+        related: tuple[tuple[str, Span], ...] = (),
+    ) -> None:
+        self.report(Diagnostic(code, message, span, note, "error", related))
+
+    def warning(
+        self,
+        code: str,
+        message: str,
+        span: Span | None = None,
+        note: str | None = None,
+        related: tuple[tuple[str, Span], ...] = (),
+    ) -> None:
+        self.report(Diagnostic(code, message, span, note, "warning", related))
+
+    def report(self, diagnostic: Diagnostic) -> None:
+        span = diagnostic.span
+        if span is not None:
+            key = (diagnostic.code, span.source.name, span.start)
+            if key in self._seen:
+                return
+            self._seen.add(key)
+        self.diagnostics.append(diagnostic)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(each.is_error for each in self.diagnostics)
+
+    def raise_if_errors(self) -> None:
+        if self.has_errors:
+            raise CompileError(self.diagnostics)

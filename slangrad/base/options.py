@@ -1,0 +1,90 @@
+"""What can be chosen about a compilation, and the limits that keep it finite.
+
+In: environment variables `SLANGRAD_*`, read once by `Options.from_environment`, or keyword arguments.
+Out: one frozen, hashable `Options`, which is part of every cache key.
+
+    Options(lanes=8, bounds_checks=False)      SLANGRAD_LANES=8 SLANGRAD_BOUNDS_CHECKS=0
+
+Zero or an empty text means: decide from the machine. Exceeding a limit is a diagnostic with a code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """Sizes beyond which a program is refused instead of exhausting memory or the stack."""
+
+    # fmt: off
+    macro_depth: int = 200               # expansions inside expansions
+    macro_tokens: int = 1_000_000        # tokens that macros may add to one text
+    include_depth: int = 64              # files including files
+    nesting_depth: int = 100             # parentheses, types, blocks and declarations inside each other
+    generic_depth: int = 64              # instances of generics that need further instances: f<N> calls f<N+1>
+    instances: int = 20_000              # functions after generics are filled in
+    inline_ops: int = 200_000            # ops of one function after inlining
+    unroll_iterations: int = 1_024       # iterations of one [ForceUnroll] loop
+    compile_time_steps: int = 100_000    # steps of compile-time evaluation
+    array_bytes: int = 16 << 20          # one local array
+    local_bytes: int = 16 << 10          # locals and tapes of a lane that stay on the stack
+    tape_bytes: int = 1 << 30            # growable tapes of one thread
+    # fmt: on
+
+
+@dataclass(slots=True, frozen=True)
+class Options:
+    """All settings of a compilation."""
+
+    # fmt: off
+    lanes: int = 0                       # SIMD width of a CPU kernel, 0: from the machine
+    cpu: str = ""                        # instruction set as LLVM names it, "": this machine's
+    contraction: bool = True             # a * b + c may become one fused operation
+    bounds_checks: bool = True           # report indices out of range at run time
+    deterministic: bool = True           # fixed order of additions, whatever the number of threads
+    threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
+    optimize: int = 2                    # LLVM's code generation level
+    verify: bool = False                 # check the IR after each pass
+    dump: tuple[str, ...] = ()           # stages to print
+    # fmt: on
+    limits: Limits = field(default_factory=Limits)
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> Options:
+        """The defaults, changed by `SLANGRAD_<NAME>`; an unreadable value is a ValueError that names it."""
+        environment = os.environ if environment is None else environment
+        return Options(
+            lanes=_integer(environment, "LANES", 0),
+            cpu=environment.get("SLANGRAD_CPU", ""),
+            contraction=_switch(environment, "CONTRACTION", True),
+            bounds_checks=_switch(environment, "BOUNDS_CHECKS", True),
+            deterministic=_switch(environment, "DETERMINISTIC", True),
+            threads=_integer(environment, "THREADS", 0),
+            optimize=_integer(environment, "OPTIMIZE", 2),
+            verify=_switch(environment, "VERIFY", False),
+            dump=tuple(filter(None, environment.get("SLANGRAD_DUMP", "").split(","))),
+        )
+
+
+_SWITCH = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
+
+
+def _integer(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(f"SLANGRAD_{name}", "").strip()
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise ValueError(f"SLANGRAD_{name} must be a whole number, not {text!r}")
+    return int(text)
+
+
+def _switch(environment: Mapping[str, str], name: str, default: bool) -> bool:
+    text = environment.get(f"SLANGRAD_{name}", "").strip().lower()
+    if not text:
+        return default
+    if text not in _SWITCH:
+        raise ValueError(f"SLANGRAD_{name} must be 0 or 1, not {text!r}")
+    return _SWITCH[text]

@@ -1,0 +1,110 @@
+"""Source texts, places in them, and the excerpt with a caret.
+
+In: a name and a text.   Out: `Span`s, which every token, AST node, IR op and diagnostic carries.
+
+    3 |     float y = sinn(x);
+      |               ^^^^
+
+Offsets are indices into `text`; lines and columns count from one and are computed on demand.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+TAB_WIDTH = 4
+LONGEST_EXCERPT = 160
+
+
+class SourceFile:
+    """One text with a name; compares by identity."""
+
+    __slots__ = ("_line_starts", "name", "text")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self._line_starts: list[int] | None = None
+
+    def __repr__(self) -> str:
+        return f"SourceFile({self.name!r})"
+
+    @property
+    def line_starts(self) -> list[int]:
+        """Offset of the first character of each line."""
+        if self._line_starts is None:
+            starts = [0]
+            position = self.text.find("\n")
+            while position >= 0:
+                starts.append(position + 1)
+                position = self.text.find("\n", position + 1)
+            self._line_starts = starts
+        return self._line_starts
+
+    @property
+    def line_count(self) -> int:
+        return len(self.line_starts)
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Line and column of an offset, both from one."""
+        starts = self.line_starts
+        line = bisect_right(starts, max(offset, 0))
+        return line, max(offset, 0) - starts[line - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        """The text of line `line` (from one) without its line end; empty when there is no such line."""
+        starts = self.line_starts
+        if not 1 <= line <= len(starts):
+            return ""
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[starts[line - 1] : end].rstrip("\r")
+
+
+@dataclass(slots=True, frozen=True)
+class Span:
+    """The characters `start <= i < end` of a source."""
+
+    source: SourceFile
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        return self.source.line_column(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.line_column(self.start)[1]
+
+    @property
+    def location(self) -> str:
+        """`file:line:column`, as editors understand it."""
+        line, column = self.source.line_column(self.start)
+        return f"{self.source.name}:{line}:{column}"
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def to(self, other: Span) -> Span:
+        """From the start of this span to the end of `other`; this span when they are in different texts."""
+        if other.source is not self.source or other.end <= self.end:
+            return self
+        return Span(self.source, self.start, other.end)
+
+
+def excerpt(span: Span) -> str:
+    """The first line of the span with a caret line below it."""
+    line, column = span.source.line_column(span.start)
+    text = span.source.line_text(line)
+    width = max(1, min(span.end - span.start, len(text) - column + 1))
+    before = text[: column - 1].expandtabs(TAB_WIDTH)
+    marked = text[column - 1 : column - 1 + width].expandtabs(TAB_WIDTH)
+    shown = text.expandtabs(TAB_WIDTH)
+    skipped = max(0, len(before) - LONGEST_EXCERPT // 2)
+    shown = shown[skipped : skipped + LONGEST_EXCERPT]
+    carets = "^" * max(1, min(len(marked), LONGEST_EXCERPT // 2))
+    number = str(line)
+    indent = " " * (len(before) - skipped)
+    return f"{number} | {shown}\n{' ' * len(number)} | {indent}{carets}"
