@@ -1,0 +1,262 @@
+"""The identities the builder applies: constant folding, and rows such as x + 0 = x.
+
+    add %x, 0.0   stays      (-0.0 + 0.0 is 0.0, so that is no identity for floats)
+    add %x, -0.0  ->  %x
+
+Only what holds bit for bit, NaN and signed zeros included, is here: the result may not depend on how much was
+simplified. A multiplication by zero is not zero for floats; derivative code avoids those by its symbolic zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Protocol
+
+from slangrad.ir.core import Attribute, Op, Value
+from slangrad.ir.numbers import Number, bitcast, convert
+from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.types import Array, Scalar, Struct, Type, components, scalar_of
+
+Attributes = dict[str, Attribute]
+
+
+class Scope(Protocol):
+    """What a rule asks of the builder."""
+
+    def emit(self, name: str, *operands: Value, type: Type | None = None, **attributes: Attribute) -> Value: ...
+    def constant(self, t: Type, value: Number) -> Value: ...
+    def zero(self, t: Type) -> Value: ...
+    def made_by(self, value: Value) -> Op | None: ...
+    def constant_of(self, value: Value) -> Number | None: ...
+
+
+def simplify(b: Scope, name: str, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """A value equal to the op's result, if there is one that is simpler than the op."""
+    folded = _fold(b, name, xs, made)
+    if folded is not None:
+        return folded
+    rule = RULES.get(name)
+    return None if rule is None else rule(b, xs, attributes, made)
+
+
+def _fold(b: Scope, name: str, xs: tuple[Value, ...], made: Type) -> Value | None:
+    primal = PRIMITIVES[name].primal
+    if primal is None or not xs:
+        return None
+    numbers = [b.constant_of(x) for x in xs]
+    if any(x is None for x in numbers):
+        return None
+    scalar = scalar_of(xs[0].type)
+    assert scalar is not None
+    return b.constant(made, primal(scalar, *numbers))
+
+
+def _is(number: Number | None, wanted: Number) -> bool:
+    """Equal, and of the same sign when zero."""
+    return number is not None and number == wanted and math.copysign(1, number) == math.copysign(1, wanted)
+
+
+def _is_float(x: Value) -> bool:
+    scalar = scalar_of(x.type)
+    return scalar is not None and scalar.kind == "float"
+
+
+def _add(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    neutral: Number = -0.0 if _is_float(xs[0]) else 0
+    if _is(b.constant_of(xs[1]), neutral):
+        return xs[0]
+    return xs[1] if _is(b.constant_of(xs[0]), neutral) else None
+
+
+def _sub(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    if _is(b.constant_of(xs[1]), 0):
+        return xs[0]
+    return b.zero(made) if xs[0] is xs[1] and not _is_float(xs[0]) else None
+
+
+def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    for x, y in (xs, xs[::-1]):
+        number = b.constant_of(y)
+        if number is not None and number == 1:
+            return x
+        if number is not None and number == -1:
+            return b.emit("neg", x)
+        if number is not None and number == 0 and not _is_float(x):
+            return y
+    return None
+
+
+def _div(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    number = b.constant_of(xs[1])
+    return xs[0] if number is not None and number == 1 else None
+
+
+def _neg(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    op = b.made_by(xs[0])
+    return op.operands[0] if op is not None and op.name == "neg" else None
+
+
+def _and(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    if xs[0] is xs[1]:
+        return xs[0]
+    for x, y in (xs, xs[::-1]):
+        number = b.constant_of(y)
+        if number is not None and number == 0:
+            return y
+        if number is True or number == -1:
+            return x
+    return None
+
+
+def _or(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    if xs[0] is xs[1]:
+        return xs[0]
+    for x, y in (xs, xs[::-1]):
+        number = b.constant_of(y)
+        if number is not None and number == 0:
+            return x
+        if number is True or number == -1:
+            return y
+    return None
+
+
+def _not(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    op = b.made_by(xs[0])
+    return op.operands[0] if op is not None and op.name == "not" else None
+
+
+def _shift(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    return xs[0] if b.constant_of(xs[1]) == 0 else None
+
+
+def _select(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    if xs[1] is xs[2]:
+        return xs[1]
+    condition = b.constant_of(xs[0])
+    return None if condition is None else xs[1] if condition else xs[2]
+
+
+def _convert(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    if xs[0].type is made:
+        return xs[0]
+    number, source, target = b.constant_of(xs[0]), scalar_of(xs[0].type), scalar_of(made)
+    if number is None or source is None or target is None:
+        return None
+    return b.constant(made, convert(source, target, number))
+
+
+def _bitcast(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    if xs[0].type is made:
+        return xs[0]
+    op = b.made_by(xs[0])
+    if op is not None and op.name == "bitcast":
+        return b.emit("bitcast", op.operands[0], type=made)
+    number, source = b.constant_of(xs[0]), xs[0].type
+    if number is None or not isinstance(source, Scalar) or not isinstance(made, Scalar) or number != number:
+        return None
+    return b.constant(made, bitcast(source, made, number))
+
+
+def _make(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """make(get 0 of v, get 1 of v, ...) is v."""
+    whole: Value | None = None
+    for i, x in enumerate(xs):
+        op = b.made_by(x)
+        if op is None or op.name != "get" or op.attributes["index"] != i:
+            return None
+        if op.operands[0].type is not made or (whole is not None and op.operands[0] is not whole):
+            return None
+        whole = op.operands[0]
+    return whole
+
+
+def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    op, index = b.made_by(xs[0]), attributes["index"]
+    assert isinstance(index, int)
+    if op is None:
+        return None
+    if op.name == "make":
+        return op.operands[index]
+    if op.name == "splat":
+        return op.operands[0] if op.operands[0].type is made else b.emit("splat", op.operands[0], type=made)
+    if op.name == "set":
+        return op.operands[1] if op.attributes["index"] == index else b.emit("get", op.operands[0], index=index)
+    if op.name == "zero":
+        return b.zero(made)
+    return b.constant(made, _number(op)) if op.name == "const" else None
+
+
+def _number(op: Op) -> Number:
+    value = op.attributes["value"]
+    assert isinstance(value, (bool, int, float))
+    return value
+
+
+def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """A constant index within the array is `get`; the element of a zero is zero."""
+    number, count = b.constant_of(xs[1]), _count(xs[0].type)
+    if number is not None and 0 <= number < count:
+        return b.emit("get", xs[0], index=int(number))
+    op = b.made_by(xs[0])
+    if op is not None and op.name == "zero" and not attributes.get("check"):
+        return b.zero(made)
+    if op is not None and op.name == "set_index" and op.operands[1] is xs[1] and isinstance(xs[0].type, Array):
+        return op.operands[2] if xs[0].type.length is None else None
+    return None
+
+
+def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    number = b.constant_of(xs[1])
+    if number is None or not 0 <= number < _count(made):
+        return None
+    return b.emit("set", xs[0], xs[2], index=int(number))
+
+
+def _count(t: Type) -> int:
+    """How many components a constant index may reach; none in a tape."""
+    if isinstance(t, Array):
+        return t.length or 0
+    return 0 if isinstance(t, Struct) else sum(1 for _ in components(t))
+
+
+def _splat(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    number = b.constant_of(xs[0])
+    return None if number is None else b.constant(made, number)
+
+
+def _shuffle(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """A swizzle is written as components, so that `get` sees through it."""
+    indices = attributes["indices"]
+    assert isinstance(indices, tuple)
+    picked = [b.emit("get", xs[0], index=i) for i in indices]
+    return picked[0] if made is picked[0].type else b.emit("make", *picked, type=made)
+
+
+def _zero(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    return b.constant(made, 0) if isinstance(made, Scalar) else None
+
+
+RULES: dict[str, Callable[[Scope, tuple[Value, ...], Attributes, Type], Value | None]] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "div": _div,
+    "neg": _neg,
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "shl": _shift,
+    "shr": _shift,
+    "select": _select,
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "make": _make,
+    "get": _get,
+    "index": _index,
+    "set_index": _set_index,
+    "splat": _splat,
+    "shuffle": _shuffle,
+    "zero": _zero,
+}
+assert RULES.keys() <= PRIMITIVES.keys()

@@ -1,0 +1,128 @@
+"""Appends ops to a region: computes the type, folds constants, simplifies, reuses equal ops.
+
+    b.emit("mul", x, b.constant(F32, 1))   ->   x           (nothing is appended)
+
+So each pass that rebuilds code also cleans it, and derivative code never contains `mul x, 1`. Control flow is
+made with `control`, around regions that nested builders filled.
+"""
+
+from __future__ import annotations
+
+from slangrad.base.source import Span
+from slangrad.ir import algebra
+from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.numbers import Number, wrap
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.type_rules import result_type, scalar_type
+from slangrad.ir.types import Scalar, Type, scalar_of
+
+Key = tuple[object, ...]
+
+
+class Builder:
+    """Fills one region. A nested builder sees the ops of the outer ones and reuses them, not the other way round."""
+
+    def __init__(self, outer: Builder | None = None, span: Span | None = None) -> None:
+        self.ops: list[Op] = []
+        self.span: Span | None = span if span is not None or outer is None else outer.span
+        self._outer = outer
+        self._known: dict[Key, Value] = {}
+        self._made_by: dict[Value, Op] = {}
+
+    def nested(self) -> Builder:
+        return Builder(self)
+
+    def emit(self, name: str, *operands: Value, type: Type | None = None, **attributes: Attribute) -> Value:
+        """Append a primitive with one result (or find a value that is the same) and return the result."""
+        return self.primitive(name, operands, type, attributes)
+
+    def primitive(
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: dict[str, Attribute]
+    ) -> Value:
+        """`emit` with the attributes as a dict."""
+        made = result_type(name, operands, attributes, given)
+        assert made is not None, f"{name} has no result; use effect()"
+        if PRIMITIVES[name].effect != PURE:
+            return self._append(name, operands, (made,), attributes)[0]
+        simpler = algebra.simplify(self, name, operands, attributes, made)
+        if simpler is not None:
+            return simpler
+        key = (name, operands, made, *_constant_key(attributes))
+        found = self._find(key)
+        if found is None:
+            found = self._known[key] = self._append(name, operands, (made,), attributes)[0]
+        return found
+
+    def effect(self, name: str, *operands: Value, **attributes: Attribute) -> None:
+        """Append a primitive without a result: store, print."""
+        assert result_type(name, operands, attributes, None) is None
+        self._append(name, operands, (), attributes)
+
+    def control(
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        types: tuple[Type, ...],
+        regions: tuple[Region, ...] = (),
+        attributes: dict[str, Attribute] | None = None,
+    ) -> tuple[Value, ...]:
+        """Append if, for, while, call, jvp or vjp, with results of the given types."""
+        results = tuple(Value(t) for t in types)
+        op = Op(name, operands, results, dict(attributes or {}), regions, self.span)
+        self.ops.append(op)
+        self._made_by.update(dict.fromkeys(results, op))
+        return results
+
+    def constant(self, t: Type, value: Number) -> Value:
+        """A scalar constant of type `t`, or that scalar in each component of a vector or matrix."""
+        scalar = scalar_of(t)
+        assert scalar is not None, t
+        return self.emit("const", type=t, value=wrap(scalar, value))
+
+    def zero(self, t: Type) -> Value:
+        return self.constant(t, 0) if isinstance(t, Scalar) else self.emit("zero", type=t)
+
+    def made_by(self, value: Value) -> Op | None:
+        """The op that made a value in this region or an enclosing one; None for parameters."""
+        scope: Builder | None = self
+        while scope is not None:
+            op = scope._made_by.get(value)
+            if op is not None:
+                return op
+            scope = scope._outer
+        return None
+
+    def constant_of(self, value: Value) -> Number | None:
+        """The number a value is, when it is a constant (for a vector: of each component)."""
+        op = self.made_by(value)
+        if op is None or op.name not in ("const", "zero") or scalar_of(value.type) is None:
+            return None
+        number = op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
+        assert isinstance(number, (bool, int, float))
+        return number
+
+    def _find(self, key: Key) -> Value | None:
+        scope: Builder | None = self
+        while scope is not None:
+            found = scope._known.get(key)
+            if found is not None:
+                return found
+            scope = scope._outer
+        return None
+
+    def _append(
+        self, name: str, operands: tuple[Value, ...], types: tuple[Type, ...], attributes: dict[str, Attribute]
+    ) -> tuple[Value, ...]:
+        results = tuple(Value(t) for t in types)
+        op = Op(name, operands, results, attributes, (), self.span)
+        self.ops.append(op)
+        for r in results:
+            self._made_by[r] = op
+        return results
+
+
+def _constant_key(attributes: dict[str, Attribute]) -> Key:
+    """Attributes as part of a key; the type tells True from 1, the text tells -0.0 from 0.0 and finds NaN equal."""
+    return tuple(
+        (k, type(v), repr(v) if isinstance(v, float) else v) for k, v in sorted(attributes.items(), key=lambda kv: kv[0])
+    )

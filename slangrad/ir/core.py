@@ -1,0 +1,145 @@
+"""Values, ops, regions, functions, programs: the nodes of the IR.
+
+    func @square(%x: f32) -> (f32) {
+      %r = mul %x, %x
+      yield %r
+    }
+
+Nodes are compared by identity and never changed once they are built: a pass makes new ones. There are no use
+lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `primitives.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slangrad.base.source import Span
+from slangrad.ir.types import Struct, Type
+
+Attribute = bool | int | float | str | Type | tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Value:
+    """Made once, by an op or as a region's parameter. `hint` is only a name for people."""
+
+    type: Type
+    hint: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    name: str
+    operands: tuple[Value, ...]
+    results: tuple[Value, ...]
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    regions: tuple[Region, ...] = ()
+    span: Span | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """Straight code with parameters; may use values of the enclosing regions, ends with `yields`."""
+
+    parameters: tuple[Value, ...]
+    ops: list[Op]
+    yields: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """How a function declares a parameter. "out" ones are results only, "inout" ones both."""
+
+    name: str
+    type: Type
+    direction: str = "in"  # "in", "out" or "inout"
+    differentiable: bool = True
+    uniform: bool = False  # the same for all threads of a launch (kernel parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Derivatives:
+    """Names of the functions that replace the compiler's own derivatives, in Slang's calling conventions."""
+
+    jvp: str | None = None
+    vjp: str | None = None
+    primal_substitute: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A monomorphic function.
+
+    The region's parameters are the "in" and "inout" parameters in order; it yields the return value, if there
+    is one, and then the "out" and "inout" parameters in order.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    return_type: Type | None
+    region: Region
+    return_differentiable: bool = True
+    derivatives: Derivatives | None = None
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    span: Span | None = None
+
+    @property
+    def inputs(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.direction != "out")
+
+    @property
+    def outputs(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.direction != "in")
+
+    @property
+    def result_types(self) -> tuple[Type, ...]:
+        returned = () if self.return_type is None else (self.return_type,)
+        return returned + tuple(p.type for p in self.outputs)
+
+    @property
+    def differentiable_results(self) -> tuple[bool, ...]:
+        """One flag for each result: may a derivative flow through it, as far as the declaration says?"""
+        returned = () if self.return_type is None else (self.return_differentiable,)
+        return returned + tuple(p.differentiable for p in self.outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Differential:
+    """What a struct's derivative is: the tangent type and where its fields come from.
+
+    `fields` pairs a primal field index with a tangent field index; other fields carry no derivative. With
+    `zero` and `add` (names of functions) the user's `dzero` and `dadd` are used instead of componentwise ones.
+    """
+
+    type: Type
+    fields: tuple[tuple[int, int], ...] = ()
+    zero: str | None = None
+    add: str | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Program:
+    """Functions by name, the derivative types of the structs that have one, and the launch's argument block.
+
+    `arguments` has one field for each uniform parameter of the kernel and each global shader parameter; the op
+    `parameter{name}` is the address of a field. A kernel is a function without parameters and results whose attribute
+    "kernel" is True.
+    """
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    differentials: dict[Struct, Differential] = field(default_factory=dict)
+    arguments: Struct | None = None
+
+    def add(self, function: Function) -> Function:
+        assert function.name not in self.functions, f"two functions named {function.name}"
+        self.functions[function.name] = function
+        return function
+
+
+def walk(region: Region) -> Iterator[Op]:
+    """All ops of a region and of the regions within it, outer ones first."""
+    for op in region.ops:
+        yield op
+        for inner in op.regions:
+            yield from walk(inner)

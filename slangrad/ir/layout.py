@@ -1,0 +1,55 @@
+"""Sizes, alignments and offsets in memory: one truth for back ends and host packing.
+
+    struct { half h; float3 v; double d; }   ->   offsets 0, 4, 16; size 24; alignment 8
+
+A vector has the alignment of its scalar (as on Slang's CPU target), a matrix is its rows, a bool takes
+one byte. A size is always a multiple of its alignment, so it is also the stride in an array.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, component, components
+
+POINTER_SIZE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Bytes a type takes in memory; `offsets` are those of its components (for a Struct, its fields)."""
+
+    size: int
+    alignment: int
+    offsets: tuple[int, ...] = ()
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+@cache
+def layout_of(t: Type) -> Layout:
+    """The layout of a storable type; a tape or a lanes type has none."""
+    if isinstance(t, Scalar):
+        return Layout(t.size, t.size)
+    if isinstance(t, Pointer):
+        return Layout(POINTER_SIZE, POINTER_SIZE)
+    if isinstance(t, Struct):
+        return _layout_fields(tuple(components(t)))
+    assert isinstance(t, (Vector, Matrix, Array)), f"{t} has no layout"
+    count = t.rows if isinstance(t, Matrix) else t.length
+    assert count is not None, f"{t} has no layout"
+    one = layout_of(component(t, 0))
+    return Layout(one.size * count, one.alignment, tuple(one.size * i for i in range(count)))
+
+
+def _layout_fields(fields: tuple[Type, ...]) -> Layout:
+    offsets, end, alignment = [], 0, 1
+    for field in fields:
+        one = layout_of(field)
+        offset = round_up(end, one.alignment)
+        offsets.append(offset)
+        end, alignment = offset + one.size, max(alignment, one.alignment)
+    return Layout(round_up(end, alignment), alignment, tuple(offsets))

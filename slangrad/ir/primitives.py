@@ -1,0 +1,167 @@
+"""THE TABLE: the type rule, effect, meaning, derivative and cost of each op that is not control flow.
+
+    row("mul", SAME, lambda t, x, y: x * y, lambda x, y, r: (y, x), 1)
+
+`primal` computes on plain Python numbers (folding and the oracle; `numbers.py` wraps the result to its type, so an int
+may overflow here and a float has more digits). It gets the operands' scalar type first. `partials` gives d result /
+d operand, one each, as formulas (see `formula.py`); plain numbers 0 and 1 cost nothing. Both modes of
+differentiation, the gradient tests and constant folding read these rows. Vectors and matrices use them
+componentwise. Movement and memory ops have no primal here: they have no arithmetic, and their transposes are rows of
+`autodiff/transposes.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slangrad.ir import formula as f
+from slangrad.ir import numbers as n
+
+# Type rules; `type_rules.py` applies them.
+SAME = "all operands and the result have one type"
+COMPARE = "operands have one type; the result is bool of that shape"
+SELECT = "bool (scalar or of the shape), then two operands of one type, which is the result's"
+SHIFT = "the operands and the result have one integer type"
+GIVEN = "the result's type is stated where the op is made"
+COMPONENT = "get: the type of component `index`"
+FIRST = "the type of the first operand"
+ELEMENT = "the element type of the first operand"
+MEMBER = "pointer to component `index` of what the first operand points to"
+TRUTH = "bool"
+NOTHING = "no result"
+
+# Where a derivative stands.
+CONSTANT = "the derivative is zero"
+NOT_DIFFERENTIABLE = "no operand or result that could carry a derivative"
+LINEAR = "moves values: the tangent is the same op on tangents; transposed in autodiff/transposes.py"
+
+# What an op does besides computing its results; only pure ops move, merge or vanish.
+PURE, READ, WRITE = "pure", "read", "write"
+
+Primal = Callable[..., n.Number]
+Partials = Callable[..., tuple[f.Partial, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    name: str
+    rule: str
+    primal: Primal | None
+    partials: Partials | str
+    cost: int  # of recomputing it, in simple instructions, against 4 for a load from a tape
+    effect: str = PURE
+    kinds: str = "bsuf"  # operand scalars it takes: bool, signed, unsigned, float; "*" for anything
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def row(
+    name: str,
+    rule: str,
+    primal: Primal | None,
+    partials: Partials | str,
+    cost: int,
+    effect: str = PURE,
+    kinds: str = "bsuf",
+) -> None:
+    assert name not in PRIMITIVES and (callable(partials) or partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR))
+    PRIMITIVES[name] = Primitive(name, rule, primal, partials, cost, effect, kinds)
+
+
+LN2, LN10 = math.log(2.0), math.log(10.0)
+
+# fmt: off
+# --- arithmetic. Integers wrap; x / 0 = x % 0 = 0, MIN / -1 = MIN, MIN % -1 = 0; float `rem` is C's fmod.
+row("add",           SAME,    lambda t, x, y: x + y,       lambda x, y, r: (1, 1),                      1, kinds="suf")
+row("sub",           SAME,    lambda t, x, y: x - y,       lambda x, y, r: (1, -1),                     1, kinds="suf")
+row("mul",           SAME,    lambda t, x, y: x * y,       lambda x, y, r: (y, x),                      1, kinds="suf")
+row("div",           SAME,    n.divide,                    lambda x, y, r: (1 / y, -r / y),             8, kinds="suf")
+row("rem",           SAME,    n.remainder,                 lambda x, y, r: (1, -f.trunc(x / y)),       12, kinds="suf")
+row("neg",           SAME,    lambda t, x: -x,             lambda x, r: (-1,),                          1, kinds="suf")
+row("fma",           SAME,    n.fused_multiply_add,        lambda x, y, z, r: (y, x, 1),                1, kinds="f")
+# min and max: a NaN loses against a number; min(x, y) is x if x < y, else y. At a tie the derivative splits in
+# half, as in Slang.
+row("min",           SAME,    n.minimum,                   lambda x, y, r: f.prefer(x, x < y, y < x),       1, kinds="suf")
+row("max",           SAME,    n.maximum,                   lambda x, y, r: f.prefer(x, y < x, x < y),       1, kinds="suf")
+row("abs",           SAME,    lambda t, x: abs(x),         lambda x, r: (f.sign(x),),                   1, kinds="sf")
+# --- rounding. `round` takes ties to even.
+row("floor",         SAME,    n.to_integral(math.floor),   CONSTANT,                                    1, kinds="f")
+row("ceil",          SAME,    n.to_integral(math.ceil),    CONSTANT,                                    1, kinds="f")
+row("round",         SAME,    n.to_integral(round),        CONSTANT,                                    1, kinds="f")
+row("trunc",         SAME,    n.to_integral(math.trunc),   CONSTANT,                                    1, kinds="f")
+# --- maths. The derivative of sqrt is cut off below 1e-7, as in Slang, so that sqrt(0) has a finite one.
+row("sqrt",          SAME,    n.real(math.sqrt),           lambda x, r: (0.5 / f.sqrt(f.max(x, 1e-7)),), 8, kinds="f")
+row("exp",           SAME,    n.real(math.exp),            lambda x, r: (r,),                          16, kinds="f")
+row("exp2",          SAME,    n.real(math.exp2),           lambda x, r: (r * LN2,),                    16, kinds="f")
+row("log",           SAME,    n.logarithm(math.log),       lambda x, r: (1 / x,),                      16, kinds="f")
+row("log2",          SAME,    n.logarithm(math.log2),      lambda x, r: (1 / (x * LN2),),              16, kinds="f")
+row("log10",         SAME,    n.logarithm(math.log10),     lambda x, r: (1 / (x * LN10),),             16, kinds="f")
+row("pow",           SAME,    n.power,                     lambda x, y, r: (y * f.pow(x, y - 1),
+                                                               f.where(x > 0, r * f.log(f.where(x > 0, x, 1)), 0)), 40, kinds="f")
+row("sin",           SAME,    n.real(math.sin),            lambda x, r: (f.cos(x),),                   16, kinds="f")
+row("cos",           SAME,    n.real(math.cos),            lambda x, r: (-f.sin(x),),                  16, kinds="f")
+row("tan",           SAME,    n.real(math.tan),            lambda x, r: (1 + r * r,),                  24, kinds="f")
+row("asin",          SAME,    n.real(math.asin),           lambda x, r: (1 / f.sqrt(1 - x * x),),      24, kinds="f")
+row("acos",          SAME,    n.real(math.acos),           lambda x, r: (-1 / f.sqrt(1 - x * x),),     24, kinds="f")
+row("atan",          SAME,    n.real(math.atan),           lambda x, r: (1 / (1 + x * x),),            24, kinds="f")
+row("atan2",         SAME,    n.real(math.atan2),          lambda y, x, r: (x / (x * x + y * y), -y / (x * x + y * y)), 30, kinds="f")
+row("sinh",          SAME,    n.real(math.sinh),           lambda x, r: (f.cosh(x),),                  24, kinds="f")
+row("cosh",          SAME,    n.real(math.cosh),           lambda x, r: (f.sinh(x),),                  24, kinds="f")
+row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (1 - r * r,),                  24, kinds="f")
+row("asinh",         SAME,    n.real(math.asinh),          lambda x, r: (1 / f.sqrt(x * x + 1),),      24, kinds="f")
+row("acosh",         SAME,    n.real(math.acosh),          lambda x, r: (1 / f.sqrt(x * x - 1),),      24, kinds="f")
+row("atanh",         SAME,    n.inverse_tanh,              lambda x, r: (1 / (1 - x * x),),            24, kinds="f")
+# --- comparison: false when an operand is NaN, but for not_equal.
+row("less",          COMPARE, lambda t, x, y: x < y,       NOT_DIFFERENTIABLE,                          1, kinds="suf")
+row("less_equal",    COMPARE, lambda t, x, y: x <= y,      NOT_DIFFERENTIABLE,                          1, kinds="suf")
+row("equal",         COMPARE, lambda t, x, y: x == y,      NOT_DIFFERENTIABLE,                          1)
+row("not_equal",     COMPARE, lambda t, x, y: x != y,      NOT_DIFFERENTIABLE,                          1)
+# --- logic and bits. Shift counts are taken modulo the width; `shr` of a signed number keeps its sign.
+row("and",           SAME,    lambda t, x, y: x & y,       NOT_DIFFERENTIABLE,                          1, kinds="bsu")
+row("or",            SAME,    lambda t, x, y: x | y,       NOT_DIFFERENTIABLE,                          1, kinds="bsu")
+row("xor",           SAME,    lambda t, x, y: x ^ y,       NOT_DIFFERENTIABLE,                          1, kinds="bsu")
+row("not",           SAME,    n.invert,                    NOT_DIFFERENTIABLE,                          1, kinds="bsu")
+row("shl",           SHIFT,   lambda t, x, y: x << y % t.bits, NOT_DIFFERENTIABLE,                      1, kinds="su")
+row("shr",           SHIFT,   lambda t, x, y: x >> y % t.bits, NOT_DIFFERENTIABLE,                      1, kinds="su")
+row("popcount",      SAME,    n.population,                NOT_DIFFERENTIABLE,                          2, kinds="su")
+row("leading_zeros", SAME,    n.leading_zeros,             NOT_DIFFERENTIABLE,                          2, kinds="su")
+row("trailing_zeros", SAME,   n.trailing_zeros,            NOT_DIFFERENTIABLE,                          2, kinds="su")
+row("reverse_bits",  SAME,    n.reverse_bits,              NOT_DIFFERENTIABLE,                          4, kinds="su")
+# --- choice and conversion. `convert` saturates from float to integer (NaN gives 0); `bitcast` keeps the bits; pointers, too.
+row("select",        SELECT,  None,                        LINEAR,                                      1, kinds="*")
+row("convert",       GIVEN,   None,                        LINEAR,                                      1)
+row("bitcast",       GIVEN,   None,                        CONSTANT,                                    1, kinds="*")
+row("detach",        SAME,    None,                        CONSTANT,                                    0, kinds="*")
+# --- constants: `const` is a scalar (splatted when the type is a vector or matrix); `zero` is any type's.
+row("const",         GIVEN,   None,                        CONSTANT,                                    0, kinds="*")
+row("zero",          GIVEN,   None,                        CONSTANT,                                    0, kinds="*")
+# --- movement: aggregates are values. index, set_index and add_index are total: out of range reads zero, drops the
+# write; with the attribute `check` they also report it when the program runs.
+row("make",          GIVEN,   None,                        LINEAR,                                      0, kinds="*")
+row("get",           COMPONENT, None,                      LINEAR,                                      0, kinds="*")
+row("set",           FIRST,   None,                        LINEAR,                                      0, kinds="*")
+row("splat",         GIVEN,   None,                        LINEAR,                                      0, kinds="*")
+row("shuffle",       GIVEN,   None,                        LINEAR,                                      0, kinds="*")
+row("index",         ELEMENT, None,                        LINEAR,                                      4, kinds="*")
+row("set_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
+row("add_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
+# --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std.
+row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*")
+row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
+row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
+row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
+row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*")
+# --- threads, the launch's parameters (`parameter{name}` is the address of one in the argument block), run-time reports
+row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
+row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
+# fmt: on
+
+CONTROL = frozenset({"if", "for", "while", "call"})
+REQUESTS = frozenset({"jvp", "vjp"})
+ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor", "exchange", "compare_exchange")

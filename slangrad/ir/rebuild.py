@@ -1,0 +1,108 @@
+"""The walk over regions that every pass is written on: new code is built from old, op by op.
+
+    rules = {"load": widen_load}
+    Rebuild(rules).function(old)     every `load` through widen_load, all else copied with mapped operands
+
+A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it returns
+the new values of the op's results.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.primitives import PRIMITIVES
+
+Rule = Callable[["Rebuild", Builder, Op], tuple[Value, ...]]
+
+
+class Rebuild:
+    """One walk. `new` maps old values to new ones and is shared by all regions, as values are unique."""
+
+    def __init__(self, rules: dict[str, Rule] | None = None, default: Rule | None = None) -> None:
+        self.rules = rules or {}
+        self.default = default or copy_op
+        self.new: dict[Value, Value] = {}
+
+    def function(self, function: Function) -> Function:
+        """The function rebuilt, under its name and with parameters of the same types."""
+        return replace(function, region=self.region(Builder(span=function.span), function.region))
+
+    def region(self, b: Builder, region: Region) -> Region:
+        """The region rebuilt into `b`, which must be empty, with new parameters of the same types."""
+        parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
+        self.new.update(zip(region.parameters, parameters, strict=True))
+        yields = self.inline(b, region)
+        return Region(parameters, b.ops, yields)
+
+    def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
+        """The region's ops emitted into `b`; its parameters must be mapped already. Returns what it yields."""
+        for op in region.ops:
+            self.op(b, op)
+        return self.values(region.yields)
+
+    def op(self, b: Builder, op: Op) -> None:
+        outer_span, b.span = b.span, op.span or b.span
+        made = self.rules.get(op.name, self.default)(self, b, op)
+        b.span = outer_span
+        assert len(made) == len(op.results), f"{op.name}: {len(made)} results for {len(op.results)}"
+        for old, value in zip(op.results, made, strict=True):
+            value.hint = value.hint or old.hint
+            self.new[old] = value
+
+    def value(self, old: Value) -> Value:
+        return self.new[old]
+
+    def values(self, old: Iterable[Value]) -> tuple[Value, ...]:
+        return tuple(self.new[v] for v in old)
+
+
+def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    """The same op on the mapped operands."""
+    operands = walk.values(op.operands)
+    if op.name in PRIMITIVES:
+        if not op.results:
+            b.effect(op.name, *operands, **op.attributes)
+            return ()
+        return (b.primitive(op.name, operands, op.results[0].type, op.attributes),)
+    regions = tuple(walk.region(b.nested(), r) for r in op.regions)
+    types = tuple(r.type for r in op.results)
+    return b.control(op.name, operands, types, regions, op.attributes)
+
+
+def defined_in(region: Region) -> set[Value]:
+    """All values made in a region or in the regions within it, parameters included."""
+    found = set(region.parameters)
+    for op in walk(region):
+        found.update(op.results)
+        for inner in op.regions:
+            found.update(inner.parameters)
+    return found
+
+
+def free_values(*regions: Region) -> list[Value]:
+    """Values that the regions use but do not make, each once, in order of first use."""
+    inside: set[Value] = set()
+    for region in regions:
+        inside |= defined_in(region)
+    found: dict[Value, None] = {}
+    for region in regions:
+        found.update(dict.fromkeys(v for v in _used_in_order(region) if v not in inside))
+    return list(found)
+
+
+def _used_in_order(region: Region) -> Iterable[Value]:
+    for op in region.ops:
+        yield from op.operands
+        for inner in op.regions:
+            yield from _used_in_order(inner)
+    yield from region.yields
+
+
+def count_uses(region: Region) -> Counter[Value]:
+    """How often each value is an operand or is yielded, in the region and within."""
+    return Counter(_used_in_order(region))

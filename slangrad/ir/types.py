@@ -1,0 +1,204 @@
+"""Concrete types of the IR, interned: compare them with `is`.
+
+    f32   float3 = Vector(f32, 3)   Matrix(f32, 3, 4)   Array(f32, 8)   Array(f32, None)   Struct("Point", ...)
+
+An array without a length is a *tape*: it grows when it is written and reads zero where it was not.
+There are no type parameters here; checked Slang types live in `check/types.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Type:
+    """Base of all IR types. Instances are interned, so identity is equality."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Scalar(Type):
+    """A number or truth value. `bits` is the width of the value, `size` the bytes it takes in memory."""
+
+    name: str
+    kind: str  # "bool", "signed", "unsigned" or "float"
+    bits: int
+    size: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Vector(Type):
+    element: Scalar
+    length: int
+
+    def __str__(self) -> str:
+        return f"{self.element}x{self.length}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Matrix(Type):
+    """Row-major; component `i` is row `i`, a Vector."""
+
+    element: Scalar
+    rows: int
+    columns: int
+
+    def __str__(self) -> str:
+        return f"{self.element}x{self.rows}x{self.columns}"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Array(Type):
+    """`length` elements; a tape when `length` is None."""
+
+    element: Type
+    length: int | None
+
+    def __str__(self) -> str:
+        return f"[{'?' if self.length is None else self.length} x {self.element}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Struct(Type):
+    """A named product type. Two structs are the same type when name and fields agree."""
+
+    name: str
+    fields: tuple[tuple[str, Type], ...]
+
+    def __str__(self) -> str:
+        return f'struct "{self.name}"'
+
+    def index(self, field: str) -> int:
+        """The position of a field; KeyError when there is none."""
+        for position, (name, _) in enumerate(self.fields):
+            if name == field:
+                return position
+        raise KeyError(field)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Pointer(Type):
+    """An address of `element`s. Spaces: "global", "local" (a thread's own), "shared", "constant"."""
+
+    element: Type
+    space: str
+
+    def __str__(self) -> str:
+        return f"ptr<{self.element}, {self.space}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Lanes(Type):
+    """One value of `element` in each SIMD lane; exists after `spmd` only. `element` is Scalar or Pointer."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"lanes<{self.element}>"
+
+
+BOOL = Scalar("bool", "bool", 1, 1)
+I8, I16, I32, I64 = (Scalar(f"i{n}", "signed", n, n // 8) for n in (8, 16, 32, 64))
+U8, U16, U32, U64 = (Scalar(f"u{n}", "unsigned", n, n // 8) for n in (8, 16, 32, 64))
+F16, F32, F64 = (Scalar(f"f{n}", "float", n, n // 8) for n in (16, 32, 64))
+
+SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64)}
+
+_T = TypeVar("_T", bound=Type)
+_interned: dict[tuple[object, ...], Type] = {}
+
+
+def _intern(made: _T, *key: object) -> _T:
+    found = _interned.setdefault((type(made), *key), made)
+    assert isinstance(found, type(made))
+    return found
+
+
+def vector(element: Scalar, length: int) -> Vector:
+    return _intern(Vector(element, length), element, length)
+
+
+def matrix(element: Scalar, rows: int, columns: int) -> Matrix:
+    return _intern(Matrix(element, rows, columns), element, rows, columns)
+
+
+def array(element: Type, length: int | None) -> Array:
+    return _intern(Array(element, length), element, length)
+
+
+def struct(name: str, fields: tuple[tuple[str, Type], ...]) -> Struct:
+    return _intern(Struct(name, fields), name, fields)
+
+
+def pointer(element: Type, space: str = "global") -> Pointer:
+    return _intern(Pointer(element, space), element, space)
+
+
+def lanes(element: Type) -> Lanes:
+    return _intern(Lanes(element), element)
+
+
+def is_integer(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.kind in ("signed", "unsigned")
+
+
+def is_float(t: Type) -> bool:
+    return isinstance(t, Scalar) and t.kind == "float"
+
+
+def scalar_of(t: Type) -> Scalar | None:
+    """The scalar a scalar, vector, matrix or lanes type is made of; None for other types."""
+    if isinstance(t, Scalar):
+        return t
+    if isinstance(t, (Vector, Matrix)):
+        return t.element
+    if isinstance(t, Lanes):
+        return scalar_of(t.element)
+    return None
+
+
+def with_scalar(t: Type, element: Scalar) -> Type:
+    """The type of the same shape over another scalar: f32x3 with bool is boolx3."""
+    if isinstance(t, Scalar):
+        return element
+    if isinstance(t, Vector):
+        return vector(element, t.length)
+    if isinstance(t, Matrix):
+        return matrix(element, t.rows, t.columns)
+    assert isinstance(t, Lanes), t
+    return lanes(element)
+
+
+def components(t: Type) -> Iterator[Type]:
+    """The types of the components that `get` reaches, in order. Scalars, pointers and tapes have none."""
+    if isinstance(t, Vector):
+        yield from (t.element,) * t.length
+    elif isinstance(t, Matrix):
+        yield from (vector(t.element, t.columns),) * t.rows
+    elif isinstance(t, Array) and t.length is not None:
+        yield from (t.element,) * t.length
+    elif isinstance(t, Struct):
+        yield from (field for _, field in t.fields)
+
+
+def is_aggregate(t: Type) -> bool:
+    """Whether a value of this type has components (or grows, for a tape)."""
+    return isinstance(t, (Vector, Matrix, Array, Struct))
+
+
+def component(t: Type, index: int) -> Type:
+    """The type of component `index`: a field, an element or a row."""
+    if isinstance(t, Struct):
+        return t.fields[index][1]
+    if isinstance(t, Matrix):
+        return vector(t.element, t.columns)
+    assert isinstance(t, (Vector, Array)), t
+    return t.element
