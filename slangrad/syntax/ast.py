@@ -1,6 +1,6 @@
 """Every AST node, with the Slang form it stands for.
 
-`parse_*.py` makes them; `check` fills `Expression.type`, `.ref`, `.conversion` and `Declaration.checked`, each
+The parser makes them; `check` fills `Expression.type`, `.ref`, `.conversion` and `Declaration.checked`, each
 once; nothing else is written to a node after parsing. Types are expressions: only the checker can tell them apart.
 In type position the parser makes `ArrayType`, `PointerType` and so on. What syntax leaves to the checker:
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeVar, dataclass_transform
 
 from slangrad.base.source import SourceFile, Span
@@ -573,7 +572,6 @@ class Using(Declaration):  # `using a.b;`.
 _NOT_CHILDREN = {"span", "name", "name_span", "type", "ref", "conversion", "checked", "parent", "source"}
 
 
-@cache
 def child_fields(kind: type[Node]) -> tuple[str, ...]:
     """The fields of a node class that may hold nodes; attributes and generics come first."""
     return tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_CHILDREN)
