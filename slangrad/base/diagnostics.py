@@ -51,6 +51,9 @@ CODES: dict[str, str] = {
     # E07  lowering and limits
     # E08  back end
     # E09  run time
+    "E0901": "index out of range",
+    "E0902": "out of memory in a kernel",
+    "E0903": "assertion failed",
     # E10  calls from Python
 }
 # fmt: on
