@@ -20,10 +20,12 @@ class Limits:
     """Sizes beyond which a program is refused instead of exhausting memory or the stack."""
 
     # fmt: off
-    macro_depth: int = 200               # expansions inside expansions
+    errors: int = 100                    # errors of one text before its parser gives up
+    macro_depth: int = 200               # expansions inside the arguments of expansions
     macro_tokens: int = 1_000_000        # tokens that macros may add to one text
     include_depth: int = 64              # files including files
-    nesting_depth: int = 100             # parentheses, types, blocks and declarations inside each other
+    nesting_depth: int = 256             # parentheses, types, blocks and declarations inside each other
+    chain_length: int = 2_000            # operators, members or `else if`s of one chain: a + b + c + ...
     generic_depth: int = 64              # instances of generics that need further instances: f<N> calls f<N+1>
     instances: int = 20_000              # functions after generics are filled in
     inline_ops: int = 200_000            # ops of one function after inlining

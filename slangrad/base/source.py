@@ -61,9 +61,9 @@ class SourceFile:
         return self.text[starts[line - 1] : end].rstrip("\r")
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Span:
-    """The characters `start <= i < end` of a source."""
+    """The characters `start <= i < end` of a source. Never changed; not frozen, because that makes it slow to make."""
 
     source: SourceFile
     start: int

@@ -7,11 +7,12 @@ In type position the parser makes `ArrayType`, `PointerType` and so on. What syn
     Paren(type) then call, `(T)(x)`     Call(Paren(T), [x]) is a conversion
     T[4](a, b), T[4]() in an expression Index(T, [4]) names an array type
     A.B, A::B                           Member, whether A is a namespace, a type or a value
+    T{a, b}                             Cast(T, InitializerList)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
@@ -276,7 +277,7 @@ class ConjunctionType(Expression):  # `IFoo & IBar`.
     right: Expression
 
 @node
-class TupleType(Expression):  # `(int, float)`.
+class Tuple(Expression):  # `(int, float)`; under `#lang 2026` `(a, b)` in expressions too, of types or values.
     elements: list[Expression]
 
 # `functype(int, inout float) -> float`; parameter modes are ModifiedType("inout", ...).
@@ -421,13 +422,14 @@ class TypeParameter(Declaration):
 class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
     value_type: Expression
     default: Expression | None
+    is_pack: bool  # `<let each N : int>`
 
 GenericParameter = TypeParameter | ValueParameter
 
 # Part of a `where` clause. kind "conforms": `T : IFoo, IBar`; "equals": `T.Item == U`; "converts": `T(U)`.
 @node
 class Constraint(Node):
-    kind: str  # `where nonempty(T)` and such keep the word as kind
+    kind: str  # also the word of `where nonempty(T)` and such; the operator of `where countof(T) >= 2`
     subject: Expression
     bounds: list[Expression]
     is_optional: bool  # `where optional T : IFoo`
@@ -498,6 +500,7 @@ class Struct(GenericDeclaration):
     bases: list[Expression]
     members: list[Declaration]
     has_body: bool
+    alias: Expression | None  # `export struct S : IFoo = T;`
 
 @node
 class Interface(GenericDeclaration):  # `interface I<T> : IBase { members }`.
@@ -529,6 +532,10 @@ class AssociatedType(GenericDeclaration):  # `associatedtype D : IDifferentiable
     bounds: list[Expression]
     default: Expression | None
 
+@node
+class ConstraintRequirement(Declaration):  # `__constraint Item == This;` in an interface.
+    constraint: Constraint
+
 # `cbuffer Name : register(b0) { members }`, `tbuffer`; the members are visible around it.
 @node
 class BufferBlock(Declaration):
@@ -544,6 +551,7 @@ class Module(Declaration):
     source: SourceFile
     members: list[Declaration]
     module_name: str | None
+    language: int  # 2025, or the year of `#lang 2026`
 
 # `import a.b;` has path "a/b"; `import "dir/file.slang";` is_file. `__exported` is in modifiers.
 @node
@@ -566,33 +574,3 @@ class Using(Declaration):  # `using a.b;`.
     target: Expression
 
 # fmt: on
-
-# --- Walking ------------------------------------------------------------------------------------------
-
-_NOT_CHILDREN = {"span", "name", "name_span", "type", "ref", "conversion", "checked", "parent", "source"}
-
-
-def child_fields(kind: type[Node]) -> tuple[str, ...]:
-    """The fields of a node class that may hold nodes; attributes and generics come first."""
-    return tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_CHILDREN)
-
-
-def children(node: Node) -> Iterator[Node]:
-    """The nodes directly below, in the order of `child_fields`."""
-    for name in child_fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            for each in value:
-                if isinstance(each, Node):
-                    yield each
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, parents first; needs no recursion."""
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        yield current
-        pending.extend(reversed(list(children(current))))

@@ -1,0 +1,50 @@
+"""Room for walking deep trees.
+
+In: nothing.   Out: a context in which Python code may recurse deeply.
+
+    with deep_recursion():
+        parse_or_check_or_lower(...)
+
+The limits in `options.py` bound how deep a tree can be; this makes that depth safe to recurse over, since frames of
+Python functions do not use the machine's stack. The caller's limit comes back when the last such context is left.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DEEP = 60_000
+
+_lock = threading.Lock()
+_users = 0
+_callers_limit = 0
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Raise the interpreter's recursion limit while any thread is inside."""
+    _enter()
+    try:
+        yield
+    finally:
+        _leave()
+
+
+def _enter() -> None:
+    global _users, _callers_limit
+    with _lock:
+        if _users == 0:
+            _callers_limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(DEEP, _callers_limit))
+        _users += 1
+
+
+def _leave() -> None:
+    global _users
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            sys.setrecursionlimit(_callers_limit)
