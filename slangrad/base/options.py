@@ -26,7 +26,7 @@ class Limits:
     include_depth: int = 64              # files including files
     nesting_depth: int = 256             # parentheses, types, blocks and declarations inside each other
     chain_length: int = 2_000            # operators, members or `else if`s of one chain: a + b + c + ...
-    generic_depth: int = 64              # instances of generics that need further instances: f<N> calls f<N+1>
+    generic_depth: int = 64              # generics that need further instances: f<N> calls f<N + 1>
     instances: int = 20_000              # functions after generics are filled in
     inline_ops: int = 200_000            # ops of one function after inlining
     unroll_iterations: int = 1_024       # iterations of one [ForceUnroll] loop
@@ -71,7 +71,10 @@ class Options:
         )
 
 
-_SWITCH = {"1": True, "true": True, "on": True, "yes": True, "0": False, "false": False, "off": False, "no": False}
+_SWITCH = {
+    **dict.fromkeys(("1", "true", "on", "yes"), True),
+    **dict.fromkeys(("0", "false", "off", "no"), False),
+}
 
 
 def _integer(environment: Mapping[str, str], name: str, default: int) -> int:

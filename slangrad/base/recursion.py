@@ -5,8 +5,8 @@ In: nothing.   Out: a context in which Python code may recurse deeply.
     with deep_recursion():
         parse_or_check_or_lower(...)
 
-The limits in `options.py` bound how deep a tree can be; this makes that depth safe to recurse over, since frames of
-Python functions do not use the machine's stack. The caller's limit comes back when the last such context is left.
+The limits in `options.py` bound how deep a tree can be; this makes that depth safe to recurse over, since
+frames of Python functions do not use the machine's stack. The caller's limit comes back in the end.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class SourceFile:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Span:
-    """The characters `start <= i < end` of a source. Never changed; not frozen, because that makes it slow to make."""
+    """The characters `start <= i < end` of a source. Never changed; frozen would be slower."""
 
     source: SourceFile
     start: int

@@ -1,7 +1,7 @@
 """Every AST node, with the Slang form it stands for.
 
 The parser makes them; `check` fills `Expression.type`, `.ref`, `.conversion` and `Declaration.checked`, each
-once; nothing else is written to a node after parsing. Types are expressions: only the checker can tell them apart.
+once; nothing else is written later. Types are expressions, since only the checker can tell them from values.
 In type position the parser makes `ArrayType`, `PointerType` and so on. What syntax leaves to the checker:
 
     Paren(type) then call, `(T)(x)`     Call(Paren(T), [x]) is a conversion
@@ -277,7 +277,7 @@ class ConjunctionType(Expression):  # `IFoo & IBar`.
     right: Expression
 
 @node
-class Tuple(Expression):  # `(int, float)`; under `#lang 2026` `(a, b)` in expressions too, of types or values.
+class Tuple(Expression):  # `(int, float)`; under `#lang 2026` in expressions too: `(a, b)`.
     elements: list[Expression]
 
 # `functype(int, inout float) -> float`; parameter modes are ModifiedType("inout", ...).
