@@ -1,0 +1,209 @@
+"""The IR as text, both ways. Spans are not printed; everything else comes back.
+
+    struct "Point" { x: f32, y: f32 }
+    func @length(%p: struct "Point", no_diff %n: i32) -> (f32) {cost=3} {
+      %x = get %p {index=0}
+      %r = for %n, %x : f32 (%i: i32, %sum: f32) { ... yield %next }
+      yield %r
+    }
+
+A value is named after its hint, made unique in its function, or numbered. Types follow `:` where the table
+does not give them. `parse_program(print_program(p))` prints the same again; the parser is parse_text.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+from slangrad.ir import types as t
+from slangrad.ir.core import (
+    Attribute,
+    Derivatives,
+    Differential,
+    Function,
+    Op,
+    Parameter,
+    Program,
+    Region,
+    Value,
+    walk,
+)
+from slangrad.ir.parse_text import NUMBERED, TextError, parse_function, parse_program
+from slangrad.ir.primitives import GIVEN, PRIMITIVES, REQUESTS
+
+__all__ = ["TextError", "parse_function", "parse_program", "print_function", "print_op", "print_program"]
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_$][\w.$]*\Z")
+
+
+def print_program(program: Program) -> str:
+    """Structs in order of use, differentials, the argument block, functions."""
+    parts = [_print_struct(s) for s in _structs(program)]
+    parts += [_print_differential(s, d) for s, d in program.differentials.items()]
+    if program.arguments is not None:
+        parts.append(f"arguments {program.arguments}\n")
+    return "\n".join([*parts, *map(print_function, program.functions.values())])
+
+
+def print_function(function: Function) -> str:
+    return _Printer().function(function)
+
+
+def print_op(op: Op) -> str:
+    """One op with its regions, for messages; values are numbered within the op."""
+    return "\n".join(_Printer().op(op, ""))
+
+
+class _Printer:
+    """Gives names to the values of one function in the order in which they are printed."""
+
+    def __init__(self) -> None:
+        self._names: dict[Value, str] = {}
+        self._used: dict[str, int] = {}
+        self._unnamed = 0
+
+    def function(self, f: Function) -> str:
+        inputs = iter(f.region.parameters)
+        parameters = [self._parameter(p, inputs) for p in f.parameters]
+        flag = "" if f.return_differentiable else "no_diff "
+        returned = "" if f.return_type is None else f"{flag}{f.return_type}"
+        head = f"func {_symbol(f.name)}({', '.join(parameters)}) -> ({returned})"
+        head += f"{_print_derivatives(f.derivatives)}{_attributes(f.attributes)} {{"
+        return "\n".join([head, *self._body(f.region, "  "), "}\n"])
+
+    def _parameter(self, p: Parameter, inputs: Iterator[Value]) -> str:
+        name = self._new_name(p.name) if p.direction == "out" else self._define(next(inputs), p.name)
+        words = ["" if p.direction == "in" else p.direction, "" if p.differentiable else "no_diff"]
+        words += ["uniform" if p.uniform else "", f"%{name}: {p.type}"]
+        return " ".join(filter(None, words))
+
+    def op(self, op: Op, indent: str) -> list[str]:
+        operands = self._uses(op.operands)
+        results = ", ".join("%" + self._define(r) for r in op.results)
+        attributes = dict(op.attributes)
+        words = [f"{results} =" if results else "", op.name, _sugar(op.name, attributes), operands]
+        head = indent + " ".join(filter(None, words)) + _attributes(attributes)
+        if op.results and _is_typed(op.name):
+            head += " : " + ", ".join(str(r.type) for r in op.results)
+        lines = [head]
+        for region in op.regions:
+            lines[-1] += self._region_head(region)
+            lines += [*self._body(region, indent + "  "), indent + "}"]
+        return lines
+
+    def _region_head(self, region: Region) -> str:
+        if not region.parameters:
+            return " {"
+        return " (" + ", ".join(f"%{self._define(p)}: {p.type}" for p in region.parameters) + ") {"
+
+    def _body(self, region: Region, indent: str) -> list[str]:
+        lines = [line for op in region.ops for line in self.op(op, indent)]
+        return [*lines, f"{indent}yield {self._uses(region.yields)}".rstrip()]
+
+    def _uses(self, values: Iterable[Value]) -> str:
+        return ", ".join("%" + (self._names.get(v) or self._define(v)) for v in values)
+
+    def _define(self, value: Value, hint: str = "") -> str:
+        name = self._names[value] = self._new_name(hint or value.hint)
+        return name
+
+    def _new_name(self, hint: str) -> str:
+        hint = NUMBERED.sub("", re.sub(r"[^\w.]", "_", hint))
+        if not hint or hint.isdigit():
+            self._unnamed += 1
+            return str(self._unnamed - 1)
+        count = self._used[hint] = self._used.get(hint, 0) + 1
+        return hint if count == 1 else f"{hint}.{count - 1}"
+
+
+def _is_typed(name: str) -> bool:
+    return name not in PRIMITIVES or PRIMITIVES[name].rule == GIVEN
+
+
+def _sugar(name: str, attributes: dict[str, Attribute]) -> str:
+    """What is written without braces, removed from `attributes`: the number of a `const`, a callee."""
+    if name == "const":
+        return _attribute(attributes.pop("value"))
+    if name in ("call", *REQUESTS):
+        return _symbol(str(attributes.pop("callee")))
+    return ""
+
+
+def _symbol(name: str) -> str:
+    return "@" + (name if _PLAIN_NAME.match(name) else json.dumps(name))
+
+
+def _attributes(attributes: dict[str, Attribute]) -> str:
+    return " {" + ", ".join(f"{k}={_attribute(v)}" for k, v in attributes.items()) + "}" if attributes else ""
+
+
+def _attribute(value: Attribute) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(str, value)) + ")"
+    return repr(value) if isinstance(value, (int, float)) else str(value)
+
+
+def _print_derivatives(d: Derivatives | None) -> str:
+    if d is None:
+        return ""
+    named = {"jvp": d.jvp, "vjp": d.vjp, "primal_substitute": d.primal_substitute}
+    return " derivatives(" + ", ".join(f"{k}={_symbol(v)}" for k, v in named.items() if v is not None) + ")"
+
+
+def _print_struct(s: t.Struct) -> str:
+    fields = ", ".join(f"{_field(name)}: {field}" for name, field in s.fields)
+    return f"{s} {{ {fields} }}\n" if fields else f"{s} {{}}\n"
+
+
+def _field(name: str) -> str:
+    return name if _PLAIN_NAME.match(name) else json.dumps(name)
+
+
+def _print_differential(s: t.Struct, d: Differential) -> str:
+    fields = ", ".join(f"{primal} -> {tangent}" for primal, tangent in d.fields)
+    named = (("zero", d.zero), ("add", d.add))
+    functions = "".join(f" {word}={_symbol(name)}" for word, name in named if name)
+    return f"differential {s} : {d.type} ({fields}){functions}\n"
+
+
+def _structs(program: Program) -> list[t.Struct]:
+    """All structs that the text mentions, inner ones first."""
+    found: dict[t.Type, None] = {}
+    for s, d in program.differentials.items():
+        _collect(s, found)
+        _collect(d.type, found)
+    if program.arguments is not None:
+        _collect(program.arguments, found)
+    for function in program.functions.values():
+        for mentioned in _types_in(function):
+            _collect(mentioned, found)
+    structs = [s for s in found if isinstance(s, t.Struct)]
+    names = [s.name for s in structs]
+    assert len(set(names)) == len(names), f"two structs have one name: {sorted(names)}"
+    return structs
+
+
+def _types_in(function: Function) -> Iterable[t.Type]:
+    yield from (p.type for p in function.parameters)
+    yield from function.result_types
+    for op in walk(function.region):
+        yield from (r.type for r in op.results)
+        yield from (p.type for region in op.regions for p in region.parameters)
+        yield from (a for a in op.attributes.values() if isinstance(a, t.Type))
+
+
+def _collect(mentioned: t.Type, found: dict[t.Type, None]) -> None:
+    if mentioned in found:
+        return
+    inner = [field for _, field in mentioned.fields] if isinstance(mentioned, t.Struct) else []
+    if isinstance(mentioned, (t.Array, t.Pointer, t.Lanes)):
+        inner = [mentioned.element]
+    for each in inner:
+        _collect(each, found)
+    found[mentioned] = None
