@@ -1,0 +1,1 @@
+"""AST to checked AST: names, types, generics, interfaces, differentiability."""

@@ -1,0 +1,364 @@
+"""Checked types, interned: equal types are one object, compare them with `is`.
+
+In: parts (`vector(FLOAT, 3)`).   Out: an immutable `Type`; `str()` writes it as Slang does: `float3`.
+
+Types may contain type parameters and symbolic integers; `declref.substitute` fills them in. A type whose
+`abstract` is False contains none. What a type can do (members, conformances, its Differential) is not here but
+asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from slangrad.check.values import Symbol, Value
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Type:
+    """A checked type. `abstract`: a type parameter or an unknown integer is inside."""
+
+    abstract: bool = field(default=False, init=False)
+
+
+# --- Types without parts ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Plain(Type):
+    """void, the type of string literals, of `nullptr`, of `none`, and of what is wrong."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ERROR = Plain("<error>")  # swallows follow-up errors: whatever meets it is of this type
+VOID = Plain("void")
+STRING = Plain("String")
+NULL = Plain("nullptr_t")
+NONE = Plain("none_t")
+
+
+@dataclass(slots=True, eq=False)
+class Scalar(Type):
+    """A builtin number or bool. `kind`: "bool", "int", "uint" or "float"; `bits`: 1, 8, 16, 32 or 64."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# fmt: off
+BOOL   = Scalar("bool",     "bool",   1)
+INT8   = Scalar("int8_t",   "int",    8)
+INT16  = Scalar("int16_t",  "int",   16)
+INT    = Scalar("int",      "int",   32)
+INT64  = Scalar("int64_t",  "int",   64)
+UINT8  = Scalar("uint8_t",  "uint",   8)
+UINT16 = Scalar("uint16_t", "uint",  16)
+UINT   = Scalar("uint",     "uint",  32)
+UINT64 = Scalar("uint64_t", "uint",  64)
+HALF   = Scalar("half",     "float", 16)
+FLOAT  = Scalar("float",    "float", 32)
+DOUBLE = Scalar("double",   "float", 64)
+SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLOAT, DOUBLE)
+# fmt: on
+
+# --- Types with parts ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Vector(Type):
+    element: Type
+    count: Value
+
+    def __str__(self) -> str:
+        if isinstance(self.element, Scalar) and isinstance(self.count, int):
+            return f"{short_name(self.element)}{self.count}"
+        return f"vector<{self.element}, {self.count}>"
+
+
+@dataclass(slots=True, eq=False)
+class Matrix(Type):
+    """`rows` row vectors of `columns` elements."""
+
+    element: Type
+    rows: Value
+    columns: Value
+
+    def __str__(self) -> str:
+        if isinstance(self.element, Scalar) and isinstance(self.rows, int) and isinstance(self.columns, int):
+            return f"{short_name(self.element)}{self.rows}x{self.columns}"
+        return f"matrix<{self.element}, {self.rows}, {self.columns}>"
+
+
+@dataclass(slots=True, eq=False)
+class Array(Type):
+    """`count` is None for `T[]`, whose length comes from an initializer."""
+
+    element: Type
+    count: Value | None
+
+    def __str__(self) -> str:
+        base: Type = self
+        brackets = ""
+        while isinstance(base, Array):
+            brackets += f"[{'' if base.count is None else base.count}]"
+            base = base.element
+        return f"{base}{brackets}"
+
+
+@dataclass(slots=True, eq=False)
+class Pointer(Type):
+    element: Type
+
+    def __str__(self) -> str:
+        return f"{self.element}*"
+
+
+@dataclass(slots=True, eq=False)
+class Tuple(Type):
+    """`(A, B)`; its elements are `._0`, `._1`."""
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.elements))})"
+
+
+@dataclass(slots=True, eq=False)
+class FunctionParameter:
+    """A parameter in a function type. `direction` is "in", "out", "inout", "ref" or "constref"."""
+
+    type: Type
+    direction: str = "in"
+    no_diff: bool = False
+    name: str = ""
+
+    def __str__(self) -> str:
+        words = ["no_diff"] if self.no_diff else []
+        words += [self.direction] if self.direction != "in" else []
+        return " ".join([*words, str(self.type), self.name]).rstrip()
+
+
+@dataclass(slots=True, eq=False)
+class FunctionType(Type):
+    """What a derivative, a function name or a `functype` is. Not interned: compare with `same_signature`."""
+
+    parameters: tuple[FunctionParameter, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parameters))}) -> {self.result}"
+
+
+# --- Types from declarations --------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Nominal(Type):
+    """A declared type: `arguments` are the types and values of all generic parameters, the outermost first."""
+
+    declaration: Any
+    arguments: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return nominal_name(self.declaration, self.arguments)
+
+
+@dataclass(slots=True, eq=False)
+class StructType(Nominal):
+    """`DifferentialPair<T>`, buffers and tensors are structs of the standard library, too."""
+
+    declaration: ast.Struct
+
+
+@dataclass(slots=True, eq=False)
+class EnumType(Nominal):
+    declaration: ast.Enum
+
+
+@dataclass(slots=True, eq=False)
+class InterfaceType(Nominal):
+    """As a bound, or as the type of a value whose own type is known only at run time."""
+
+    declaration: ast.Interface
+
+
+@dataclass(slots=True, eq=False)
+class LambdaType(Nominal):
+    """The type of one lambda expression: a struct of its captures with an `operator()`."""
+
+    declaration: ast.Function
+
+    def __str__(self) -> str:
+        return f"lambda at {self.declaration.span.location}"
+
+
+@dataclass(slots=True, eq=False)
+class ParameterType(Type):
+    """The generic parameter T; of an `ast.Interface`: `This` inside it, the type that will conform."""
+
+    declaration: ast.TypeParameter | ast.Interface
+
+    def __str__(self) -> str:
+        return "This" if isinstance(self.declaration, ast.Interface) else self.declaration.name
+
+
+@dataclass(slots=True, eq=False)
+class AssociatedType(Type):
+    """`base.Name` while `base` is a parameter or another associated type; `interface` requires Name."""
+
+    base: Type
+    interface: InterfaceType
+    declaration: ast.AssociatedType
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.declaration.name}"
+
+
+@dataclass(slots=True, eq=False)
+class ConjunctionType(Type):
+    """`IFoo & IBar`, as a bound only."""
+
+    interfaces: tuple[InterfaceType, ...]
+
+    def __str__(self) -> str:
+        return " & ".join(map(str, self.interfaces))
+
+
+# --- Making types -------------------------------------------------------------------------------------
+
+_TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+
+def vector(element: Type, count: Value) -> Vector:
+    return _intern(Vector, element, count)
+
+
+def matrix(element: Type, rows: Value, columns: Value) -> Matrix:
+    return _intern(Matrix, element, rows, columns)
+
+
+def array(element: Type, count: Value | None) -> Array:
+    return _intern(Array, element, count)
+
+
+def pointer(element: Type) -> Pointer:
+    return _intern(Pointer, element)
+
+
+def tuple_of(elements: tuple[Type, ...]) -> Tuple:
+    return _intern(Tuple, elements)
+
+
+_NOMINAL: dict[type, type[Nominal]] = {
+    ast.Struct: StructType,
+    ast.Enum: EnumType,
+    ast.Interface: InterfaceType,
+    ast.Function: LambdaType,
+}
+
+
+def nominal(declaration: ast.Declaration, arguments: tuple[Any, ...] = ()) -> Any:
+    """The type that a struct, enum, interface or lambda declares."""
+    return _intern(_NOMINAL[type(declaration)], declaration, arguments)
+
+
+def parameter_type(declaration: ast.TypeParameter | ast.Interface) -> ParameterType:
+    made = _intern(ParameterType, declaration)
+    made.abstract = True
+    return made
+
+
+def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> AssociatedType:
+    made = _intern(AssociatedType, base, interface, declaration)
+    made.abstract = True
+    return made
+
+
+def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:
+    return interfaces[0] if len(interfaces) == 1 else _intern(ConjunctionType, interfaces)
+
+
+def function_type(parameters: tuple[FunctionParameter, ...], result: Type) -> FunctionType:
+    made = FunctionType(parameters, result)
+    made.abstract = is_abstract(result) or any(is_abstract(each.type) for each in parameters)
+    return made
+
+
+def is_abstract(part: object) -> bool:
+    """Whether a type, a value or a tuple of them depends on a generic parameter."""
+    if isinstance(part, Type):
+        return part.abstract
+    if isinstance(part, tuple):
+        return any(map(is_abstract, part))
+    return isinstance(part, Symbol)
+
+
+def _intern(kind: type, *parts: Any) -> Any:
+    key = (kind, *parts)
+    found = _TABLE.get(key)
+    if found is None:
+        found = kind(*parts)
+        found.abstract = is_abstract(parts)
+        _TABLE[key] = found
+    return found
+
+
+# --- Names --------------------------------------------------------------------------------------------
+
+SCALAR_NAMES = {each.name: each for each in SCALARS}
+
+
+def short_name(scalar: Scalar) -> str:
+    """The name that takes a vector size behind it: `uint8_t4`."""
+    return scalar.name
+
+
+def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> str:
+    """`Outer<float>.Inner<4>`."""
+    parts: list[str] = []
+    scope: ast.Declaration | None = declaration
+    left = list(arguments)
+    while isinstance(scope, (ast.Struct, ast.Enum, ast.Interface, ast.Extension)):
+        own = len(scope.generics)
+        mine = left[len(left) - own :] if own else []
+        del left[len(left) - own :]
+        if not isinstance(scope, ast.Extension):
+            parts.insert(0, scope.name + (f"<{', '.join(map(str, mine))}>" if mine else ""))
+        scope = scope.parent
+    return ".".join(parts)
+
+
+# --- Questions about shape ----------------------------------------------------------------------------
+
+
+def element_of(kind: Type) -> Type:
+    """The scalar inside a vector or matrix; the type itself otherwise."""
+    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
+
+
+def with_element(kind: Type, element: Type) -> Type:
+    """The same shape with another element."""
+    if isinstance(kind, Vector):
+        return vector(element, kind.count)
+    if isinstance(kind, Matrix):
+        return matrix(element, kind.rows, kind.columns)
+    return element

@@ -1,0 +1,210 @@
+"""Integers known when compiling, perhaps only after generics are filled in.
+
+In: `N`, `4`, `T.kCount`.   Out: one interned normal form, so that equal values are the same object.
+
+    N + 1 + N      ->  the polynomial 2*N + 1
+    N / 2          ->  an operation on N, opaque until N is known
+
+A value is a Python `int` or a `Symbol`. Truth values are 0 and 1, enum cases their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from weakref import WeakValueDictionary
+
+from slangrad.syntax import ast
+
+_serial = count(1)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Symbol:
+    """A value that is not known yet. Interned: compare with `is`. `serial` orders symbols."""
+
+    serial: int = field(default_factory=lambda: next(_serial), init=False)
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class ParameterValue(Symbol):
+    """The generic value parameter `let N : int`."""
+
+    declaration: ast.ValueParameter
+
+    def __str__(self) -> str:
+        return self.declaration.name
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class RequiredValue(Symbol):
+    """`T.kCount`: a constant that an interface requires; `base` and `interface` are checked types."""
+
+    base: Any
+    interface: Any
+    declaration: ast.Variable
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.declaration.name}"
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Operation(Symbol):
+    """`a / b`, `a < b`, `sizeof(T)`: no polynomial. Operands are values, or one type."""
+
+    operator: str
+    operands: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        if len(self.operands) == 2:
+            return f"({self.operands[0]} {self.operator} {self.operands[1]})"
+        return f"{self.operator}({', '.join(map(str, self.operands))})"
+
+
+Monomial = tuple[Symbol, ...]
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Polynomial(Symbol):
+    """A sum of products of symbols with integer factors; the empty product carries the constant."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __str__(self) -> str:
+        return " + ".join(_term_text(symbols, factor) for symbols, factor in self.terms)
+
+
+Value = int | Symbol
+
+_TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+
+def parameter_value(declaration: ast.ValueParameter) -> ParameterValue:
+    return _intern(ParameterValue, declaration)
+
+
+def required_value(base: object, interface: object, declaration: ast.Variable) -> RequiredValue:
+    return _intern(RequiredValue, base, interface, declaration)
+
+
+def type_query(operator: str, subject: object) -> Operation:
+    """`sizeof(T)` of a type that is not known yet."""
+    return _intern(Operation, operator, (subject,))
+
+
+def operate(operator: str, *operands: Value) -> Value | None:
+    """The value of an operator on values; None when there is none, as for a division by zero."""
+    rule = _POLYNOMIAL.get((operator, len(operands)))
+    if rule is not None and not all(isinstance(each, int) for each in operands):
+        return _from_terms(rule(*map(_terms, operands)))
+    known = [each for each in operands if isinstance(each, int)]
+    if len(known) < len(operands):
+        return _intern(Operation, operator, operands)
+    fold = FOLDS.get((operator, len(operands)))
+    return None if fold is None else fold(*known)
+
+
+def _intern(kind: type, *parts: Any) -> Any:
+    key = (kind, *parts)
+    found = _TABLE.get(key)
+    if found is None:
+        found = _TABLE[key] = kind(*parts)
+    return found
+
+
+# --- Polynomials --------------------------------------------------------------------------------------
+
+Terms = dict[Monomial, int]
+
+
+def _terms(value: Value) -> Terms:
+    if isinstance(value, int):
+        return {(): value}
+    if isinstance(value, Polynomial):
+        return dict(value.terms)
+    return {(value,): 1}
+
+
+def _from_terms(terms: Terms) -> Value:
+    kept = {symbols: factor for symbols, factor in terms.items() if factor}
+    if not kept:
+        return 0
+    if len(kept) == 1:
+        ((symbols, factor),) = kept.items()
+        if not symbols:
+            return factor
+        if len(symbols) == 1 and factor == 1:
+            return symbols[0]
+    order = sorted(kept.items(), key=lambda term: (-len(term[0]), [each.serial for each in term[0]]))
+    polynomial: Polynomial = _intern(Polynomial, tuple(order))
+    return polynomial
+
+
+def _add(left: Terms, right: Terms) -> Terms:
+    result = dict(left)
+    for symbols, factor in right.items():
+        result[symbols] = result.get(symbols, 0) + factor
+    return result
+
+
+def _negate(terms: Terms) -> Terms:
+    return {symbols: -factor for symbols, factor in terms.items()}
+
+
+def _multiply(left: Terms, right: Terms) -> Terms:
+    result: Terms = {}
+    for first, first_factor in left.items():
+        for second, second_factor in right.items():
+            symbols = tuple(sorted(first + second, key=lambda each: each.serial))
+            result[symbols] = result.get(symbols, 0) + first_factor * second_factor
+    return result
+
+
+_POLYNOMIAL: dict[tuple[str, int], Callable[..., Terms]] = {
+    ("+", 2): _add,
+    ("-", 2): lambda left, right: _add(left, _negate(right)),
+    ("*", 2): _multiply,
+    ("-", 1): _negate,
+    ("+", 1): lambda terms: terms,
+}
+
+
+def _term_text(symbols: Monomial, factor: int) -> str:
+    names = [str(each) for each in symbols]
+    return "*".join(([str(factor)] if factor != 1 or not names else []) + names)
+
+
+# --- Folding known integers ---------------------------------------------------------------------------
+
+
+def _divide(left: int, right: int) -> int | None:
+    if right == 0:
+        return None
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: int, right: int) -> int | None:
+    quotient = _divide(left, right)
+    return None if quotient is None else left - quotient * right
+
+
+# fmt: off
+FOLDS: dict[tuple[str, int], Callable[..., int | None]] = {
+    ("+", 2):  lambda a, b: a + b,        ("-", 2):  lambda a, b: a - b,        ("*", 2):  lambda a, b: a * b,
+    ("/", 2):  _divide,                   ("%", 2):  _remainder,
+    ("<<", 2): lambda a, b: a << (b & 63),                                      ("-", 1):  lambda a: -a,
+    (">>", 2): lambda a, b: a >> (b & 63),                                      ("+", 1):  lambda a: a,
+    ("&", 2):  lambda a, b: a & b,        ("|", 2):  lambda a, b: a | b,        ("^", 2):  lambda a, b: a ^ b,
+    ("~", 1):  lambda a: ~a,              ("!", 1):  lambda a: int(not a),
+    ("<", 2):  lambda a, b: int(a < b),   (">", 2):  lambda a, b: int(a > b),
+    ("<=", 2): lambda a, b: int(a <= b),  (">=", 2): lambda a, b: int(a >= b),
+    ("==", 2): lambda a, b: int(a == b),  ("!=", 2): lambda a, b: int(a != b),
+    ("&&", 2): lambda a, b: int(bool(a and b)),
+    ("||", 2): lambda a, b: int(bool(a or b)),
+    ("?:", 3): lambda a, b, c: b if a else c,
+    ("min", 2): min,                      ("max", 2): max,
+}
+# fmt: on
