@@ -2,7 +2,7 @@
 
     lambda x, y, r: (1 / y, -r / y)        emits div 1.0, %y  and  neg, div
 
-A formula fetches its value on first touch only: what a partial does not use is not a residual.
+A formula fetches or emits its value on first touch only: what nobody asks for is neither code nor a residual.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class Formula:
 
     __slots__ = ("_fetch", "_value", "builder")
 
-    def __init__(self, builder: Emitter, value: Value | None = None, fetch: Callable[[], Value] | None = None) -> None:
+    def __init__(
+        self, builder: Emitter, value: Value | None = None, fetch: Callable[[], Value] | None = None
+    ) -> None:
         self.builder, self._value, self._fetch = builder, value, fetch
 
     @property
@@ -43,10 +45,13 @@ class Formula:
         return other.value if isinstance(other, Formula) else self.builder.constant(self.value.type, other)
 
     def apply(self, name: str, *others: Operand) -> Formula:
-        return Formula(self.builder, self.builder.emit(name, self.value, *map(self.lift, others)))
+        return self._later(lambda: self.builder.emit(name, self.value, *map(self.lift, others)))
 
-    def _flipped(self, name: str, other: Number) -> Formula:
-        return Formula(self.builder, self.builder.emit(name, self.lift(other), self.value))
+    def _flipped(self, name: str, other: Operand) -> Formula:
+        return self._later(lambda: self.builder.emit(name, self.lift(other), self.value))
+
+    def _later(self, emit: Callable[[], Value]) -> Formula:
+        return Formula(self.builder, fetch=emit)
 
     def __add__(self, other: Operand) -> Formula:
         return self.apply("add", other)
@@ -79,7 +84,7 @@ class Formula:
         return self.apply("less", other)
 
     def __gt__(self, other: Operand) -> Formula:
-        return Formula(self.builder, self.builder.emit("less", self.lift(other), self.value))
+        return self._flipped("less", other)
 
 
 Operand = Formula | int | float
@@ -87,17 +92,16 @@ Partial = Formula | int | float
 
 
 def where(condition: Formula, then: Operand, otherwise: Operand) -> Formula:
-    """Componentwise choice; at least one side must be a formula, or both numbers of a float formula's type."""
+    """Componentwise choice; at least one side must be a formula."""
     like = then if isinstance(then, Formula) else otherwise
     assert isinstance(like, Formula), "where() of two numbers has no type; use choose()"
-    emitted = condition.builder.emit("select", condition.value, like.lift(then), like.lift(otherwise))
-    return Formula(condition.builder, emitted)
+    return choose(like, condition, then, otherwise)
 
 
 def choose(like: Formula, condition: Formula, then: Operand, otherwise: Operand) -> Formula:
     """`where` with numbers of the type of `like`."""
-    emitted = condition.builder.emit("select", condition.value, like.lift(then), like.lift(otherwise))
-    return Formula(condition.builder, emitted)
+    b = like.builder
+    return Formula(b, fetch=lambda: b.emit("select", condition.value, like.lift(then), like.lift(otherwise)))
 
 
 def sign(x: Formula) -> Formula:
