@@ -4,7 +4,7 @@
     add %x, -0.0  ->  %x
 
 Only what holds bit for bit, NaN and signed zeros included, is here: the result may not depend on how much was
-simplified. A multiplication by zero is not zero for floats; derivative code avoids those by its symbolic zero.
+simplified. A multiplication by zero is not zero for floats; derivative code has a symbolic zero for that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ Attributes = dict[str, Attribute]
 class Scope(Protocol):
     """What a rule asks of the builder."""
 
-    def emit(self, name: str, *operands: Value, type: Type | None = None, **attributes: Attribute) -> Value: ...
+    def emit(
+        self, name: str, *operands: Value, type: Type | None = None, **attributes: Attribute
+    ) -> Value: ...
     def constant(self, t: Type, value: Number) -> Value: ...
     def zero(self, t: Type) -> Value: ...
     def made_by(self, value: Value) -> Op | None: ...
@@ -180,8 +182,10 @@ def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
         return op.operands[index]
     if op.name == "splat":
         return op.operands[0] if op.operands[0].type is made else b.emit("splat", op.operands[0], type=made)
+    if op.name == "set" and op.attributes["index"] == index:
+        return op.operands[1]
     if op.name == "set":
-        return op.operands[1] if op.attributes["index"] == index else b.emit("get", op.operands[0], index=index)
+        return b.emit("get", op.operands[0], index=index)
     if op.name == "zero":
         return b.zero(made)
     return b.constant(made, _number(op)) if op.name == "const" else None
@@ -201,7 +205,12 @@ def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) 
     op = b.made_by(xs[0])
     if op is not None and op.name == "zero" and not attributes.get("check"):
         return b.zero(made)
-    if op is not None and op.name == "set_index" and op.operands[1] is xs[1] and isinstance(xs[0].type, Array):
+    if (
+        op is not None
+        and op.name == "set_index"
+        and op.operands[1] is xs[1]
+        and isinstance(xs[0].type, Array)
+    ):
         return op.operands[2] if xs[0].type.length is None else None
     return None
 

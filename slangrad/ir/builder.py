@@ -20,7 +20,7 @@ Key = tuple[object, ...]
 
 
 class Builder:
-    """Fills one region. A nested builder sees the ops of the outer ones and reuses them, not the other way round."""
+    """Fills one region. A nested builder reuses the ops of the outer ones, not the other way round."""
 
     def __init__(self, outer: Builder | None = None, span: Span | None = None) -> None:
         self.ops: list[Op] = []
@@ -111,7 +111,11 @@ class Builder:
         return None
 
     def _append(
-        self, name: str, operands: tuple[Value, ...], types: tuple[Type, ...], attributes: dict[str, Attribute]
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        types: tuple[Type, ...],
+        attributes: dict[str, Attribute],
     ) -> tuple[Value, ...]:
         results = tuple(Value(t) for t in types)
         op = Op(name, operands, results, attributes, (), self.span)
@@ -122,7 +126,8 @@ class Builder:
 
 
 def _constant_key(attributes: dict[str, Attribute]) -> Key:
-    """Attributes as part of a key; the type tells True from 1, the text tells -0.0 from 0.0 and finds NaN equal."""
+    """Attributes as part of a key: the type tells True from 1, the text -0.0 from 0.0, and NaN equals NaN."""
     return tuple(
-        (k, type(v), repr(v) if isinstance(v, float) else v) for k, v in sorted(attributes.items(), key=lambda kv: kv[0])
+        (k, type(v), repr(v) if isinstance(v, float) else v)
+        for k, v in sorted(attributes.items(), key=lambda kv: kv[0])
     )

@@ -109,7 +109,7 @@ class Differential:
     """What a struct's derivative is: the tangent type and where its fields come from.
 
     `fields` pairs a primal field index with a tangent field index; other fields carry no derivative. With
-    `zero` and `add` (names of functions) the user's `dzero` and `dadd` are used instead of componentwise ones.
+    `zero` and `add` (functions' names) the user's `dzero` and `dadd` are used instead of componentwise ones.
     """
 
     type: Type
@@ -122,9 +122,9 @@ class Differential:
 class Program:
     """Functions by name, the derivative types of the structs that have one, and the launch's argument block.
 
-    `arguments` has one field for each uniform parameter of the kernel and each global shader parameter; the op
-    `parameter{name}` is the address of a field. A kernel is a function without parameters and results whose attribute
-    "kernel" is True.
+    `arguments` has one field for each uniform parameter of the kernel and each global shader parameter; the
+    op `parameter{name}` is a field's address. A kernel is a function without parameters and results whose
+    attribute "kernel" is True.
     """
 
     functions: dict[str, Function] = field(default_factory=dict)

@@ -2,16 +2,18 @@
 
     wrap(I8, 200) = -56        wrap(F16, 0.1) = 0.0999755859375
 
-Float results are computed in double precision and rounded once: for + - * / and sqrt that is the correctly rounded
-result of the smaller types, too. Maths functions are Python's, made total: outside their domain they give NaN or
-an infinity as C does.
+Float results are computed in double precision and rounded once: for + - * / and sqrt that is the correctly
+rounded result of the smaller types, too. Maths functions are Python's, made total: outside their domain they
+give NaN or an infinity as C does.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -34,8 +36,23 @@ def wrap(t: Scalar, value: Number) -> Number:
 def round_float(t: Scalar, value: float) -> float:
     if t is F64:
         return value
+    if t is F32:
+        return ctypes.c_float(value).value
     with np.errstate(over="ignore"):
-        return float(np.float32(value) if t is F32 else np.float16(value))
+        return float(np.float16(value))
+
+
+@cache
+def wrapper(t: Scalar) -> Callable[[Number], Number]:
+    """`wrap` for one type, made once: what the oracle does after each op."""
+    if t.kind == "bool":
+        return bool
+    if t is F64:
+        return float
+    if t.kind == "float":
+        return lambda value: round_float(t, value)
+    mask, low = (1 << t.bits) - 1, -least(t)
+    return lambda value: ((int(value) + low) & mask) - low
 
 
 def least(t: Scalar) -> int:
@@ -126,7 +143,7 @@ def _round_fraction(t: Scalar, exact: Fraction) -> float:
         return math.copysign(INF, exact)
     if t is F64:
         return nearest
-    # Rounding twice goes wrong only when the double lies exactly between two smaller floats: lean to the exact side.
+    # Rounding twice goes wrong only when the double lies exactly between two smaller floats: lean to one side.
     if Fraction(nearest) != exact and Fraction(round_float(t, nearest)) != Fraction(nearest):
         nearest = math.nextafter(nearest, INF if exact > Fraction(nearest) else -INF)
     return round_float(t, nearest)
@@ -203,5 +220,3 @@ def trailing_zeros(t: Scalar, x: int) -> int:
 
 def reverse_bits(t: Scalar, x: int) -> int:
     return int(f"{_unsigned(t, x):0{t.bits}b}"[::-1], 2)
-
-

@@ -25,6 +25,7 @@ from slangrad.ir.core import (
     Region,
     Value,
 )
+from slangrad.ir.numbers import wrap
 from slangrad.ir.primitives import CONTROL, PRIMITIVES, REQUESTS
 from slangrad.ir.type_rules import result_type
 
@@ -244,6 +245,8 @@ class _Parser:
         types = self._types() if self._accept(":") else self._known_type(name, operands, attributes)
         if len(types) != len(names):
             raise self._error(f"{name} has {len(types)} results, not {len(names)}")
+        if name == "const":
+            attributes["value"] = self._fitting(attributes["value"], types[0])
         regions = self._regions()
         results = tuple(self._define(n, type) for n, type in zip(names, types, strict=True))
         return Op(name, operands, results, attributes, regions)
@@ -252,6 +255,13 @@ class _Parser:
         if name == "const":
             return {"value": self._attribute()}
         return {"callee": self._take_symbol()} if name in ("call", *REQUESTS) else {}
+
+    def _fitting(self, value: Attribute, type: t.Type) -> Attribute:
+        """The number as a constant of the type holds it."""
+        scalar = t.scalar_of(type)
+        if scalar is None or not isinstance(value, (bool, int, float)):
+            raise self._error(f"{type} has no constant {value}")
+        return wrap(scalar, value)
 
     def _known_type(
         self, name: str, operands: tuple[Value, ...], attributes: dict[str, Attribute]

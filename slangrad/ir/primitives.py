@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (a table)
 """THE TABLE: the type rule, effect, meaning, derivative and cost of each op that is not control flow.
 
     row("mul", SAME, lambda t, x, y: x * y, lambda x, y, r: (y, x), 1)
@@ -28,6 +29,7 @@ GIVEN = "the result's type is stated where the op is made"
 COMPONENT = "get: the type of component `index`"
 FIRST = "the type of the first operand"
 ELEMENT = "the element type of the first operand"
+POINTEE = "what the first operand points to"
 MEMBER = "pointer to component `index` of what the first operand points to"
 TRUTH = "bool"
 NOTHING = "no result"
@@ -67,7 +69,9 @@ def row(
     effect: str = PURE,
     kinds: str = "bsuf",
 ) -> None:
-    assert name not in PRIMITIVES and (callable(partials) or partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR))
+    assert name not in PRIMITIVES and (
+        callable(partials) or partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR)
+    )
     PRIMITIVES[name] = Primitive(name, rule, primal, partials, cost, effect, kinds)
 
 
@@ -149,12 +153,22 @@ row("index",         ELEMENT, None,                        LINEAR,              
 row("set_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
 row("add_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
 # --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std.
+# `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed; undefined unless `zero`.
 row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*")
 row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
 row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
+# `atomic{kind} %p, %value` gives what was there before; compare_exchange takes the expected value before the new one.
 row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*")
+# --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is zero
+# until it is written; handle 0 reads zero everywhere and is never written. Written indices are not negative. Memory
+# is freed when the thread is done.
+row("tape_new",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
+row("tape_copy",     FIRST,   None,                        NOT_DIFFERENTIABLE,                        100, WRITE, kinds="*")
+row("tape_store",    NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
+row("tape_add",      NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
+row("tape_load",     POINTEE, None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
 # --- threads, the launch's parameters (`parameter{name}` is the address of one in the argument block), run-time reports
 row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")

@@ -3,8 +3,8 @@
     rules = {"load": widen_load}
     Rebuild(rules).function(old)     every `load` through widen_load, all else copied with mapped operands
 
-A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it returns
-the new values of the op's results.
+A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it
+returns the new values of the op's results.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Rebuild:
         return Region(parameters, b.ops, yields)
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
-        """The region's ops emitted into `b`; its parameters must be mapped already. Returns what it yields."""
+        """Emits the region's ops into `b`; its parameters must be mapped already. Returns what it yields."""
         for op in region.ops:
             self.op(b, op)
         return self.values(region.yields)

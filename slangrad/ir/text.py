@@ -17,6 +17,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from slangrad.ir import types as t
 from slangrad.ir.core import (
     Attribute,
@@ -83,7 +85,7 @@ class _Printer:
         operands = self._uses(op.operands)
         results = ", ".join("%" + self._define(r) for r in op.results)
         attributes = dict(op.attributes)
-        words = [f"{results} =" if results else "", op.name, _sugar(op.name, attributes), operands]
+        words = [f"{results} =" if results else "", op.name, _sugar(op, attributes), operands]
         head = indent + " ".join(filter(None, words)) + _attributes(attributes)
         if op.results and _is_typed(op.name):
             head += " : " + ", ".join(str(r.type) for r in op.results)
@@ -122,13 +124,21 @@ def _is_typed(name: str) -> bool:
     return name not in PRIMITIVES or PRIMITIVES[name].rule == GIVEN
 
 
-def _sugar(name: str, attributes: dict[str, Attribute]) -> str:
+def _sugar(op: Op, attributes: dict[str, Attribute]) -> str:
     """What is written without braces, removed from `attributes`: the number of a `const`, a callee."""
-    if name == "const":
-        return _attribute(attributes.pop("value"))
-    if name in ("call", *REQUESTS):
+    if op.name == "const":
+        return _constant(op.results[0].type, attributes.pop("value"))
+    if op.name in ("call", *REQUESTS):
         return _symbol(str(attributes.pop("callee")))
     return ""
+
+
+def _constant(type: t.Type, value: Attribute) -> str:
+    """The shortest text that gives the number back in its type: 0.1 for the f32 nearest to 0.1."""
+    scalar = t.scalar_of(type)
+    if isinstance(value, float) and scalar is t.F32:
+        return str(np.float32(value))
+    return str(np.float16(value)) if isinstance(value, float) and scalar is t.F16 else _attribute(value)
 
 
 def _symbol(name: str) -> str:

@@ -31,8 +31,10 @@ class RuleError(AssertionError):
     """Operands that an op does not take: the compiler made wrong IR."""
 
 
-def result_type(name: str, operands: tuple[Value, ...], attributes: Attributes, given: Type | None) -> Type | None:
-    """The type of the op's one result; None for an op without one. `given` is for rows whose rule is GIVEN."""
+def result_type(
+    name: str, operands: tuple[Value, ...], attributes: Attributes, given: Type | None
+) -> Type | None:
+    """The type of an op's result, None for an op without one. `given` is for rows whose rule is GIVEN."""
     row = p.PRIMITIVES[name]
     types = tuple(v.type for v in operands)
     if row.kinds != "*" and not all(_takes(row.kinds, t) for t in types):
@@ -101,6 +103,12 @@ def _member(name: str, types: tuple[Type, ...], attributes: Attributes, given: T
     return lanes(moved) if isinstance(types[0], Lanes) else moved
 
 
+def _pointee(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
+    address = types[0].element if isinstance(types[0], Lanes) else types[0]
+    assert isinstance(address, Pointer), types
+    return lanes(address.element) if any(isinstance(t, Lanes) for t in types) else address.element
+
+
 def _truth(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
     return lanes(BOOL) if any(isinstance(t, Lanes) for t in types) else BOOL
 
@@ -118,6 +126,7 @@ RULES: dict[str, Callable[[str, tuple[Type, ...], Attributes, Type | None], Type
     p.COMPONENT: _component,
     p.FIRST: _first,
     p.ELEMENT: _element,
+    p.POINTEE: _pointee,
     p.MEMBER: _member,
     p.TRUTH: _truth,
     p.NOTHING: _nothing,

@@ -1,6 +1,6 @@
 """Concrete types of the IR, interned: compare them with `is`.
 
-    f32   float3 = Vector(f32, 3)   Matrix(f32, 3, 4)   Array(f32, 8)   Array(f32, None)   Struct("Point", ...)
+    f32   float3 = Vector(f32, 3)   Matrix(f32, 3, 4)   Array(f32, 8)   Array(f32, None)   Struct("Point", ..)
 
 An array without a length is a *tape*: it grows when it is written and reads zero where it was not.
 There are no type parameters here; checked Slang types live in `check/types.py`.
@@ -86,7 +86,10 @@ class Struct(Type):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pointer(Type):
-    """An address of `element`s. Spaces: "global", "local" (a thread's own), "shared", "constant"."""
+    """An address of `element`s. Spaces: "global", "local" (a thread's own), "shared", "constant".
+
+    In the space "tape" it is the handle of a tape of `element`s; exists after `flatten` only.
+    """
 
     element: Type
     space: str

@@ -1,0 +1,414 @@
+"""The oracle: runs IR in plain Python, exactly as the table says, at every stage before lanes.
+
+    evaluate(program, "square", (3.0,))                 -> (9.0,)
+    run_kernel(program, "kernel", address, (64, 1, 1))     reads and writes the memory of the argument block
+
+Each function becomes closures over a list of values, once. Float results are rounded after each op, integers
+wrapped; threads run one after the other, x fastest. What a program reports (an index out of range, a print)
+goes to the caller's `Reports` with the op that reports it. Back ends are compared with this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from slangrad.ir import types as t
+from slangrad.ir.core import Function, Op, Program, Region, Value
+from slangrad.ir.interpret_memory import Datum, LocalMemory, leaves, reader_of, writer_of, zero_of
+from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
+from slangrad.ir.layout import layout_of
+from slangrad.ir.numbers import Number, wrapper
+from slangrad.ir.primitives import CONTROL, PRIMITIVES
+
+
+class Reports(Protocol):
+    """What a running program tells its caller; `op` has the span, and the format of a print."""
+
+    def out_of_bounds(self, op: Op, index: int, extent: int) -> None: ...
+    def print(self, op: Op, values: Sequence[Number]) -> None: ...
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Reports kept in lists: (index, extent), and (format, values)."""
+
+    bounds: list[tuple[int, int]] = field(default_factory=list)
+    prints: list[tuple[str, tuple[Number, ...]]] = field(default_factory=list)
+
+    def out_of_bounds(self, op: Op, index: int, extent: int) -> None:
+        self.bounds.append((index, extent))
+
+    def print(self, op: Op, values: Sequence[Number]) -> None:
+        self.prints.append((str(op.attributes["format"]), tuple(values)))
+
+
+def evaluate(
+    program: Program, name: str, inputs: Sequence[Datum], arguments: int = 0, reports: Reports | None = None
+) -> tuple[Datum, ...]:
+    """The results of a function for the values of its inputs."""
+    return Machine(program, arguments, reports or Recorded()).call(name, tuple(inputs))
+
+
+def run_kernel(
+    program: Program, name: str, arguments: int, grid: tuple[int, int, int], reports: Reports | None = None
+) -> None:
+    """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block."""
+    machine = Machine(program, arguments, reports or Recorded())
+    for z in range(grid[2]):
+        for y in range(grid[1]):
+            for x in range(grid[0]):
+                machine.begin_thread((x, y, z))
+                machine.call(name, ())
+
+
+@dataclass(slots=True)
+class Code:
+    """A function as closures over a frame of `size` places."""
+
+    inputs: list[int]
+    steps: list[Step]
+    yields: list[int]
+    size: int
+
+
+class Machine:
+    """The state of a run: functions compiled so far, the current thread, its local memory and tapes."""
+
+    def __init__(self, program: Program, arguments: int, reports: Reports) -> None:
+        self.program = program
+        self.arguments = arguments
+        self.reports = reports
+        self._codes: dict[str, Code] = {}
+        self.begin_thread((0, 0, 0))
+
+    def begin_thread(self, thread: tuple[int, int, int]) -> None:
+        self.thread = thread
+        self.memory = LocalMemory()
+        self.tapes: list[dict[int, Datum]] = [{}]  # handle 0 is the empty tape
+
+    def call(self, name: str, inputs: tuple[Datum, ...]) -> tuple[Datum, ...]:
+        code = self._codes.get(name)
+        if code is None:
+            code = self._codes[name] = Compiler(self).function(self.program.functions[name])
+        assert len(inputs) == len(code.inputs), f"{name} takes {len(code.inputs)} inputs, not {len(inputs)}"
+        frame: Frame = [0] * code.size
+        _move(frame, code.inputs, inputs)
+        _run(frame, code.steps)
+        return tuple([frame[y] for y in code.yields])
+
+
+def _run(frame: Frame, steps: list[Step]) -> None:
+    for step in steps:
+        step(frame)
+
+
+def _move(frame: Frame, places: Sequence[int], values: Sequence[Datum]) -> None:
+    for place, value in zip(places, values, strict=True):
+        frame[place] = value
+
+
+class Compiler:
+    """Turns one function into closures."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._places: dict[Value, int] = {}
+
+    def function(self, function: Function) -> Code:
+        inputs = self.places(function.region.parameters)
+        steps, yields = self.region(function.region)
+        return Code(inputs, steps, yields, len(self._places))
+
+    def places(self, values: Sequence[Value]) -> list[int]:
+        """Where values live in the frame."""
+        return [self._places.setdefault(v, len(self._places)) for v in values]
+
+    def region(self, region: Region) -> tuple[list[Step], list[int]]:
+        """The steps of a region, and where what it yields is after them."""
+        self.places(region.parameters)
+        return [self.op(op) for op in region.ops], self.places(region.yields)
+
+    def op(self, op: Op) -> Step:
+        rule = RULES.get(op.name)
+        if rule is not None:
+            return rule(self, op)
+        (r,) = self.places(op.results)
+        return compile_value(op, self.places(op.operands), r, self.machine.reports.out_of_bounds)
+
+
+# --- control flow
+
+
+def _if(c: Compiler, op: Op) -> Step:
+    (condition,), results = c.places(op.operands), c.places(op.results)
+    (then, then_yields), (otherwise, other_yields) = map(c.region, op.regions)
+
+    def step(frame: Frame) -> None:
+        taken, yields = (then, then_yields) if frame[condition] else (otherwise, other_yields)
+        _run(frame, taken)
+        _move(frame, results, [frame[y] for y in yields])
+
+    return step
+
+
+def _for(c: Compiler, op: Op) -> Step:
+    (count, *starts), results = c.places(op.operands), c.places(op.results)
+    (index, *carried) = c.places(op.regions[0].parameters)
+    body, yields = c.region(op.regions[0])
+    backwards = bool(op.attributes.get("reverse"))
+
+    def step(frame: Frame) -> None:
+        _move(frame, carried, [frame[s] for s in starts])
+        trips = range(integer_of(frame[count]))
+        for i in reversed(trips) if backwards else trips:
+            frame[index] = i
+            _run(frame, body)
+            _move(frame, carried, [frame[y] for y in yields])
+        _move(frame, results, [frame[p] for p in carried])
+
+    return step
+
+
+def _while(c: Compiler, op: Op) -> Step:
+    starts, results = c.places(op.operands), c.places(op.results)
+    tested, carried = (c.places(r.parameters) for r in op.regions)
+    (test, (go_on,)), (body, yields) = map(c.region, op.regions)
+
+    def step(frame: Frame) -> None:
+        values = [frame[s] for s in starts]
+        while True:
+            _move(frame, tested, values)
+            _run(frame, test)
+            if not frame[go_on]:
+                break
+            _move(frame, carried, values)
+            _run(frame, body)
+            values = [frame[y] for y in yields]
+        _move(frame, results, values)
+
+    return step
+
+
+def _call(c: Compiler, op: Op) -> Step:
+    places, results, machine = c.places(op.operands), c.places(op.results), c.machine
+    name = op.attributes["callee"]
+    assert isinstance(name, str)
+
+    def step(frame: Frame) -> None:
+        _move(frame, results, machine.call(name, tuple([frame[p] for p in places])))
+
+    return step
+
+
+# --- memory
+
+
+def _pointee(value: Value) -> t.Type:
+    assert isinstance(value.type, t.Pointer), value.type
+    return value.type.element
+
+
+def _alloc(c: Compiler, op: Op) -> Step:
+    (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
+    assert isinstance(count, int)
+    size, zero = layout_of(_pointee(op.results[0])).size * count, bool(op.attributes.get("zero"))
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.memory.allocate(size, zero)
+
+    return step
+
+
+def _offset(c: Compiler, op: Op) -> Step:
+    (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(_pointee(op.operands[0])).size
+    wrap = wrapper(t.U64)
+
+    def step(frame: Frame) -> None:
+        frame[r] = wrap(integer_of(frame[p]) + size * integer_of(frame[i]))
+
+    return step
+
+
+def _member(c: Compiler, op: Op) -> Step:
+    (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
+    assert isinstance(index, int)
+    distance = layout_of(_pointee(op.operands[0])).offsets[index]
+
+    def step(frame: Frame) -> None:
+        frame[r] = integer_of(frame[p]) + distance
+
+    return step
+
+
+def _load(c: Compiler, op: Op) -> Step:
+    (p,), (r,), read = c.places(op.operands), c.places(op.results), reader_of(op.results[0].type)
+
+    def step(frame: Frame) -> None:
+        frame[r] = read(integer_of(frame[p]))
+
+    return step
+
+
+def _store(c: Compiler, op: Op) -> Step:
+    (p, v), write = c.places(op.operands), writer_of(op.operands[1].type)
+
+    def step(frame: Frame) -> None:
+        write(integer_of(frame[p]), frame[v])
+
+    return step
+
+
+def _atomic(c: Compiler, op: Op) -> Step:
+    """Threads take turns here, so an atomic is a load and a store."""
+    element, kind = op.results[0].type, op.attributes["kind"]
+    assert isinstance(kind, str) and isinstance(element, t.Scalar)
+    (p, *values), (r,), combine = c.places(op.operands), c.places(op.results), _combination(kind, element)
+    read, write = reader_of(element), writer_of(element)
+
+    def step(frame: Frame) -> None:
+        address = integer_of(frame[p])
+        old = read(address)
+        write(address, combine(old, *[frame[v] for v in values]))
+        frame[r] = old
+
+    return step
+
+
+def _combination(kind: str, element: t.Scalar) -> Callable[..., Datum]:
+    """What an atomic leaves in memory, from what is there and its operands."""
+    if kind == "exchange":
+        return lambda old, new: new
+    if kind == "compare_exchange":
+        return lambda old, expected, new: new if old == expected else old
+    primal, wrap = PRIMITIVES[kind].primal, wrapper(element)
+    assert primal is not None, f"no atomic {kind}"
+    return lambda old, value: wrap(primal(element, old, value))
+
+
+# --- tapes as memory: a handle is a number, and 0 is the tape that is empty and cannot be written
+
+
+def _tape_new(c: Compiler, op: Op) -> Step:
+    (r,), machine = c.places(op.results), c.machine
+
+    def step(frame: Frame) -> None:
+        frame[r] = len(machine.tapes)
+        machine.tapes.append({})
+
+    return step
+
+
+def _tape_copy(c: Compiler, op: Op) -> Step:
+    (a,), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
+
+    def step(frame: Frame) -> None:
+        copied = dict(machine.tapes[integer_of(frame[a])])
+        frame[r] = len(machine.tapes)
+        machine.tapes.append(copied)
+
+    return step
+
+
+def _tape_store(c: Compiler, op: Op) -> Step:
+    return _tape_write(c, op, lambda old, new: new)
+
+
+def _tape_add(c: Compiler, op: Op) -> Step:
+    element, add = op.operands[2].type, PRIMITIVES["add"].primal
+    assert isinstance(element, t.Scalar) and add is not None
+    wrap = wrapper(element)
+    return _tape_write(c, op, lambda old, new: wrap(add(element, old, new)))
+
+
+def _tape_write(c: Compiler, op: Op, combine: Callable[[Datum, Datum], Datum]) -> Step:
+    (a, i, v), machine = c.places(op.operands), c.machine
+
+    def step(frame: Frame) -> None:
+        handle, index = integer_of(frame[a]), integer_of(frame[i])
+        assert handle > 0 and index >= 0, f"element {index} of tape {handle} is written"
+        tape = machine.tapes[handle]
+        tape[index] = combine(tape.get(index, 0), frame[v])
+
+    return step
+
+
+def _tape_load(c: Compiler, op: Op) -> Step:
+    (a, i), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
+    zero = zero_of(op.results[0].type)
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.tapes[integer_of(frame[a])].get(integer_of(frame[i]), zero)
+
+    return step
+
+
+# --- threads, parameters, reports
+
+
+def _parameter(c: Compiler, op: Op) -> Step:
+    (r,), machine = c.places(op.results), c.machine
+    block, name = machine.program.arguments, op.attributes["name"]
+    assert block is not None and isinstance(name, str)
+    offset = layout_of(block).offsets[block.index(name)]
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.arguments + offset
+
+    return step
+
+
+def _thread_id(c: Compiler, op: Op) -> Step:
+    (r,), machine, axis = c.places(op.results), c.machine, op.attributes["axis"]
+    assert isinstance(axis, int)
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.thread[axis]
+
+    return step
+
+
+def _in_bounds(c: Compiler, op: Op) -> Step:
+    (i, n), (r,), reports = c.places(op.operands), c.places(op.results), c.machine.reports
+
+    def step(frame: Frame) -> None:
+        index, extent = integer_of(frame[i]), integer_of(frame[n])
+        inside = frame[r] = 0 <= index < extent
+        if not inside:
+            reports.out_of_bounds(op, index, extent)
+
+    return step
+
+
+def _print(c: Compiler, op: Op) -> Step:
+    places, reports = c.places(op.operands), c.machine.reports
+
+    def step(frame: Frame) -> None:
+        reports.print(op, [leaf for p in places for leaf in leaves(frame[p])])
+
+    return step
+
+
+RULES: dict[str, Callable[[Compiler, Op], Step]] = {
+    "if": _if,
+    "for": _for,
+    "while": _while,
+    "call": _call,
+    "alloc": _alloc,
+    "offset": _offset,
+    "member": _member,
+    "load": _load,
+    "store": _store,
+    "atomic": _atomic,
+    "tape_new": _tape_new,
+    "tape_copy": _tape_copy,
+    "tape_store": _tape_store,
+    "tape_add": _tape_add,
+    "tape_load": _tape_load,
+    "parameter": _parameter,
+    "thread_id": _thread_id,
+    "in_bounds": _in_bounds,
+    "print": _print,
+}
+assert RULES.keys() <= PRIMITIVES.keys() | CONTROL
