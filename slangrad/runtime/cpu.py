@@ -1,0 +1,312 @@
+"""The CPU device: machine code run over the chunks of a grid, by the calling thread and parked helpers.
+
+In: a `NativeKernel` (addresses of compiled functions), an argument block, a grid.
+Out: the effects of the kernel, and the exception for what it reported.
+
+    void entry(const void* arguments, Launch* launch, i64 chunk)     // all threads of one chunk
+    void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` chunks from shared->next
+    void finish(const void* arguments, Launch* launch, i64 chunks)   // once, at the end: adds partial sums
+
+Chunks depend on grid and kernel only, so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+import numpy as np
+
+from slangrad.base.options import Options
+from slangrad.runtime.device import Array, Device, Grid, Kernel, PythonKernel, Region
+from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
+from slangrad.runtime.memory import HOST_MEMORY, Block
+from slangrad.runtime.pool import POOL, Job
+from slangrad.runtime.processors import available_processors
+from slangrad.runtime.reports import Failure, exception_of
+
+DEFAULT_GRANULARITY = 256
+MOST_CHUNKS = 512
+ALL_CHUNKS = 1 << 62
+PROBE = 16
+
+# Nanoseconds, measured on a two-core virtual machine; they decide who works, never what comes out.
+CALL_COST = 1_000
+SHORT_CHUNK = 5_000
+WORTH_A_HELPER = 50_000
+BETWEEN_SIGNALS = 5_000_000
+
+_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+NativeFunction = Callable[[bytes, int, int], None]
+Failures = list[tuple[int, Failure]]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NativeKernel(Kernel):
+    """Compiled functions by address. Without `drain` the runtime hands out chunks itself, a little slower.
+
+    `ordered`: chunks run one after the other on the calling thread, for kernels that print or whose atomics
+    must happen in a fixed order. `granularity`: a chunk has a multiple of so many threads of x (a multiple of
+    64, and of the group size where there are groups). `code` keeps the machine code loaded.
+    """
+
+    entry: int
+    drain: int = 0
+    finish: int = 0
+    ordered: bool = False
+    granularity: int = DEFAULT_GRANULARITY
+    partial_size: int = 0
+    code: object = None
+    run: NativeFunction = field(init=False, repr=False)
+    run_many: NativeFunction | None = field(init=False, repr=False)
+    run_finish: NativeFunction | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        assert self.entry and self.granularity > 0, self
+        assert bool(self.finish) == bool(self.partial_size), self
+        self.run = _FUNCTION(self.entry)
+        self.run_many = _FUNCTION(self.drain) if self.drain else None
+        self.run_finish = _FUNCTION(self.finish) if self.finish else None
+
+
+def chunks_of(grid: Grid, granularity: int) -> tuple[int, int, int]:
+    """Threads of x in a chunk, chunks in a row, all chunks. A chunk is a part of one row of x."""
+    nx, ny, nz = grid
+    if nx <= granularity and ny == 1 and nz == 1:
+        return granularity, 1, 1
+    rows = ny * nz
+    units = -(-nx // granularity)
+    chunk_x = granularity * -(-units // max(1, MOST_CHUNKS // rows))
+    chunks_x = -(-nx // chunk_x)
+    return chunk_x, chunks_x, chunks_x * rows
+
+
+class CpuDevice(Device):
+    """This machine's processors."""
+
+    kind = "cpu"
+    name = "CPU"
+
+    def __init__(self, options: Options | None = None) -> None:
+        options = Options.from_environment() if options is None else options
+        self.threads = options.threads or available_processors()
+        self._tape_limit = options.limits.tape_bytes
+
+    def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
+        nx, ny, nz = grid
+        if nx <= 0 or ny <= 0 or nz <= 0:
+            _check_empty(grid)
+            return
+        if len(arguments) < kernel.argument_size:
+            raise ValueError(
+                f"arguments: kernel '{kernel.name}' takes {kernel.argument_size} bytes, not {len(arguments)}"
+            )
+        if isinstance(kernel, NativeKernel):
+            self._launch_native(kernel, bytes(arguments), grid)
+        elif isinstance(kernel, PythonKernel):
+            self._launch_python(kernel, bytearray(arguments), grid)
+        else:
+            raise TypeError(f"kernel '{kernel.name}' was not made for the CPU")
+
+    def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
+        geometry = chunks_of(grid, kernel.granularity)
+        record = take_record()
+        record.begin(kernel, self._tape_limit, grid, geometry)
+        failures: Failures = []
+        try:
+            if kernel.partial_size:
+                self._run_with_partials(kernel, arguments, record, failures)
+            elif geometry[2] == 1:
+                kernel.run(arguments, record.address, 0)
+            else:
+                self._run_chunks(kernel, arguments, record, failures)
+        finally:
+            raised = _close(record, failures)
+        if raised is not None:
+            raise raised
+        if failures:
+            _, first = min(failures, key=_chunk_of)
+            raise exception_of(first, kernel.name, kernel.sites, self._tape_limit)
+
+    def _run_with_partials(
+        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
+    ) -> None:
+        """Each chunk adds into bytes of its own; `finish` adds those up, in the order of the chunks."""
+        launch, chunks = record.launch, record.launch.chunks
+        try:
+            partials = HOST_MEMORY.allocate(chunks * kernel.partial_size, zero=True)
+        except MemoryError as error:
+            raise MemoryError(f"kernel '{kernel.name}': partial sums of {chunks} chunks: {error}") from None
+        launch.partials, launch.partial_size = partials.address, kernel.partial_size
+        self._run_chunks(kernel, arguments, record, failures)
+        if kernel.run_finish is not None and not record.shared.stop:
+            kernel.run_finish(arguments, record.address, chunks)
+
+    def _run_chunks(
+        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
+    ) -> None:
+        _Run(kernel, arguments, record, failures).all_chunks(1 if kernel.ordered else self.threads)
+
+    def _launch_python(self, kernel: PythonKernel, arguments: bytearray, grid: Grid) -> None:
+        record = take_record()
+        record.begin(kernel, self._tape_limit, grid, (grid[0], 1, grid[1] * grid[2]))
+        record.launch.chunk = 0
+        failures: Failures = []
+        block = (ctypes.c_char * len(arguments)).from_buffer(arguments) if arguments else None
+        try:
+            kernel.function(0 if block is None else ctypes.addressof(block), grid, record)
+        finally:
+            _close(record, failures)
+        if failures:
+            raise exception_of(failures[0][1], kernel.name, kernel.sites, self._tape_limit)
+
+    def allocate(self, size: int, zero: bool = False) -> Block:
+        return HOST_MEMORY.allocate(size, zero)
+
+    def write(self, address: int, source: Array) -> None:
+        assert source.flags.c_contiguous, "only C-contiguous arrays are written"
+        if source.nbytes:
+            ctypes.memmove(address, source.ctypes.data, source.nbytes)
+
+    def read(self, region: Region) -> Array:
+        return self.host_view(region, None).copy()
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        ctypes.memmove(target, source, size)
+
+    def clear(self, region: Region) -> None:
+        size = region.dtype.itemsize
+        every_byte = Region(region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8))
+        self.host_view(every_byte, None)[...] = 0
+
+    def host_view(self, region: Region, owner: object) -> Array:
+        return np.asarray(_HostMemory(region, owner)).view(region.dtype)
+
+    def synchronize(self) -> None:
+        """Launches are finished when they return."""
+
+
+class _HostMemory:
+    """Raw memory in the shape NumPy asks for; NumPy keeps this object as the array's base."""
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, region: Region, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (region.address, False),
+            "shape": region.shape,
+            "strides": region.strides,
+            "typestr": f"|V{region.dtype.itemsize}" if region.dtype.names else region.dtype.str,
+            "version": 3,
+        }
+
+
+class _Run:
+    """A launch of several chunks in progress."""
+
+    __slots__ = ("_arguments", "_chunks", "_failures", "_kernel", "_lock", "_record")
+
+    def __init__(
+        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
+    ) -> None:
+        self._kernel = kernel
+        self._arguments = arguments
+        self._record = record
+        self._failures = failures
+        self._chunks: int = record.launch.chunks
+        self._lock = threading.Lock()
+
+    def all_chunks(self, threads: int) -> None:
+        """Run a few chunks, see how long they take, and ask for as much help as the rest is worth."""
+        spent = self._time_of_a_chunk(1)
+        if spent < SHORT_CHUNK and self._chunks > 2 * PROBE:
+            spent = self._time_of_a_chunk(PROBE)
+        left = max(0, self._chunks - self._record.shared.next)
+        helpers = min(threads - 1, left, spent * left // WORTH_A_HELPER)
+        batch = max(1, BETWEEN_SIGNALS // max(spent, 1))
+        if helpers == 0:
+            self._take_all(batch)
+            return
+        job = Job(self._help)
+        try:
+            self._take_with_help(job, helpers, batch)
+        except BaseException:
+            self._record.shared.stop = 1
+            self._close(job)
+            raise
+        if job.error is not None:
+            raise job.error
+
+    def _time_of_a_chunk(self, count: int) -> int:
+        began = perf_counter_ns()
+        self._take(self._record, count)
+        return max(perf_counter_ns() - began - CALL_COST, 0) // count
+
+    def _take_with_help(self, job: Job, helpers: int, batch: int) -> None:
+        POOL.ask_for_help(job, helpers)
+        self._take_all(batch)
+        self._close(job)
+
+    def _take_all(self, batch: int) -> None:
+        """In batches, so that Python sees signals in between."""
+        shared = self._record.shared
+        while shared.next < self._chunks and not shared.stop:
+            self._take(self._record, batch)
+
+    def _take(self, record: LaunchRecord, limit: int) -> None:
+        if self._kernel.run_many is not None:
+            self._kernel.run_many(self._arguments, record.address, limit)
+            return
+        while limit > 0 and not record.shared.stop:
+            with self._lock:
+                chunk = record.shared.next
+                record.shared.next = chunk + 1
+            if chunk >= self._chunks:
+                return
+            self._kernel.run(self._arguments, record.address, chunk)
+            limit -= 1
+
+    def _help(self) -> None:
+        record = take_record()
+        record.join(self._record)
+        try:
+            self._take(record, ALL_CHUNKS)
+        finally:
+            raised = _close(record, self._failures)
+        if raised is not None:
+            raise raised
+
+    def _close(self, job: Job) -> None:
+        """No helper touches memory of the caller afterwards. An interrupt only makes the chunks stop."""
+        interrupt: BaseException | None = None
+        while True:
+            try:
+                job.close()
+                break
+            except BaseException as error:
+                self._record.shared.stop = 1
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt
+
+
+def _close(record: LaunchRecord, failures: Failures) -> BaseException | None:
+    """Read a record and give it back; returns what a callback raised."""
+    failure, raised = record.end()
+    if failure is not None:
+        failures.append(failure)
+    give_back_record(record)
+    return raised
+
+
+def _chunk_of(failure: tuple[int, Failure]) -> int:
+    return failure[0]
+
+
+def _check_empty(grid: Grid) -> None:
+    if min(grid) < 0:
+        raise ValueError(f"grid: {grid} has a negative size")

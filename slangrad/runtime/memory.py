@@ -1,0 +1,163 @@
+"""A caching allocator for device memory.
+
+In: a size in bytes.   Out: a `Block` with a stable address aligned to 64 bytes.
+
+    block = allocator.allocate(1000, zero=True)   # 1024 bytes of a size class, the first 1000 zero
+    del block                                     # kept for the next request of that class, up to `cap` bytes
+
+A block lives as long as somebody refers to it. Where memory comes from is the `Source`'s business;
+this file only decides what to keep.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import deque
+from typing import Protocol
+
+import numpy as np
+
+ALIGNMENT = 64
+STEPS_PER_DOUBLING = 4
+DEFAULT_CAP = 1 << 30
+
+
+class Source(Protocol):
+    """Where memory of one device comes from. A handle keeps its memory alive; dropping it frees it."""
+
+    def obtain(self, size: int, zero: bool) -> tuple[int, object]:
+        """Address (aligned) and handle of `size` new bytes; MemoryError when there are none."""
+
+    def fill_zero(self, address: int, size: int) -> None:
+        """Set bytes to zero."""
+
+
+class HostSource:
+    """Memory of the host process, from NumPy's allocator."""
+
+    def obtain(self, size: int, zero: bool) -> tuple[int, object]:
+        make = np.zeros if zero else np.empty
+        array = make(size + ALIGNMENT, np.uint8)
+        start: int = array.ctypes.data
+        return start + -start % ALIGNMENT, array
+
+    def fill_zero(self, address: int, size: int) -> None:
+        ctypes.memset(address, 0, size)
+
+
+class Block:
+    """`size` bytes at `address`. Goes back to its allocator when the last reference is gone."""
+
+    __slots__ = ("__weakref__", "_allocator", "_handle", "address", "size")
+
+    def __init__(self, address: int, size: int, handle: object, allocator: CachingAllocator | None) -> None:
+        self.address = address
+        self.size = size
+        self._handle = handle
+        self._allocator = allocator
+
+    def __del__(self) -> None:
+        if self._allocator is not None:
+            self._allocator.take_back(self.address, self.size, self._handle)
+
+    def __repr__(self) -> str:
+        return f"Block({self.size} bytes at {self.address:#x})"
+
+
+def foreign_block(address: int, size: int, owner: object) -> Block:
+    """Memory that somebody else allocated; `owner` is kept alive and nothing is ever reused."""
+    return Block(address, size, owner, None)
+
+
+def size_class(size: int) -> int:
+    """The size that is really allocated: four steps a doubling, so at most a quarter is wasted."""
+    if size <= STEPS_PER_DOUBLING * ALIGNMENT:
+        return max(-(-size // ALIGNMENT), 1) * ALIGNMENT
+    step = 1 << ((size - 1).bit_length() - STEPS_PER_DOUBLING.bit_length())
+    return -(-size // step) * step
+
+
+class CachingAllocator:
+    """Keeps up to `cap` bytes of freed blocks, by size class."""
+
+    def __init__(self, source: Source, cap: int = DEFAULT_CAP) -> None:
+        self.cap = cap
+        self.in_use = 0
+        self.cached = 0
+        self._source = source
+        self._free: dict[int, list[tuple[int, object]]] = {}
+        self._returned: deque[tuple[int, int, object]] = deque()
+        self._lock = threading.Lock()
+
+    def allocate(self, size: int, zero: bool = False) -> Block:
+        """A block of at least `size` bytes; MemoryError when even an empty cache leaves no room."""
+        if size < 0:
+            raise ValueError(f"cannot allocate {size} bytes")
+        rounded = size_class(size)
+        found = self._reuse(rounded)
+        if found is None:
+            found = self._obtain(rounded, zero)
+        elif zero:
+            self._source.fill_zero(found[0], size)
+        with self._lock:
+            self.in_use += rounded
+        return Block(found[0], rounded, found[1], self)
+
+    def take_back(self, address: int, size: int, handle: object) -> None:
+        """Called by `Block.__del__`, which may run anywhere, even inside `allocate` on this thread.
+
+        So it never waits for the lock: when that is taken, whoever uses the allocator next does the sorting.
+        """
+        self._returned.append((size, address, handle))
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sort_returned()
+            finally:
+                self._lock.release()
+
+    def trim(self) -> None:
+        """Give all cached memory back to the source."""
+        with self._lock:
+            self._sort_returned()
+            dropped, self._free = self._free, {}
+            self.cached = 0
+        dropped.clear()
+
+    def after_fork(self) -> None:
+        """In a child process nobody is left to release a lock that another thread held."""
+        self._lock = threading.Lock()
+
+    def _sort_returned(self) -> None:
+        while self._returned:
+            size, address, handle = self._returned.popleft()
+            self.in_use -= size
+            if self.cached + size <= self.cap:
+                self.cached += size
+                self._free.setdefault(size, []).append((address, handle))
+
+    def _reuse(self, rounded: int) -> tuple[int, object] | None:
+        with self._lock:
+            self._sort_returned()
+            kept = self._free.get(rounded)
+            if not kept:
+                return None
+            self.cached -= rounded
+            return kept.pop()
+
+    def _obtain(self, rounded: int, zero: bool) -> tuple[int, object]:
+        try:
+            return self._source.obtain(rounded, zero)
+        except MemoryError:
+            self.trim()
+        try:
+            return self._source.obtain(rounded, zero)
+        except MemoryError:
+            raise MemoryError(f"no room for {rounded} bytes ({self.in_use} bytes are in use)") from None
+
+
+HOST_MEMORY = CachingAllocator(HostSource())
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=HOST_MEMORY.after_fork)

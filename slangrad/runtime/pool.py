@@ -1,0 +1,93 @@
+"""Parked threads that help with a job.
+
+    job = Job(work)                    # work() takes pieces until none is left, on any thread
+    POOL.ask_for_help(job, threads=3)  # wakes up to three threads, which call work()
+    work()                             # the asking thread works, too
+    job.close()                        # helpers that come later leave at once; waits for those at work
+
+The asking thread never waits for a helper to start, so a busy machine costs nothing but the help.
+The threads are made when they are first needed and survive neither a fork (new ones are) nor the process.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+
+class Job:
+    """Work in progress. `error` is what a helper raised."""
+
+    __slots__ = ("_active", "_closed", "_idle", "_lock", "error", "work")
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work = work
+        self.error: BaseException | None = None
+        self._active = 0
+        self._closed = False
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+
+    def help(self) -> None:
+        """Called by a helper."""
+        with self._lock:
+            if self._closed:
+                return
+            self._active += 1
+        try:
+            self.work()
+        except BaseException as error:
+            self.error = error
+        finally:
+            with self._lock:
+                self._active -= 1
+                self._idle.notify_all()
+
+    def close(self) -> None:
+        """After this no helper is at work. May be interrupted, and called again."""
+        with self._lock:
+            self._closed = True
+            while self._active:
+                self._idle.wait()
+
+
+class Pool:
+    """Threads that sleep in one queue of jobs."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._threads = 0
+        self._lock = threading.Lock()
+
+    def ask_for_help(self, job: Job, threads: int) -> None:
+        """Wake up to `threads` threads; fewer when jobs are waiting already, for then nobody is free."""
+        if self._threads < threads:
+            self._grow(threads)
+        for _ in range(threads - self._jobs.qsize()):
+            self._jobs.put(job)
+
+    def after_fork(self) -> None:
+        """Threads do not survive a fork, and nobody would release a lock that one of them held."""
+        self._jobs = SimpleQueue()
+        self._threads = 0
+        self._lock = threading.Lock()
+
+    def _grow(self, threads: int) -> None:
+        with self._lock:
+            while self._threads < threads:
+                self._threads += 1
+                name = f"slangrad-{self._threads}"
+                threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True).start()
+
+
+def _serve(jobs: SimpleQueue[Job]) -> None:
+    while True:
+        jobs.get().help()
+
+
+POOL = Pool()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOL.after_fork)

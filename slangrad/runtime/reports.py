@@ -1,0 +1,124 @@
+"""What a kernel reports: index errors, failed assertions, exhausted memory, printed text.
+
+In: the number of a site in the kernel's table, and numbers recorded at run time.
+Out: a Python exception that shows the place, or text for `sys.stdout`:
+
+    error[E0901]: index 7 is out of range: there are 4 elements
+      --> poly.slang:3:13
+    3 |     return x[i];
+      |              ^
+
+A site holds strings only, so a table of sites can be stored beside machine code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from slangrad.base.diagnostics import CODES
+from slangrad.base.source import Span, excerpt
+from slangrad.runtime.formats import Value, parse_format
+
+NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the source that can report. `text` is a print's format or an assertion's message."""
+
+    location: str = ""
+    excerpt: str = ""
+    text: str = ""
+
+    @staticmethod
+    def at(span: Span | None, text: str = "") -> Site:
+        if span is None:
+            return Site(text=text)
+        return Site(span.location, excerpt(span), text)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The status record of a launch, read back."""
+
+    error: int
+    site: int
+    index: int = 0
+    extent: int = 0
+
+
+class BoundsError(IndexError):
+    """A kernel used an index out of range. Reads gave zero and writes were dropped."""
+
+    code = "E0901"
+
+    def __init__(self, kernel: str, site: Site, index: int, extent: int) -> None:
+        self.kernel = kernel
+        self.location = site.location
+        self.index = index
+        self.extent = extent
+        elements = "is 1 element" if extent == 1 else f"are {extent} elements"
+        message = f"index {index} is out of range: there {elements}"
+        note = f"in kernel '{kernel}'; the read gave 0 or the write was dropped"
+        super().__init__(describe(self.code, message, site, note))
+
+
+class KernelAssertionError(AssertionError):
+    """An assertion in a kernel failed."""
+
+    code = "E0903"
+
+    def __init__(self, kernel: str, site: Site) -> None:
+        self.kernel = kernel
+        self.location = site.location
+        super().__init__(describe(self.code, site.text or "assertion failed", site, f"in kernel '{kernel}'"))
+
+
+class Reports(Protocol):
+    """Where a kernel written in Python reports to."""
+
+    def fail(self, error: int, site: int, index: int = 0, extent: int = 0) -> None:
+        """Record an error; the first one is raised after the launch."""
+
+    def print(self, site: int, values: Sequence[Value]) -> None:
+        """Write the text of a print site."""
+
+
+def describe(code: str, message: str, site: Site, note: str) -> str:
+    assert code in CODES, f"diagnostic code {code} has no row in CODES"
+    lines = [f"error[{code}]: {message}"]
+    if site.location:
+        lines.append(f"  --> {site.location}")
+    if site.excerpt:
+        lines.append(site.excerpt)
+    return "\n".join([*lines, f"  note: {note}"])
+
+
+def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
+    """The exception that tells the user about a failure."""
+    if failure.error == OUT_OF_MEMORY:
+        note = f"a thread may use {tape_limit} bytes (Options.limits.tape_bytes)"
+        message = f"kernel '{kernel}' ran out of memory for the values its reverse sweep needs"
+        return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
+    site = _site(sites, failure.site)
+    if failure.error == BOUNDS:
+        return BoundsError(kernel, site, failure.index, failure.extent)
+    assert failure.error == ASSERTION, f"kernel '{kernel}' recorded error {failure.error}"
+    return KernelAssertionError(kernel, site)
+
+
+def write_text(text: str) -> None:
+    """To wherever Python prints now; nowhere when there is no standard output."""
+    if sys.stdout is not None:
+        sys.stdout.write(text)
+
+
+def print_site(site: Site, values: Sequence[Value], strings: Sequence[str]) -> None:
+    write_text(parse_format(site.text).render(values, strings))
+
+
+def _site(sites: Sequence[Site], number: int) -> Site:
+    return sites[number] if 0 <= number < len(sites) else Site()

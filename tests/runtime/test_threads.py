@@ -1,0 +1,223 @@
+"""Helpers, concurrent launches, fork, interrupts, kernels written in Python, the number of processors."""
+
+import ctypes
+import os
+import signal
+import struct
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slangrad.base.options import Options
+from slangrad.runtime.cpu import CpuDevice, NativeKernel
+from slangrad.runtime.device import Grid, PythonKernel
+from slangrad.runtime.pool import Job
+from slangrad.runtime.processors import available_processors, cgroup_quota
+from slangrad.runtime.reports import ASSERTION, BOUNDS, BoundsError, KernelAssertionError, Reports, Site
+
+Native = Callable[..., NativeKernel]
+
+# sleeps arguments[1] microseconds and stores the address of its Launch at arguments[0][chunk]
+SLEEP = """
+define void @entry(ptr %arguments, ptr %launch, i64 %chunk) {
+  %out = load ptr, ptr %arguments
+  %time.p = getelementptr i64, ptr %arguments, i64 1
+  %time = load i32, ptr %time.p
+  %slept = call i32 @usleep(i32 %time)
+  %out.i = getelementptr ptr, ptr %out, i64 %chunk
+  store ptr %launch, ptr %out.i
+  ret void
+}
+"""
+
+
+def sleep_arguments(out: np.ndarray, microseconds: int) -> bytes:
+    return struct.pack("=qq", out.ctypes.data, microseconds)
+
+
+def cpu(threads: int) -> CpuDevice:
+    return CpuDevice(Options(threads=threads))
+
+
+@pytest.mark.parametrize("drain", [True, False])
+def test_helpers_take_part_in_long_launches(native: Native, drain: bool) -> None:
+    kernel = native(SLEEP, argument_size=16, granularity=64, drain=drain)
+    out = np.zeros(100, np.int64)
+    cpu(4).launch(kernel, sleep_arguments(out, 2000), (64 * 100, 1, 1))
+    assert out.all()
+    assert 2 <= len(set(out.tolist())) <= 4
+
+
+def test_one_thread_means_one_thread(native: Native) -> None:
+    kernel = native(SLEEP, argument_size=16, granularity=64)
+    out = np.zeros(20, np.int64)
+    cpu(1).launch(kernel, sleep_arguments(out, 500), (64 * 20, 1, 1))
+    assert len(set(out.tolist())) == 1
+
+
+def test_many_python_threads_launch_at_once(native: Native) -> None:
+    kernel = native(SLEEP, argument_size=16, granularity=64)
+    device = cpu(3)
+    wrong = []
+
+    def launch_many(chunks: int) -> None:
+        for _ in range(20):
+            out = np.zeros(chunks, np.int64)
+            device.launch(kernel, sleep_arguments(out, 50), (64 * chunks, 1, 1))
+            if not out.all():
+                wrong.append(chunks)
+
+    threads = [threading.Thread(target=launch_many, args=(chunks,)) for chunks in (1, 2, 3, 10, 11, 40, 1, 7)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_process_has_helpers_of_its_own(native: Native) -> None:
+    kernel = native(SLEEP, argument_size=16, granularity=64)
+    out = np.zeros(60, np.int64)
+    device = cpu(3)
+    device.launch(kernel, sleep_arguments(out, 1000), (64 * 60, 1, 1))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        out[:] = 0
+        device.launch(kernel, sleep_arguments(out, 1000), (64 * 60, 1, 1))
+        os._exit(0 if out.all() and len(set(out.tolist())) > 1 else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("drain", [True, False])
+def test_ctrl_c_stops_a_launch_between_chunks(native: Native, threads: int, drain: bool) -> None:
+    kernel = native(SLEEP, argument_size=16, granularity=64, drain=drain)
+    device = cpu(threads)
+    out = np.zeros(500, np.int64)
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        device.launch(kernel, sleep_arguments(out, 20_000), (64 * 500, 1, 1))
+    timer.join()
+    done = np.count_nonzero(out)
+    assert 0 < done < 500
+    time.sleep(0.05)
+    assert np.count_nonzero(out) == done
+    small = np.zeros(5, np.int64)
+    device.launch(kernel, sleep_arguments(small, 1), (64 * 5, 1, 1))
+    assert small.all()
+
+
+def test_a_job_that_is_closed_takes_no_helper() -> None:
+    calls = []
+    job = Job(lambda: calls.append(1))
+    job.help()
+    job.close()
+    job.help()
+    assert calls == [1]
+
+
+def test_what_a_helper_raises_is_kept() -> None:
+    job = Job(lambda: 1 // 0)
+    job.help()
+    job.close()
+    assert isinstance(job.error, ZeroDivisionError)
+
+
+def test_closing_waits_for_helpers_at_work() -> None:
+    started, finish = threading.Event(), threading.Event()
+    done = []
+
+    def work() -> None:
+        started.set()
+        finish.wait(10)
+        done.append(1)
+
+    job = Job(work)
+    helper = threading.Thread(target=job.help)
+    helper.start()
+    started.wait(10)
+    threading.Timer(0.02, finish.set).start()
+    job.close()
+    assert done == [1]
+    helper.join()
+
+
+def test_a_kernel_written_in_python(capsys: pytest.CaptureFixture[str]) -> None:
+    def double(arguments: int, grid: Grid, reports: Reports) -> None:
+        values = (ctypes.c_int64 * grid[0]).from_address(ctypes.c_int64.from_address(arguments).value)
+        for i in range(grid[0]):
+            values[i] *= 2
+        reports.print(0, [grid[0], 0.5])
+
+    array = np.arange(5)
+    kernel = PythonKernel(name="double", argument_size=8, function=double, sites=(Site(text="%d %g\n"),))
+    cpu(2).launch(kernel, struct.pack("=q", array.ctypes.data), (5, 1, 1))
+    assert array.tolist() == [0, 2, 4, 6, 8]
+    assert capsys.readouterr().out == "5 0.5\n"
+
+
+def test_a_kernel_written_in_python_reports_its_first_error() -> None:
+    def fail(arguments: int, grid: Grid, reports: Reports) -> None:
+        reports.fail(BOUNDS, 0, index=9, extent=1)
+        reports.fail(ASSERTION, 0)
+
+    kernel = PythonKernel(name="fail", argument_size=0, function=fail, sites=(Site("f.slang:1:2"),))
+    with pytest.raises(BoundsError, match=r"index 9 is out of range: there is 1 element\n  --> f.slang:1:2"):
+        cpu(2).launch(kernel, b"", (1, 1, 1))
+
+
+def test_an_error_without_a_site() -> None:
+    kernel = PythonKernel(
+        name="f", argument_size=0, function=lambda a, g, reports: reports.fail(ASSERTION, -1)
+    )
+    with pytest.raises(KernelAssertionError, match="assertion failed\n  note: in kernel 'f'"):
+        cpu(1).launch(kernel, b"", (1, 1, 1))
+
+
+def test_what_a_python_kernel_raises_reaches_the_caller() -> None:
+    kernel = PythonKernel(name="f", argument_size=0, function=lambda a, g, r: {}["missing"])
+    with pytest.raises(KeyError, match="missing"):
+        cpu(1).launch(kernel, b"", (1, 1, 1))
+
+
+def test_there_is_at_least_one_processor() -> None:
+    assert 1 <= available_processors() <= len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("limit", "quota"), [("max 100000", None), ("150000 100000", 1.5), ("400000 100000", 4.0), ("", None)]
+)
+def test_quota_of_a_cgroup(tmp_path: Path, limit: str, quota: float | None) -> None:
+    (tmp_path / "cgroup").write_text("0::/a/b\n")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "cpu.max").write_text(limit)
+    assert cgroup_quota(tmp_path / "cgroup", tmp_path) == quota
+
+
+def test_the_smallest_quota_on_the_way_up_counts(tmp_path: Path) -> None:
+    (tmp_path / "cgroup").write_text("0::/a/b\n")
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "cpu.max").write_text("200000 100000")
+    (tmp_path / "a" / "b" / "cpu.max").write_text("800000 100000")
+    assert cgroup_quota(tmp_path / "cgroup", tmp_path) == 2.0
+
+
+def test_quota_of_an_older_cgroup(tmp_path: Path) -> None:
+    (tmp_path / "cgroup").write_text("5:memory:/x\n4:cpu,cpuacct:/a\n")
+    (tmp_path / "cpu" / "a").mkdir(parents=True)
+    (tmp_path / "cpu" / "a" / "cpu.cfs_quota_us").write_text("50000\n")
+    (tmp_path / "cpu" / "a" / "cpu.cfs_period_us").write_text("100000\n")
+    assert cgroup_quota(tmp_path / "cgroup", tmp_path) == 0.5
+
+
+def test_without_cgroups_there_is_no_quota(tmp_path: Path) -> None:
+    assert cgroup_quota(tmp_path / "nothing", tmp_path) is None
