@@ -55,6 +55,22 @@ CODES: dict[str, str] = {
     "E0902": "out of memory in a kernel",
     "E0903": "assertion failed",
     # E10  calls from Python
+    "E1001": "unsupported Python type",
+    "E1002": "no candidate takes these arguments",
+    "E1003": "ambiguous call",
+    "E1004": "wrong names or number of arguments",
+    "E1005": "shapes that do not fit",
+    "E1006": "function without a derivative",
+    "E1007": "missing or unsuitable gradient",
+    "E1008": "overlapping memory",
+    "E1009": "explicit map",
+    "E1010": "value that its type cannot hold",
+    "E1011": "unsuitable result",
+    "E1012": "name not found",
+    "E1013": "module-level value",
+    "E1014": "number of threads",
+    "E1015": "unknown or unsuitable setting",
+    "E1016": "generated kernel",
 }
 # fmt: on
 
