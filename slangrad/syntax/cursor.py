@@ -1,0 +1,287 @@
+"""The place in the tokens: looking, taking, reporting, recovering.
+
+In: tokens.   Out: what every parse_* file stands on.
+
+A construct that cannot be parsed reports once and raises `Unparsable`; the statement or declaration around it
+catches that, skips to where something new begins, and goes on, so one run shows several errors. `GivenUp`
+ends the parse: something is nested too deeply, or there are too many errors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NoReturn
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.options import Limits
+from slangrad.base.source import Span
+from slangrad.syntax.ast import Attribute, Block, Declaration, Expression, Parameter, Statement
+from slangrad.syntax.brackets import match_brackets
+from slangrad.syntax.tokens import Token
+from slangrad.syntax.words import RESTARTS, TYPE_INTRODUCERS
+
+LOOKAHEAD = 4
+
+State = tuple[Declaration, int, bool, bool]
+
+
+class Unparsable(Exception):
+    """The construct at hand cannot be parsed; that is already reported."""
+
+
+class GivenUp(Exception):
+    """The text cannot be parsed further; that is already reported."""
+
+
+class Cursor(ABC):
+    """The current token and what is known around it."""
+
+    def __init__(
+        self, tokens: list[Token], reporter: Reporter, limits: Limits, container: Declaration, language: int
+    ) -> None:
+        self.tokens = tokens + tokens[-1:] * LOOKAHEAD
+        self.position = 0
+        self.token = tokens[0]
+        self.kind = self.token.kind
+        self.closing = match_brackets(self.tokens)
+        self.known_types = _declared_types(tokens)
+        self.reporter = reporter
+        self.limits = limits
+        self.container = container
+        self.language = language
+        self.depth = 0
+        self.in_generic = False  # ">" ends the generic arguments being parsed
+        self.braces_end = False  # "{" ends the expression being parsed
+        self._errors = 0
+
+    # --- Looking and taking ------------------------------------------------------------------------------
+
+    def advance(self) -> Token:
+        """Take the current token; the end is never passed."""
+        token = self.token
+        if token.kind != "end":
+            self.position += 1
+            self.token = following = self.tokens[self.position]
+            self.kind = following.kind
+        return token
+
+    def move_to(self, position: int) -> None:
+        self.position = position
+        self.token = self.tokens[position]
+        self.kind = self.token.kind
+
+    def at(self, kind: str) -> bool:
+        return self.kind == kind
+
+    def at_word(self, word: str) -> bool:
+        return self.kind == "name" and self.token.text == word
+
+    def peek(self, distance: int = 1) -> Token:
+        return self.tokens[min(self.position + distance, len(self.tokens) - 1)]
+
+    def accept(self, kind: str) -> bool:
+        if self.kind != kind:
+            return False
+        self.advance()
+        return True
+
+    def accept_word(self, word: str) -> bool:
+        if self.kind != "name" or self.token.text != word:
+            return False
+        self.advance()
+        return True
+
+    def expect(self, kind: str, where: str) -> Token:
+        """Take a token of this kind; `where` ends the sentence: "after the condition"."""
+        if self.kind == kind:
+            return self.advance()
+        raise self.failure("E0201", f"expected '{kind}' {where}, found {self.token.shown()}")
+
+    def expect_word(self, word: str, where: str) -> Token:
+        if self.at_word(word):
+            return self.advance()
+        raise self.failure("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
+
+    def expect_name(self, what: str) -> Token:
+        if self.kind == "name":
+            return self.advance()
+        raise self.failure("E0205", f"expected the name of {what}, found {self.token.shown()}")
+
+    def expect_close(self, kind: str, opener: Token) -> Token:
+        """Take the bracket that closes `opener`."""
+        if self.kind == kind:
+            return self.advance()
+        message = f"expected '{kind}' to close '{opener.text}', found {self.token.shown()}"
+        raise self.failure("E0207", message, related=(("opened here", opener.span),))
+
+    def expect_semicolon(self, after: str) -> None:
+        """Take ";"; when it is missing at the end of a line, parsing goes on there."""
+        if self.accept(";"):
+            return
+        message = f"expected ';' after {after}"
+        previous = self.tokens[max(self.position - 1, 0)]
+        if previous.source is self.token.source and self.token.start > previous.end:
+            self.error("E0201", message, Span(previous.source, previous.end, previous.end + 1))
+        else:
+            self.error("E0201", f"{message}, found {self.token.shown()}")
+        if not self.token.fresh and self.kind != "}":
+            raise Unparsable
+
+    def expect_close_angle(self, opener: Token) -> None:
+        """Take ">", also the first half of ">>", ">=" and ">>="."""
+        if self.accept(">"):
+            return
+        token = self.token
+        if token.kind not in (">>", ">=", ">>="):
+            message = f"expected '>' to close '<', found {token.shown()}"
+            raise self.failure("E0207", message, related=(("opened here", opener.span),))
+        rest = token.kind[1:]
+        self.tokens[self.position] = Token(rest, rest, token.source, token.start + 1, token.end)
+        self.move_to(self.position)
+
+    def span_from(self, start: Token) -> Span:
+        """From a token to the last one taken; one text only."""
+        last = self.tokens[self.position - 1] if self.position else start
+        if last.source is start.source and last.end > start.end:
+            return Span(start.source, start.start, last.end)
+        return start.span
+
+    def span_since(self, start: Span) -> Span:
+        """From the start of a span to the last token taken."""
+        last = self.tokens[self.position - 1] if self.position else self.token
+        if last.source is start.source and last.end > start.end:
+            return Span(start.source, start.start, last.end)
+        return start
+
+    # --- Reporting ---------------------------------------------------------------------------------------
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        span: Span | None = None,
+        note: str | None = None,
+        related: tuple[tuple[str, Span], ...] = (),
+    ) -> None:
+        """Report at the current token or the span."""
+        self.reporter.error(code, message, span or self.token.span, note, related)
+        self._errors += 1
+        if self._errors >= self.limits.errors:
+            raise GivenUp
+
+    def failure(
+        self,
+        code: str,
+        message: str,
+        span: Span | None = None,
+        note: str | None = None,
+        related: tuple[tuple[str, Span], ...] = (),
+    ) -> Unparsable:
+        """Report; what comes back is to be raised, to leave the construct."""
+        self.error(code, message, span, note, related)
+        return Unparsable()
+
+    def enter(self) -> None:
+        """One level deeper; every call is followed by `leave`, or undone by recovery."""
+        self.depth += 1
+        if self.depth > self.limits.nesting_depth:
+            self.give_up(f"this is nested more than {self.limits.nesting_depth} deep")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
+    def count_chain(self, length: int) -> None:
+        """Refuse chains whose tree would be too deep."""
+        if length > self.limits.chain_length:
+            self.give_up(f"this chain has more than {self.limits.chain_length} parts")
+
+    def give_up(self, message: str) -> NoReturn:
+        self.reporter.error("E0206", message, self.token.span)
+        raise GivenUp
+
+    # --- Recovering --------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        """What recovery must restore."""
+        return self.container, self.depth, self.in_generic, self.braces_end
+
+    def recover(self, state: State, start: int) -> None:
+        """After an Unparsable: skip behind ";" or "}", before an open "}", or to a line that restarts."""
+        self.container, self.depth, self.in_generic, self.braces_end = state
+        if self.position == start and self.kind not in ("}", "end"):
+            self._skip_balanced()
+        while self.kind not in ("}", "end"):
+            if self.token.fresh and self.kind == "name" and self.token.text in RESTARTS:
+                return
+            kind = self.kind
+            self._skip_balanced()
+            if kind in (";", "{"):
+                return
+
+    def _skip_balanced(self) -> None:
+        """Pass one token, or a bracket with what is in it."""
+        close = self.closing.get(self.position, 0) if self.kind in ("(", "[", "{") else 0
+        if close > self.position:
+            self.move_to(close)
+        self.advance()
+
+    # --- What the parts of the parser need from each other -------------------------------------------------
+
+    @abstractmethod
+    def parse_expression(self) -> Expression:
+        """An expression, commas included."""
+
+    @abstractmethod
+    def parse_assignment(self) -> Expression:
+        """An expression up to a comma."""
+
+    @abstractmethod
+    def parse_type(self) -> Expression:
+        """A type."""
+
+    @abstractmethod
+    def parse_block(self) -> Block:
+        """`{ statements }`."""
+
+    @abstractmethod
+    def parse_statement(self) -> Statement:
+        """One statement."""
+
+    @abstractmethod
+    def parse_attributes(self) -> list[Attribute]:
+        """`[a] [b(1)]`, maybe none."""
+
+    @abstractmethod
+    def parse_parameters(self, untyped: bool = False) -> list[Parameter]:
+        """`(parameters)`."""
+
+    @abstractmethod
+    def parse_declaration(self, attributes: list[Attribute]) -> list[Declaration]:
+        """One declaration, which may declare several names; `attributes` were read before it."""
+
+
+def _declared_types(tokens: list[Token]) -> set[str]:
+    """Names that are certainly types, because the text says `struct X` and the like."""
+    names: set[str] = set()
+    last = len(tokens) - 1
+    for index, token in enumerate(tokens):
+        if token.kind != "name" or index == last:
+            continue
+        if token.text in TYPE_INTRODUCERS and tokens[index + 1].kind == "name":
+            names.add(tokens[index + 1].text)
+        elif token.text == "typedef":
+            names |= _typedef_names(tokens, index)
+    return names
+
+
+def _typedef_names(tokens: list[Token], index: int) -> set[str]:
+    """The last name before the ";", leaving array dimensions out."""
+    depth = 0
+    name = ""
+    for token in tokens[index + 1 : index + 100]:
+        if token.kind == ";":
+            break
+        depth += (token.kind == "[") - (token.kind == "]")
+        if token.kind == "name" and depth == 0:
+            name = token.text
+    return {name} if name else set()

@@ -1,0 +1,362 @@
+"""What functions and other declarations with parameters are made of.
+
+In: the cursor at attributes, generic parameters, `where`, parameters or accessors.   Out: their nodes.
+
+    <T : IFoo, let N : int>   ->    TypeParameter T, ValueParameter N
+    (inout float x = 1)       ->    Parameter x, direction "inout", default 1
+"""
+
+from __future__ import annotations
+
+from slangrad.base.source import Span
+from slangrad.syntax.ast import (
+    Accessor,
+    ArrayType,
+    Attribute,
+    Call,
+    Constraint,
+    Declaration,
+    Expression,
+    Function,
+    FunctionExtension,
+    GenericDeclaration,
+    GenericParameter,
+    Name,
+    Parameter,
+    Semantic,
+    TypeParameter,
+    ValueParameter,
+)
+from slangrad.syntax.parse_statements import StatementParser
+from slangrad.syntax.tokens import Token
+from slangrad.syntax.words import DIRECTIONS, MODIFIERS, SOFT_MODIFIERS
+
+# fmt: off
+_AFTER_TYPE_PARAMETER = frozenset((",", ">", ">>", ">=", ":", "="))
+_COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+_BEFORE_MORE_ARITHMETIC = frozenset(("+", "-", "/", "%", "(", "<<", ">>"))
+_ABOVE_COMPARISONS = 8
+# fmt: on
+
+
+class FunctionParser(StatementParser):
+    """Attributes, generics, parameters, function signatures, accessors."""
+
+    # --- Attributes and semantics ------------------------------------------------------------------------
+
+    def parse_attributes(self) -> list[Attribute]:
+        attributes: list[Attribute] = []
+        while self.kind == "[":
+            opener = self.advance()
+            inner = self.advance() if self.kind == "[" else None
+            while self.kind == "name":
+                attributes.append(self._parse_attribute())
+                self.accept(",")
+            if inner is not None:
+                self.expect_close("]", inner)
+            self.expect_close("]", opener)
+        return attributes
+
+    def _parse_attribute(self) -> Attribute:
+        start = self.advance()
+        name = start.text
+        while self.kind == "::":
+            self.advance()
+            name += "::" + self.expect_name("an attribute").text
+        arguments = self.parse_arguments() if self.kind == "(" else []
+        return Attribute(self.span_from(start), name, arguments)
+
+    def parse_semantics(self) -> list[Semantic]:
+        """`: SV_Position : register(b0)`."""
+        semantics: list[Semantic] = []
+        while self.accept(":"):
+            start = self.expect_name("a semantic")
+            arguments = self._parse_semantic_arguments() if self.kind == "(" else []
+            semantics.append(Semantic(self.span_from(start), start.text, arguments))
+        return semantics
+
+    def _parse_semantic_arguments(self) -> list[str]:
+        """What is between parentheses, as written, split at commas."""
+        opener = self.advance()
+        close = self.closing.get(self.position - 1, -1)
+        if close < 0:
+            self.expect_close(")", opener)
+        written = opener.source.text[opener.end : self.tokens[close].start]
+        self.move_to(close)
+        self.advance()
+        return [part.strip() for part in written.split(",")]
+
+    # --- Generics ----------------------------------------------------------------------------------------
+
+    def parse_generic_parameters(self) -> list[GenericParameter]:
+        """`<T : IFoo, let N : int>`, or nothing."""
+        if self.kind != "<":
+            return []
+        opener = self.advance()
+        outer, self.in_generic = self.in_generic, True
+        parameters: list[GenericParameter] = []
+        while self.kind not in (">", ">>", ">=", "end"):
+            parameters.append(self._parse_generic_parameter())
+            if not self.accept(","):
+                break
+        self.in_generic = outer
+        self.expect_close_angle(opener)
+        return parameters
+
+    def _parse_generic_parameter(self) -> GenericParameter:
+        start = self.token
+        if self.accept_word("let"):
+            return self._parse_value_parameter(start)
+        is_pack = self.accept_word("each")
+        if not is_pack:
+            self.accept_word("typename")
+        if self.kind != "name" or self.peek().kind in _AFTER_TYPE_PARAMETER or is_pack:
+            return self.parse_type_parameter(start, is_pack)
+        value_type = self.parse_type()
+        name = self.expect_name("a generic parameter")
+        default = self.parse_assignment() if self.accept("=") else None
+        return ValueParameter(self.span_from(start), name.text, name.span, value_type, default, False)
+
+    def _parse_value_parameter(self, start: Token) -> ValueParameter:
+        """`N : int = 4` after `let`."""
+        is_pack = self.accept_word("each")
+        name = self.expect_name("a generic parameter")
+        self.expect(":", "and a type after the parameter's name")
+        value_type = self.parse_type()
+        default = self.parse_assignment() if self.accept("=") else None
+        return ValueParameter(self.span_from(start), name.text, name.span, value_type, default, is_pack)
+
+    def parse_type_parameter(self, start: Token, is_pack: bool) -> TypeParameter:
+        """`T : IFoo = X`."""
+        name = self.expect_name("a generic parameter")
+        self.known_types.add(name.text)
+        bounds = self.parse_bounds() if self.kind == ":" and not self.in_generic else []
+        if self.accept(":"):
+            bounds = [self.parse_type()]
+        default = self.parse_generic_argument() if self.accept("=") else None
+        return TypeParameter(self.span_from(start), name.text, name.span, bounds, default, is_pack)
+
+    def adopt_generics(self, declaration: GenericDeclaration, generics: list[GenericParameter]) -> None:
+        declaration.generics += generics
+        for parameter in generics:
+            parameter.parent = declaration
+
+    def parse_bounds(self) -> list[Expression]:
+        """`: IFoo, IBar`, or nothing."""
+        bounds: list[Expression] = []
+        if self.accept(":"):
+            bounds.append(self.parse_type())
+            while self.kind == ",":
+                self.advance()
+                bounds.append(self.parse_type())
+        return bounds
+
+    def parse_constraints(self) -> list[Constraint]:
+        """`where T : IFoo, U == V where W(T)`, or nothing."""
+        constraints: list[Constraint] = []
+        outer = self.in_generic, self.braces_end
+        self.in_generic, self.braces_end = False, True
+        while self.accept_word("where"):
+            constraints.append(self.parse_constraint())
+            while self.accept(","):
+                constraints.append(self.parse_constraint())
+        self.in_generic, self.braces_end = outer
+        return constraints
+
+    def parse_constraint(self) -> Constraint:
+        start = self.token
+        is_optional = self.at_word("optional") and self.peek().kind == "name"
+        if is_optional:
+            self.advance()
+        subject = self._parse_constrained()
+        kind = self.kind
+        if kind == ":":
+            self.advance()
+            bounds = self._parse_listed_bounds()
+            return Constraint(self.span_from(start), "conforms", subject, bounds, is_optional)
+        if kind in _COMPARISONS:
+            self.advance()
+            other = self._parse_constrained()
+            kind = "equals" if kind == "==" else kind
+            return Constraint(self.span_from(start), kind, subject, [other], is_optional)
+        if isinstance(subject, Call) and len(subject.arguments) == 1:
+            self.accept_word("implicit")
+            return _called_constraint(self.span_from(start), subject, is_optional)
+        raise self.failure("E0201", f"expected ':' or '==' in the constraint, found {self.token.shown()}")
+
+    def _parse_listed_bounds(self) -> list[Expression]:
+        """`IFoo, IBar`; a comma before another constraint is left."""
+        bounds = [self.parse_type()]
+        while self.kind == ",":
+            after = self.scan_type(self.position + 1)
+            if after >= 0 and self.tokens[after].kind in (":", "=="):
+                break
+            self.advance()
+            bounds.append(self.parse_type())
+        return bounds
+
+    def _parse_constrained(self) -> Expression:
+        """One side of a constraint: a type where it can be one, else a value."""
+        after = self.scan_type(self.position)
+        if after >= 0 and self.tokens[after].kind not in _BEFORE_MORE_ARITHMETIC:
+            return self.parse_type()
+        return self.parse_binary(_ABOVE_COMPARISONS)
+
+    # --- Parameters --------------------------------------------------------------------------------------
+
+    def parse_parameters(self, untyped: bool = False) -> list[Parameter]:
+        """`(parameters)`; `untyped`: a lone name is a parameter, not a type."""
+        opener = self.expect("(", "before the parameters")
+        outer = self.in_generic, self.braces_end
+        self.in_generic = self.braces_end = False
+        parameters: list[Parameter] = []
+        if self.at_word("void") and self.peek().kind == ")":
+            self.advance()
+        while self.kind not in (")", "end"):
+            parameters.append(self._parse_parameter(untyped))
+            if not self.accept(","):
+                break
+        self.in_generic, self.braces_end = outer
+        self.expect_close(")", opener)
+        return parameters
+
+    def _parse_parameter(self, untyped: bool) -> Parameter:
+        start = self.token
+        attributes = self.parse_attributes()
+        words = self._take_parameter_words()
+        value_type: Expression | None = None
+        if self.kind == "name" and (self.peek().kind == ":" or (untyped and self.peek().kind in (",", ")"))):
+            name = self.advance()
+            if self.accept(":"):
+                words += self._take_parameter_words()
+                value_type = self.parse_type()
+        else:
+            value_type = self.parse_type()
+            name = self.advance() if self.kind == "name" else self.token
+            value_type = self.parse_dimensions(value_type)
+        semantics = self.parse_semantics()
+        default = self.parse_assignment() if self.accept("=") else None
+        semantics += self.parse_semantics()
+        named = name is not self.token
+        parameter = Parameter(
+            self.span_from(start),
+            name.text if named else "",
+            name.span if named else self.span_from(start),
+            _direction(words),
+            value_type,
+            default,
+            semantics,
+        )
+        parameter.modifiers = tuple(word for word in words if word not in DIRECTIONS)
+        parameter.attributes = attributes
+        parameter.parent = self.container
+        return parameter
+
+    def _take_parameter_words(self) -> list[str]:
+        """Directions and modifiers; each has a type or another one behind it."""
+        words: list[str] = []
+        while self.kind == "name" and self._is_parameter_word(self.token.text):
+            words.append(self.advance().text)
+        return words
+
+    def _is_parameter_word(self, word: str) -> bool:
+        following = self.peek().kind
+        if word in DIRECTIONS or word in MODIFIERS:
+            return following in ("name", "::", "(")
+        return word in SOFT_MODIFIERS and following == "name" and self.declares_at(self.position + 1)
+
+    def declares_at(self, position: int) -> bool:
+        """A type and a name after it."""
+        after = self.scan_type(position)
+        return after >= 0 and self.tokens[after].kind == "name"
+
+    def parse_dimensions(self, element: Expression) -> Expression:
+        """`x[2][3]`: the dimensions after a name, of which the first is the outermost."""
+        counts: list[Expression | None] = []
+        while self.kind == "[":
+            counts.append(self.parse_dimension())
+        for count in reversed(counts):
+            element = ArrayType(element.span, element, count)
+        return element
+
+    # --- Signatures and bodies ---------------------------------------------------------------------------
+
+    def parse_signature(self, function: Function | FunctionExtension) -> None:
+        """Parameters, result, constraints and body of a function whose name and generics are read."""
+        outer, self.container = self.container, function
+        function.parameters = self.parse_parameters()
+        self._parse_throws(function)
+        if self.accept("->"):
+            function.result = self.parse_type()
+            self._parse_throws(function)
+        if isinstance(function, Function):
+            function.semantics = self.parse_semantics()
+        function.constraints += self.parse_constraints()
+        if self.kind == "{":
+            function.body = self.parse_block()
+        else:
+            self.expect_semicolon("the function's signature")
+        self.container = outer
+
+    def _parse_throws(self, function: Function | FunctionExtension) -> None:
+        if not self.accept_word("throws"):
+            return
+        thrown = self.parse_type()
+        if isinstance(function, Function):
+            function.throws = thrown
+
+    def parse_accessors(self, owner: Declaration) -> list[Accessor]:
+        """`{ get { } set(v) { } }`, or `;` for none."""
+        if self.accept(";"):
+            return []
+        opener = self.expect("{", "before the accessors")
+        accessors: list[Accessor] = []
+        while self.kind not in ("}", "end"):
+            accessors.append(self._parse_accessor(owner))
+        self.expect_close("}", opener)
+        return accessors
+
+    def _parse_accessor(self, owner: Declaration) -> Accessor:
+        start = self.token
+        attributes = self.parse_attributes()
+        modifiers: list[str] = []
+        while self.kind == "name" and self.token.text in MODIFIERS:
+            modifiers.append(self.advance().text)
+        word = self.token
+        if self.kind != "name" or word.text not in ("get", "set", "ref"):
+            raise self.failure("E0201", f"expected 'get', 'set' or 'ref', found {word.shown()}")
+        self.advance()
+        accessor = Accessor(word.span, word.text, word.span, None, None)
+        accessor.attributes, accessor.modifiers, accessor.parent = attributes, tuple(modifiers), owner
+        outer, self.container = self.container, accessor
+        parameters = self.parse_parameters(untyped=True) if self.kind == "(" else []
+        if word.text == "set":
+            accessor.parameter = parameters[0] if parameters else self._new_value(word, accessor)
+        if self.kind == "{":
+            accessor.body = self.parse_block()
+        else:
+            self.expect_semicolon(f"'{word.text}'")
+        self.container = outer
+        accessor.span = self.span_from(start)
+        return accessor
+
+    def _new_value(self, word: Token, accessor: Accessor) -> Parameter:
+        parameter = Parameter(word.span, "newValue", word.span, "in", None, None, [])
+        parameter.parent = accessor
+        return parameter
+
+
+def _direction(words: list[str]) -> str:
+    """`in out` is inout; the last word wins otherwise."""
+    directions = [DIRECTIONS[word] for word in words if word in DIRECTIONS]
+    if "in" in directions and "out" in directions:
+        return "inout"
+    return directions[-1] if directions else "in"
+
+
+def _called_constraint(span: Span, call: Call, is_optional: bool) -> Constraint:
+    """`nonempty(T)` keeps its word, `U(T)` says that T converts to U."""
+    callee, subject = call.callee, call.arguments[0]
+    if isinstance(callee, Name) and callee.name in ("nonempty", "__hasDiffTypeInfo"):
+        return Constraint(span, callee.name, subject, [], is_optional)
+    return Constraint(span, "converts", subject, [callee], is_optional)

@@ -1,0 +1,267 @@
+"""Type expressions and generic argument lists.
+
+In: the cursor at a type.   Out: an Expression.
+
+    A.B<float, 3>[N]*     ->    PointerType(ArrayType(GenericApplication(Member(A, B), [float, 3]), N))
+
+`scan_type` looks over a type without building anything: it tells declarations, casts and generic arguments
+from expressions.
+"""
+
+from __future__ import annotations
+
+from slangrad.syntax.ast import (
+    ArrayType,
+    ConjunctionType,
+    Each,
+    Expand,
+    Expression,
+    FunctionType,
+    GenericApplication,
+    Member,
+    ModifiedType,
+    Name,
+    OptionalType,
+    PointerType,
+    ThisType,
+    Tuple,
+)
+from slangrad.syntax.cursor import Cursor
+from slangrad.syntax.tokens import Token
+from slangrad.syntax.words import DIRECTIONS, NOT_TYPES, TYPE_MODIFIERS
+
+_ENDS_GENERIC_ARGUMENT = frozenset((",", ">", ">>", ">=", ">>="))
+_AFTER_POINTER = frozenset((")", ";", ",", "]", "}", "*", "?", ":", "&&", "||", "end"))
+_PACK_WORDS = {"expand": Expand, "each": Each}
+_ELABORATED = ("struct", "class", "enum")
+
+
+class TypeParser(Cursor):
+    """Types and generic arguments."""
+
+    # --- Looking over a type -----------------------------------------------------------------------------
+
+    def scan_type(self, position: int) -> int:
+        """The index after a type that starts at `position`, or -1 where there is none.
+
+        In the middle of a `>>` that closes two lists it is the index of that token.
+        """
+        tokens = self.tokens
+        while self._modifies_type(position):
+            position += 1
+        if tokens[position].kind == "::":
+            position += 1
+        while True:
+            token = tokens[position]
+            if token.kind != "name" or token.text in NOT_TYPES:
+                return -1
+            if token.text == "functype":
+                return self._scan_function_type(position + 1)
+            position += 1
+            if tokens[position].kind == "<":
+                close = self.closing.get(position)
+                if close is None:
+                    return -1
+                if close < 0:
+                    return -close
+                position = close + 1
+            if tokens[position].kind not in (".", "::") or tokens[position + 1].kind != "name":
+                break
+            position += 1
+        return self._scan_suffixes(position)
+
+    def _scan_suffixes(self, position: int) -> int:
+        while True:
+            kind = self.tokens[position].kind
+            if kind in ("*", "?"):
+                position += 1
+            elif kind == "[" and position in self.closing:
+                position = self.closing[position] + 1
+            else:
+                return position
+
+    def _scan_function_type(self, position: int) -> int:
+        close = self.closing.get(position, -1)
+        if close < 0 or self.tokens[close + 1].kind != "->":
+            return -1
+        return self.scan_type(close + 2)
+
+    def _modifies_type(self, position: int) -> bool:
+        """Is the word there a modifier of the type after it?"""
+        token = self.tokens[position]
+        return (
+            token.kind == "name"
+            and (token.text in TYPE_MODIFIERS or token.text in _ELABORATED)
+            and self.tokens[position + 1].kind == "name"
+        )
+
+    # --- Types -------------------------------------------------------------------------------------------
+
+    def parse_type(self) -> Expression:
+        """A type with its modifiers and suffixes, `A & B` too."""
+        self.enter()
+        start = self.token
+        left = self._parse_modified_type()
+        while self.kind == "&":
+            self.advance()
+            right = self._parse_modified_type()
+            left = ConjunctionType(self.span_from(start), left, right)
+        self.leave()
+        return left
+
+    def parse_operand_type(self) -> Expression:
+        """A type on the right of `is` or `as`, where "?" begins a conditional and "*" mostly multiplies."""
+        parsed = self.parse_type_name()
+        while self.kind == "*" and self.peek().kind in _AFTER_POINTER:
+            self.advance()
+            parsed = PointerType(self.span_since(parsed.span), parsed)
+        return parsed
+
+    def _parse_modified_type(self) -> Expression:
+        words: list[Token] = []
+        while self._modifies_type(self.position):
+            words.append(self.advance())
+        parsed = self._parse_plain_type()
+        for word in reversed(words):
+            if word.text in _PACK_WORDS:
+                parsed = _PACK_WORDS[word.text](self.span_from(word), parsed)
+            elif word.text not in _ELABORATED:
+                parsed = ModifiedType(self.span_from(word), word.text, parsed)
+        return parsed
+
+    def _parse_plain_type(self) -> Expression:
+        start = self.token
+        if self.kind == "(":
+            parsed = self._parse_parenthesized_type()
+        elif self.at_word("functype"):
+            self.advance()
+            parsed = self._parse_function_type(start, self._parse_type_list())
+        else:
+            parsed = self.parse_type_name()
+        return self._parse_suffixes(parsed)
+
+    def _parse_suffixes(self, parsed: Expression) -> Expression:
+        length = 0
+        while True:
+            if self.kind == "*":
+                self.advance()
+                parsed = PointerType(self.span_since(parsed.span), parsed)
+            elif self.kind == "[":
+                parsed = self._parse_array_suffix(parsed)
+            elif self.kind == "?":
+                self.advance()
+                parsed = OptionalType(self.span_since(parsed.span), parsed)
+            else:
+                return parsed
+            length += 1
+            self.count_chain(length)
+
+    def _parse_array_suffix(self, element: Expression) -> Expression:
+        count = self.parse_dimension()
+        return ArrayType(self.span_since(element.span), element, count)
+
+    def parse_dimension(self) -> Expression | None:
+        """`[N]` or `[]`."""
+        opener = self.advance()
+        outer, self.in_generic = self.in_generic, False
+        count = None if self.kind == "]" else self.parse_assignment()
+        self.in_generic = outer
+        self.expect_close("]", opener)
+        return count
+
+    def parse_type_name(self) -> Expression:
+        """`A`, `::A`, `A.B<T>`, `This`."""
+        start = self.token
+        from_root = self.accept("::")
+        token = self.token
+        if token.kind != "name" or token.text in NOT_TYPES:
+            raise self.failure("E0203", f"expected a type, found {token.shown()}")
+        self.advance()
+        parsed: Expression
+        if token.text == "This" and not from_root:
+            parsed = ThisType(token.span)
+        else:
+            parsed = Name(self.span_from(start), token.text, from_root)
+        parsed = self._parse_type_arguments(parsed)
+        length = 0
+        while self.kind in (".", "::") and self.peek().kind == "name":
+            separator = self.advance().text
+            member = self.advance()
+            parsed = Member(self.span_since(parsed.span), parsed, member.text, member.span, separator)
+            parsed = self._parse_type_arguments(parsed)
+            length += 1
+            self.count_chain(length)
+        return parsed
+
+    def _parse_type_arguments(self, base: Expression) -> Expression:
+        return self.parse_generic_arguments(base) if self.kind == "<" else base
+
+    def _parse_parenthesized_type(self) -> Expression:
+        """`(T)`, `(A, B)`, `(A, B) -> R`."""
+        start = self.token
+        elements = self._parse_type_list()
+        if self.kind == "->":
+            return self._parse_function_type(start, elements)
+        return elements[0] if len(elements) == 1 else Tuple(self.span_from(start), elements)
+
+    def _parse_function_type(self, start: Token, parameters: list[Expression]) -> Expression:
+        self.expect("->", "after the parameters of a function type")
+        result = self.parse_type()
+        return FunctionType(self.span_from(start), parameters, result)
+
+    def _parse_type_list(self) -> list[Expression]:
+        opener = self.expect("(", "before the types")
+        types: list[Expression] = []
+        while self.kind not in (")", "end"):
+            if self.kind == "name" and self.peek().kind == ":":
+                self.move_to(self.position + 2)
+            types.append(self._parse_passed_type())
+            if not self.accept(","):
+                break
+        self.expect_close(")", opener)
+        return types
+
+    def _parse_passed_type(self) -> Expression:
+        """A parameter's type in a function type; its direction becomes a modifier."""
+        word = self.token
+        if self.kind != "name" or word.text not in DIRECTIONS or self.peek().kind != "name":
+            return self.parse_type()
+        self.advance()
+        passed = self.parse_type()
+        return ModifiedType(self.span_from(word), DIRECTIONS[word.text], passed)
+
+    # --- Generic arguments -------------------------------------------------------------------------------
+
+    def parse_generic_arguments(self, base: Expression) -> Expression:
+        """`<T, 3>` after `base`."""
+        opener = self.advance()
+        outer, self.in_generic = self.in_generic, True
+        arguments: list[Expression] = []
+        while self.kind not in (">", ">>", "end"):
+            arguments.append(self.parse_generic_argument())
+            if not self.accept(","):
+                break
+        self.in_generic = outer
+        self.expect_close_angle(opener)
+        return GenericApplication(self.span_since(base.span), base, arguments)
+
+    def parse_generic_argument(self) -> Expression:
+        """A type where it can be one, else a value."""
+        if self.kind == "(" and self._is_type_list():
+            return self.parse_type()
+        after = self.scan_type(self.position)
+        if after >= 0 and (self.tokens[after].kind in _ENDS_GENERIC_ARGUMENT or self._is_conjunction(after)):
+            return self.parse_type()
+        return self.parse_assignment()
+
+    def _is_conjunction(self, position: int) -> bool:
+        """`IFoo & IBar`, not `N & 3`."""
+        return self.tokens[position].kind == "&" and self.tokens[position + 1].kind == "name"
+
+    def _is_type_list(self) -> bool:
+        """Is "(" here the start of a tuple or function type?"""
+        close = self.closing.get(self.position, -1)
+        if close < 0:
+            return False
+        after = self.scan_type(self.position + 1)
+        return self.tokens[close + 1].kind == "->" or (after >= 0 and self.tokens[after].kind == ",")

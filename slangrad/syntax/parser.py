@@ -1,0 +1,58 @@
+"""The entrance: a text becomes a Module.
+
+In: a SourceFile, a Reporter, Options.   Out: a Module, whatever the text; its errors are in the Reporter.
+
+    parse_module(SourceFile("a.slang", "float f(float x) { return x; }"), reporter)   ->   Module [Function f]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.options import Options
+from slangrad.base.recursion import deep_recursion
+from slangrad.base.source import SourceFile, Span
+from slangrad.syntax.ast import Declaration, IncludeModule, Module
+from slangrad.syntax.cursor import GivenUp
+from slangrad.syntax.parse_declarations import DeclarationParser
+from slangrad.syntax.preprocess import Preprocessor, Resolver
+
+
+def parse_module(
+    source: SourceFile,
+    reporter: Reporter,
+    options: Options | None = None,
+    resolver: Resolver | None = None,
+    defines: Mapping[str, str] | None = None,
+) -> Module:
+    """Parse one text with all it includes. Never raises on account of the text."""
+    limits = (options or Options()).limits
+    start = Span(source, 0, 0)
+    module = Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
+    with deep_recursion():
+        preprocessor = Preprocessor(reporter, limits, resolver, defines or {})
+        tokens = preprocessor.run(source)
+        module.language = preprocessor.language
+        parser = DeclarationParser(tokens, reporter, limits, module, preprocessor.language)
+        with suppress(GivenUp):
+            _parse_all(parser, module)
+    return module
+
+
+def _parse_all(parser: DeclarationParser, module: Module) -> None:
+    while not parser.at("end"):
+        for declaration in parser.parse_declarations():
+            _add(module, declaration)
+        if parser.at("}"):
+            parser.error("E0207", "this '}' closes nothing")
+            parser.advance()
+
+
+def _add(module: Module, declaration: Declaration) -> None:
+    """`module x;` names the module; everything else is a member."""
+    if isinstance(declaration, IncludeModule) and declaration.keyword == "module":
+        module.module_name = declaration.path
+    else:
+        module.members.append(declaration)
