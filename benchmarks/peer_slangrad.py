@@ -1,0 +1,102 @@
+"""slangrad on its CPU device, written as a user would: one Slang function a workload, called on whole arrays."""
+
+import numpy as np
+import workloads as w
+
+import slangrad as spy
+
+INFO = {"version": spy.__version__}
+CANNOT = dict.fromkeys(("W7a", "W7b"), "no tensor library yet (kernels only)")
+
+SOURCE = f"""
+[Differentiable]
+float polynomial(float x)
+{{
+    return {w.A} * x * x + {w.B} * x + {w.C};
+}}
+
+[Differentiable]
+float wave(float x)
+{{
+    return sin(x) * exp(-x * x) + log(1 + x * x);
+}}
+
+float escape(float cr, float ci)
+{{
+    float a = 0, b = 0, r2 = 0;
+    int n = 0;
+    while (r2 <= 4 && n < {w.MANDEL_ITERS})
+    {{
+        float next = a * a - b * b + cr;
+        b = 2 * a * b + ci;
+        a = next;
+        r2 = a * a + b * b;
+        n++;
+    }}
+    return r2 > 4 ? n + 1 - log2(0.5 * log2(r2)) : {w.MANDEL_ITERS};
+}}
+
+[Differentiable]
+float relax(float p)
+{{
+    float x = 1;
+    for (int i = 0; i < {w.LOOP_ITERS}; i++)
+        x = x - {w.LOOP_STEP} * (x * x * x - p);
+    return x;
+}}
+
+float sum(float a, float b, float c, float d)
+{{
+    return d + (a + b) * c;
+}}
+"""
+
+device = spy.create_device()
+module = spy.Module.load_from_source(device, "benchmark", SOURCE)
+
+
+def tensor(a):
+    return spy.Tensor.from_numpy(device, np.ascontiguousarray(a))
+
+
+def elementwise(function, d):
+    x = tensor(d["x"]).with_grads()
+    y = spy.Tensor.empty(device, x.shape, spy.float32).with_grads()
+    y.grad.copy_from_numpy(d["gy"])
+    return {
+        "fwd": (lambda: function(x, _result=y), lambda: {"y": y.to_numpy()}),
+        "bwd": (lambda: function.bwds(x, _result=y), lambda: {"gx": x.grad.to_numpy()}),
+    }
+
+
+def W1(d):
+    return elementwise(module.polynomial, d)
+
+
+def W2(d):
+    return elementwise(module.wave, d)
+
+
+def W5a(d):
+    cr, ci = tensor(d["cr"]), tensor(d["ci"])
+    out = spy.Tensor.empty(device, cr.shape, spy.float32)
+    return {"fwd": (lambda: module.escape(cr, ci, _result=out), lambda: {"smooth": out.to_numpy()})}
+
+
+def W5b(d):
+    p = tensor(d["p"]).with_grads()
+    x = spy.Tensor.empty(device, p.shape, spy.float32).with_grads()
+    x.grad.copy_from_numpy(np.ones(d["n"], np.float32))
+
+    def grad():
+        p.grad.clear()
+        module.relax(p, _result=x)
+        module.relax.bwds(p, _result=x)
+
+    return {"grad": (grad, lambda: {"x": x.to_numpy(), "gp": p.grad.to_numpy()})}
+
+
+def W7c(d):
+    a, b, c, dd = (tensor(d[k]) for k in "abcd")
+    e = spy.Tensor.empty(device, a.shape, spy.float32)
+    return {"fwd": (lambda: module.sum(a, b, c, dd, _result=e), lambda: {"e": e.to_numpy()})}
