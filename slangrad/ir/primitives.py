@@ -174,6 +174,12 @@ row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
+# --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
+# `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest.
+row("lane_index",    GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("lane_get",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
+row("lane_set",      FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
+row("lane_bits",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="b")
 # fmt: on
 
 CONTROL = frozenset({"if", "for", "while", "call"})

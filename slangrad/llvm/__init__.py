@@ -1,0 +1,1 @@
+"""Flat IR to LLVM text to machine code."""

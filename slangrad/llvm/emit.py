@@ -1,0 +1,287 @@
+"""Flat IR as LLVM instructions: the same code for one thread and for W lanes.
+
+    %s = for %n, %x : f32 (%i: i32, %sum: f32) {...}      loop: %i = phi ..., %sum = phi ...; br body or done; ...
+
+In: a region of scalars, lanes and pointers. Out: lines in a Writer; `region` returns the operands of what is yielded.
+What stands around it (arguments, thread ids, the loop over waves) is its caller's, in `Environment`; memory and
+reports have files of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import F16, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.llvm.conversions import convert, extend_half, round_to_half
+from slangrad.llvm.instructions import CPU
+from slangrad.llvm.sites import Sites
+from slangrad.llvm.type_names import TypeNames, constant, number
+from slangrad.llvm.writer import Writer, phi
+
+
+@dataclass(slots=True)
+class Environment:
+    """What the code of a thread finds around it, as operands of the enclosing LLVM function."""
+
+    arguments: str  # the argument block
+    block: Struct | None  # its layout
+    launch: str  # the launch record
+    thread: tuple[str, str, str]  # ids as u32; x is that of lane 0
+    sites: Sites
+
+
+class Emitter:
+    """Emits regions of one kernel. `operand` maps a value to its LLVM text."""
+
+    def __init__(self, w: Writer, names: TypeNames, environment: Environment, rules: dict[str, Rule]) -> None:
+        self.w = w
+        self.names = names
+        self.environment = environment
+        self._rules = rules
+        self._operands: dict[Value, str] = {}
+
+    def type(self, value: Value) -> str:
+        return self.names.of(value.type)
+
+    def operand(self, value: Value) -> str:
+        return self._operands[value]
+
+    def typed(self, value: Value) -> str:
+        """As LLVM writes an argument: the type, then the value."""
+        return f"{self.type(value)} {self._operands[value]}"
+
+    def define(self, value: Value, operand: str) -> None:
+        assert value not in self._operands
+        self._operands[value] = operand
+
+    def region(self, region: Region) -> list[str]:
+        for op in region.ops:
+            self.op(op)
+        return [self._operands[v] for v in region.yields]
+
+    def op(self, op: Op) -> None:
+        rule = self._rules.get(op.name)
+        if rule is not None:
+            rule(self, op)
+            return
+        types = [self.type(x) for x in op.operands]
+        values = [self._operands[x] for x in op.operands]
+        self.define(op.results[0], primitive(self.w, op.name, scalar_type(op.operands[0]), types[0], values))
+
+
+Rule = Callable[[Emitter, Op], None]
+
+
+def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str]) -> str:
+    """A row of the table on operands of type `type_name`."""
+    if scalar is F16 and (name, "h") not in CPU:
+        return _as_float(w, name, type_name, xs)
+    kind = "h" if scalar is F16 else scalar.kind[0]
+    template = CPU.get((name, kind))
+    assert template is not None, f"{name} of {scalar} has no instruction"
+    types = {
+        "T": type_name,
+        "N": str(scalar.bits),
+        "MASK": str(scalar.bits - 1),
+        "LEAST": str(-(1 << (scalar.bits - 1))),
+    }
+    return w.expand(template, types, dict(zip("xyz", xs)))
+
+
+def _as_float(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
+    """Half floats compute as float and round at once."""
+    float_type = type_name.replace("half", "float")
+    wide = [extend_half(w, type_name, x) for x in xs]
+    result = w.expand(CPU[name, "f"].replace("{contract}", ""), {"T": float_type}, dict(zip("xyz", wide)))
+    return result if PRIMITIVES[name].rule == COMPARE else round_to_half(w, float_type, result)
+
+
+# --- constants, choice, conversion
+
+
+def _const(e: Emitter, op: Op) -> None:
+    scalar, value = scalar_type(op.results[0]), op.attributes["value"]
+    assert isinstance(value, (bool, int, float))
+    e.define(op.results[0], constant(e.type(op.results[0]), number(scalar, value)))
+
+
+def _zero(e: Emitter, op: Op) -> None:
+    made = op.results[0].type
+    e.define(op.results[0], "zeroinitializer" if isinstance(made, Lanes) else "null")
+
+
+def _select(e: Emitter, op: Op) -> None:
+    condition, then, otherwise = map(e.typed, op.operands)
+    e.define(op.results[0], e.w.value(f"select {condition}, {then}, {otherwise}"))
+
+
+def _convert(e: Emitter, op: Op) -> None:
+    (x,), (r,) = op.operands, op.results
+    e.define(r, convert(e.w, scalar_type(x), scalar_type(r), e.type(x), e.type(r), e.operand(x)))
+
+
+def _bitcast(e: Emitter, op: Op) -> None:
+    (x,), (r,) = op.operands, op.results
+    before, after = _is_address(x.type), _is_address(r.type)
+    instruction = "bitcast" if before == after else "ptrtoint" if before else "inttoptr"
+    e.define(r, e.w.value(f"{instruction} {e.typed(x)} to {e.type(r)}"))
+
+
+def _is_address(t: Type) -> bool:
+    return isinstance(t.element if isinstance(t, Lanes) else t, Pointer)
+
+
+def _detach(e: Emitter, op: Op) -> None:
+    e.define(op.results[0], e.operand(op.operands[0]))
+
+
+# --- threads and lanes
+
+
+def _thread_id(e: Emitter, op: Op) -> None:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    e.define(op.results[0], e.environment.thread[axis])
+
+
+def _splat(e: Emitter, op: Op) -> None:
+    (x,), (r,) = op.operands, op.results
+    e.define(r, splat(e, e.type(r), e.typed(x)))
+
+
+def splat(e: Emitter, vector_type: str, typed: str) -> str:
+    lanes = e.names.lanes
+    first = e.w.value(f"insertelement {vector_type} poison, {typed}, i64 0")
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    return e.w.value(f"shufflevector {vector_type} {first}, {vector_type} poison, {zeros}")
+
+
+def _lane_index(e: Emitter, op: Op) -> None:
+    scalar = scalar_of(op.results[0].type)
+    assert scalar is not None
+    numbers = ", ".join(f"i{scalar.bits} {lane}" for lane in range(e.names.lanes))
+    e.define(op.results[0], f"<{numbers}>")
+
+
+def _lane_get(e: Emitter, op: Op) -> None:
+    x, lane = op.operands
+    e.define(op.results[0], e.w.value(f"extractelement {e.typed(x)}, {e.typed(lane)}"))
+
+
+def _lane_set(e: Emitter, op: Op) -> None:
+    x, lane, value = op.operands
+    e.define(op.results[0], e.w.value(f"insertelement {e.typed(x)}, {e.typed(value)}, {e.typed(lane)}"))
+
+
+def _lane_bits(e: Emitter, op: Op) -> None:
+    """The truth values as bits of a u64, lane 0 lowest."""
+    count = e.names.lanes
+    bits = e.w.value(f"bitcast {e.typed(op.operands[0])} to i{count}")
+    e.define(op.results[0], bits if count == 64 else e.w.value(f"zext i{count} {bits} to i64"))
+
+
+# --- control flow
+
+
+def _if(e: Emitter, op: Op) -> None:
+    w = e.w
+    then, otherwise, done = w.labels("then", "else", "endif")
+    w.branch(e.operand(op.operands[0]), then, otherwise)
+    ends = []
+    for label, region in zip((then, otherwise), op.regions, strict=True):
+        w.block(label)
+        ends.append((e.region(region), w.label))
+        w.jump(done)
+    w.block(done)
+    for i, result in enumerate(op.results):
+        e.define(result, w.name())
+        w.lines.append(phi(e.operand(result), e.type(result), [(values[i], label) for values, label in ends]))
+
+
+def _for(e: Emitter, op: Op) -> None:
+    """Counts up; a reverse loop computes its index from the count."""
+    w, (count, *start), (region,) = e.w, op.operands, op.regions
+    index, *carried = region.parameters
+    head, body, done = w.labels("for", "body", "endfor")
+    index_type, count_text = e.type(index), e.operand(count)
+    before = w.label
+    w.jump(head)
+    w.block(head)
+    step, next_step = w.name(), w.name()
+    phis = _reserve_phis(e, carried)
+    step_line = w.reserve_line()
+    less = "slt" if scalar_type(count).kind == "signed" else "ult"
+    w.branch(w.value(f"icmp {less} {index_type} {step}, {count_text}"), body, done)
+    w.block(body)
+    e.define(index, _reversed_index(e, index_type, step, count_text) if op.attributes.get("reverse") else step)
+    ends = e.region(region)
+    w.line(f"{next_step} = add {index_type} {step}, 1")
+    _fill_phis(e, phis, carried, start, before, ends)
+    w.lines[step_line] = phi(step, index_type, [("0", before), (next_step, w.label)])
+    w.jump(head)
+    w.block(done)
+    for result, value in zip(op.results, carried, strict=True):
+        e.define(result, e.operand(value))
+
+
+def _reversed_index(e: Emitter, index_type: str, step: str, count: str) -> str:
+    last = e.w.value(f"sub {index_type} {count}, 1")
+    return e.w.value(f"sub {index_type} {last}, {step}")
+
+
+def _while(e: Emitter, op: Op) -> None:
+    w, (test, region) = e.w, op.regions
+    head, body, done = w.labels("while", "body", "endwhile")
+    before = w.label
+    w.jump(head)
+    w.block(head)
+    phis = _reserve_phis(e, list(test.parameters))
+    (condition,) = e.region(test)
+    w.branch(condition, body, done)
+    w.block(body)
+    for inner, outer in zip(region.parameters, test.parameters, strict=True):
+        e.define(inner, e.operand(outer))
+    ends = e.region(region)
+    _fill_phis(e, phis, list(test.parameters), list(op.operands), before, ends)
+    w.jump(head)
+    w.block(done)
+    for result, value in zip(op.results, test.parameters, strict=True):
+        e.define(result, e.operand(value))
+
+
+def _reserve_phis(e: Emitter, carried: list[Value]) -> list[int]:
+    for value in carried:
+        e.define(value, e.w.name())
+    return [e.w.reserve_line() for _ in carried]
+
+
+def _fill_phis(
+    e: Emitter, lines: list[int], carried: list[Value], start: list[Value], before: str, ends: list[str]
+) -> None:
+    """Complete the phis of a loop's head, when the end of its body has been written."""
+    for line, value, first, last in zip(lines, carried, start, ends, strict=True):
+        incoming = [(e.operand(first), before), (last, e.w.label)]
+        e.w.lines[line] = phi(e.operand(value), e.type(value), incoming)
+
+
+RULES: dict[str, Rule] = {
+    "const": _const,
+    "zero": _zero,
+    "select": _select,
+    "convert": _convert,
+    "bitcast": _bitcast,
+    "detach": _detach,
+    "thread_id": _thread_id,
+    "splat": _splat,
+    "lane_index": _lane_index,
+    "lane_get": _lane_get,
+    "lane_set": _lane_set,
+    "lane_bits": _lane_bits,
+    "if": _if,
+    "for": _for,
+    "while": _while,
+}

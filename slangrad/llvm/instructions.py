@@ -1,0 +1,97 @@
+"""THE SECOND TABLE: each primitive as LLVM instructions, for each kind of scalar.
+
+    row("add", "su", "%r = add {T} %x, %y")
+
+`T` is the type of the operands, `R` of the result, `I` the integer type as wide as `T`, `N` its number of bits;
+writer.py explains templates. Kinds are b(ool), s(igned), u(nsigned), f(loat and double), h(alf). A half without a row
+of its own is computed as float and rounded: for + - * / and sqrt that gives the correctly rounded half. The same
+text serves a scalar and W lanes. What x86 and Arm share is here; another target adds a column.
+"""
+
+from __future__ import annotations
+
+CPU: dict[tuple[str, str], str] = {}
+
+
+def row(name: str, kinds: str, template: str) -> None:
+    for kind in kinds:
+        assert (name, kind) not in CPU
+        CPU[name, kind] = template
+
+
+# --- arithmetic
+row("add", "su", "%r = add {T} %x, %y")
+row("add", "f", "%r = fadd{contract} {T} %x, %y")
+row("sub", "su", "%r = sub {T} %x, %y")
+row("sub", "f", "%r = fsub{contract} {T} %x, %y")
+row("mul", "su", "%r = mul {T} %x, %y")
+row("mul", "f", "%r = fmul{contract} {T} %x, %y")
+row("div", "f", "%r = fdiv {T} %x, %y")
+row("neg", "su", "%r = sub {T} [T 0], %x")
+row("neg", "f", "%r = fneg {T} %x")
+
+# x / 0 is 0, MIN / -1 is MIN: what would trap is divided by one.
+_SAFE_SIGNED = """
+    %zero = icmp eq {T} %y, [T 0]
+    %minus = icmp eq {T} %y, [T -1]
+    %least = icmp eq {T} %x, [T LEAST]
+    %overflow = and {i1} %minus, %least
+    %unsafe = or {i1} %zero, %overflow
+    %safe = select {i1} %unsafe, {T} [T 1], {T} %y
+"""
+_SAFE_UNSIGNED = """
+    %zero = icmp eq {T} %y, [T 0]
+    %safe = select {i1} %zero, {T} [T 1], {T} %y
+"""
+row("div", "s", _SAFE_SIGNED + "%q = sdiv {T} %x, %safe \n %r = select {i1} %zero, {T} [T 0], {T} %q")
+row("div", "u", _SAFE_UNSIGNED + "%q = udiv {T} %x, %safe \n %r = select {i1} %zero, {T} [T 0], {T} %q")
+row("rem", "s", _SAFE_SIGNED + "%r = srem {T} %x, %safe")
+row("rem", "u", _SAFE_UNSIGNED + "%r = urem {T} %x, %safe")
+
+# A NaN loses against a number; at a tie the second operand is taken, as the table says.
+row("min", "s", "%r = call {T} @llvm.smin.{T!}({T} %x, {T} %y)")
+row("min", "u", "%r = call {T} @llvm.umin.{T!}({T} %x, {T} %y)")
+row("max", "s", "%r = call {T} @llvm.smax.{T!}({T} %x, {T} %y)")
+row("max", "u", "%r = call {T} @llvm.umax.{T!}({T} %x, {T} %y)")
+_PREFER = """
+    %less = fcmp olt {T} LOW, HIGH
+    %chosen = select {i1} %less, {T} %x, {T} %y
+    %number = fcmp ord {T} %y, [T 0.0]
+    %r = select {i1} %number, {T} %chosen, {T} %x
+"""
+row("min", "f", _PREFER.replace("LOW", "%x").replace("HIGH", "%y"))
+row("max", "f", _PREFER.replace("LOW", "%y").replace("HIGH", "%x"))
+row("abs", "s", "%r = call {T} @llvm.abs.{T!}({T} %x, i1 false)")
+row("abs", "f", "%r = call {T} @llvm.fabs.{T!}({T} %x)")
+
+# --- rounding, roots
+row("floor", "f", "%r = call {T} @llvm.floor.{T!}({T} %x)")
+row("ceil", "f", "%r = call {T} @llvm.ceil.{T!}({T} %x)")
+row("round", "f", "%r = call {T} @llvm.roundeven.{T!}({T} %x)")
+row("trunc", "f", "%r = call {T} @llvm.trunc.{T!}({T} %x)")
+row("sqrt", "f", "%r = call {T} @llvm.sqrt.{T!}({T} %x)")
+
+# --- comparison
+row("less", "s", "%r = icmp slt {T} %x, %y")
+row("less", "u", "%r = icmp ult {T} %x, %y")
+row("less", "f", "%r = fcmp olt {T} %x, %y")
+row("less_equal", "s", "%r = icmp sle {T} %x, %y")
+row("less_equal", "u", "%r = icmp ule {T} %x, %y")
+row("less_equal", "f", "%r = fcmp ole {T} %x, %y")
+row("equal", "bsu", "%r = icmp eq {T} %x, %y")
+row("equal", "f", "%r = fcmp oeq {T} %x, %y")
+row("not_equal", "bsu", "%r = icmp ne {T} %x, %y")
+row("not_equal", "f", "%r = fcmp une {T} %x, %y")
+
+# --- logic and bits
+row("and", "bsu", "%r = and {T} %x, %y")
+row("or", "bsu", "%r = or {T} %x, %y")
+row("xor", "bsu", "%r = xor {T} %x, %y")
+row("not", "bsu", "%r = xor {T} %x, [T -1]")
+row("shl", "su", "%count = and {T} %y, [T MASK] \n %r = shl {T} %x, %count")
+row("shr", "s", "%count = and {T} %y, [T MASK] \n %r = ashr {T} %x, %count")
+row("shr", "u", "%count = and {T} %y, [T MASK] \n %r = lshr {T} %x, %count")
+row("popcount", "su", "%r = call {T} @llvm.ctpop.{T!}({T} %x)")
+row("leading_zeros", "su", "%r = call {T} @llvm.ctlz.{T!}({T} %x, i1 false)")
+row("trailing_zeros", "su", "%r = call {T} @llvm.cttz.{T!}({T} %x, i1 false)")
+row("reverse_bits", "su", "%r = call {T} @llvm.bitreverse.{T!}({T} %x)")

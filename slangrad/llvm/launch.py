@@ -1,0 +1,46 @@
+"""The launch record as machine code sees it: the fields' places and types.
+
+    struct Launch { i64 nx, ny, nz, chunk_x, chunks_x, chunks; Shared* shared; ... }
+
+The record is the run time's; a test compares this table with its definition.
+"""
+
+from __future__ import annotations
+
+from slangrad.llvm.writer import Writer
+
+_LAUNCH = (
+    "nx ny nz chunk_x chunks_x chunks shared partials partial_size chunk arena arena_used arena_size "
+    "error:i32 site:i32 index extent error_chunk print reserve"
+)
+_SHARED = "next stop:i32"
+_POINTERS = frozenset({"shared", "partials", "arena", "print", "reserve"})
+
+
+def _places(fields: str) -> dict[str, tuple[int, str]]:
+    """Field name to offset and LLVM type; all fields are aligned as they come."""
+    places, end = {}, 0
+    for field in fields.split():
+        name, _, given = field.partition(":")
+        places[name] = end, given or ("ptr" if name in _POINTERS else "i64")
+        end += 4 if given == "i32" else 8
+    return places
+
+
+LAUNCH_FIELDS = _places(_LAUNCH)
+SHARED_FIELDS = _places(_SHARED)
+FIELDS = LAUNCH_FIELDS | SHARED_FIELDS
+BOUNDS_ERROR = 1
+
+
+def field_address(w: Writer, record: str, name: str) -> str:
+    offset, _ = FIELDS[name]
+    return w.value(f"getelementptr inbounds i8, ptr {record}, i64 {offset}") if offset else record
+
+
+def read_field(w: Writer, record: str, name: str) -> str:
+    return w.value(f"load {FIELDS[name][1]}, ptr {field_address(w, record, name)}")
+
+
+def write_field(w: Writer, record: str, name: str, value: str) -> None:
+    w.line(f"store {FIELDS[name][1]} {value}, ptr {field_address(w, record, name)}")

@@ -1,0 +1,150 @@
+"""LLVM text to machine code for a CPU, and machine code to callable addresses. The only file that uses llvmlite.
+
+    target = target_of(options)                      this machine, or what Options.cpu names
+    code = object_code(text, target, optimize=2)      bytes of an object file, position-independent
+    load(code, ("entry", "drain"))                    addresses, and an object that keeps them valid
+
+LLVM ends the process at what it takes for a fatal error, so text is parsed and verified first, and what the tests do not
+cover is tried in a child process.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from slangrad.base.options import Options
+from slangrad.llvm.target import Features, Target
+
+_PROBES = """
+define <4 x float> @probe_half(<4 x half> %x) {
+  %r = fpext <4 x half> %x to <4 x float>
+  ret <4 x float> %r
+}
+define double @probe_fma(double %x) {
+  %r = call double @llvm.fma.f64(double %x, double %x, double %x)
+  ret double %r
+}
+define <16 x i32> @probe_add(<16 x i32> %x) {
+  %r = add <16 x i32> %x, %x
+  ret <16 x i32> %r
+}
+declare double @llvm.fma.f64(double, double, double)
+"""
+
+
+class BackEndError(Exception):
+    """LLVM refused text that we wrote, or does not know a target that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Addresses by name. They are valid as long as `code` lives."""
+
+    addresses: dict[str, int]
+    code: object
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _initialize_all() -> None:
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+
+
+@cache
+def target_of(options: Options) -> Target:
+    """The machine that code is made for."""
+    _initialize()
+    named = options.cpu not in ("", "native")
+    cpu = options.cpu if named else llvm.get_host_cpu_name()
+    flags = "" if named else llvm.get_host_cpu_features().flatten()
+    return describe_target(llvm.get_process_triple(), cpu, flags, options.lanes)
+
+
+def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> Target:
+    """What LLVM makes of three small functions tells what a machine can do."""
+    if triple != llvm.get_process_triple():
+        _initialize_all()
+    plain = Target(triple, cpu, flags, 1, Features(half=True, fma=True, masked=True))
+    text = assembly(_PROBES, plain)
+    features = Features(
+        half="__extendhfsf2" not in text and "__gnu_h2f" not in text,
+        fma=re.search(r"\bfma(@PLT)?$", text, re.MULTILINE) is None,
+        masked="zmm" in text,
+    )
+    wide = "ymm" in text or "zmm" in text
+    return Target(triple, cpu, flags, lanes or (16 if wide else 8), features)
+
+
+def object_code(text: str, target: Target, optimize: int = 2) -> bytes:
+    machine = _machine(target, optimize)
+    code: bytes = machine.emit_object(_optimized(text, target, machine))
+    return code
+
+
+def assembly(text: str, target: Target, optimize: int = 2) -> str:
+    machine = _machine(target, optimize)
+    listing: str = machine.emit_assembly(_optimized(text, target, machine))
+    return listing
+
+
+def optimized_text(text: str, target: Target, optimize: int = 2) -> str:
+    """The module after the passes, as LLVM prints it."""
+    return str(_optimized(text, target, _machine(target, optimize)))
+
+
+@cache
+def _machine(target: Target, optimize: int) -> llvm.TargetMachine:
+    _initialize()
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.flags, opt=optimize, reloc="pic", codemodel="small", jit=False
+    )
+
+
+def _optimized(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.ModuleRef:
+    """Parsed, verified and cleaned. The code is in SSA form already, so a few passes are enough."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as error:
+        raise BackEndError(f"LLVM refused the text of a kernel: {error}") from None
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_aggressive_dce_pass()
+    passes.run(module, builder)
+    return module
+
+
+@cache
+def _jit() -> llvm.LLJIT:
+    _initialize()
+    return llvm.create_lljit_compiler(use_jit_link=False)
+
+
+_loaded_count = 0
+
+
+def load(code: bytes, names: Sequence[str]) -> Loaded:
+    """Machine code of this process's target into executable memory."""
+    global _loaded_count
+    _loaded_count += 1
+    library = llvm.JITLibraryBuilder().add_object_img(code)
+    for name in names:
+        library.export_symbol(name)
+    resource = library.link(_jit(), f"kernel{_loaded_count}")
+    return Loaded({name: resource[name] for name in names}, resource)

@@ -1,0 +1,26 @@
+"""What code generation knows of a machine: its name for LLVM, the lanes that suit it, what it can do in hardware.
+
+    Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(half=True, fma=True))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Abilities that change which instructions are written; all others are LLVM's business."""
+
+    half: bool  # converts between half and float
+    fma: bool  # multiplies and adds with one rounding
+    masked: bool  # loads and stores under a mask of lanes as fast as without
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    triple: str
+    cpu: str
+    flags: str  # features as LLVM writes them: "+avx2,-fma"; those that the cpu's name implies may be missing
+    lanes: int
+    features: Features
