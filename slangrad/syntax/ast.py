@@ -228,6 +228,7 @@ class Differentiate(Expression):
 class SizeOf(Expression):  # `sizeof(T)`, `alignof(T)`, `countof(T)` of type or value; `query` is that word.
     query: str
     operand: Expression
+    layout: Expression | None  # `sizeof(T, ScalarDataLayout)`
 
 # `(int x) => x + 1`, `(int x) => { return x; }`: a Function declaration named "" whose body is a Block.
 @node
@@ -330,7 +331,7 @@ class Switch(Statement):  # `switch (value) { case 1: ... default: ... }`.
     cases: list[Case]
 
 @node
-class Case(Node):  # `case 1: case 2: default: statements`; labels of one body are one Case.
+class Case(Node):  # `case 1: case 2: default: statements`; without labels, what stands before the first one.
     values: list[Expression]
     is_default: bool
     body: list[Statement]
@@ -389,10 +390,14 @@ class Throw(Statement):  # `throw x;`.
     value: Expression
 
 @node
-class DoCatch(Statement):  # `do { ... } catch (e : E) { ... }`; the parameter is None in `catch { ... }`.
-    body: Block
+class DoCatch(Statement):  # `do { ... } catch (e : E) { ... } catch { ... }`; the first that fits handles.
+    body: Statement
+    handlers: list[Catch]
+
+@node
+class Catch(Node):  # `catch (e : E) statement`; `catch statement` catches every error.
     parameter: Parameter | None
-    handler: Block
+    body: Statement
 
 @node
 class TargetSwitch(Statement):  # `__target_switch { case cpu: ... default: ... }`; `__stage_switch` too.

@@ -236,6 +236,14 @@ class Cursor(ABC):
         """An expression up to a comma."""
 
     @abstractmethod
+    def parse_binary(self, lowest: int) -> Expression:
+        """An expression of operators that bind as tightly as `lowest` or tighter."""
+
+    @abstractmethod
+    def parse_unary(self) -> Expression:
+        """An operand with its prefix operators and attachments."""
+
+    @abstractmethod
     def parse_type(self) -> Expression:
         """A type."""
 

@@ -110,12 +110,12 @@ class FunctionParser(StatementParser):
         is_pack = self.accept_word("each")
         if not is_pack:
             self.accept_word("typename")
-        if self.kind != "name" or self.peek().kind in _AFTER_TYPE_PARAMETER or is_pack:
+        if self.kind != "name" or self.peek().kind in _AFTER_TYPE_PARAMETER:
             return self.parse_type_parameter(start, is_pack)
         value_type = self.parse_type()
         name = self.expect_name("a generic parameter")
         default = self.parse_assignment() if self.accept("=") else None
-        return ValueParameter(self.span_from(start), name.text, name.span, value_type, default, False)
+        return ValueParameter(self.span_from(start), name.text, name.span, value_type, default, is_pack)
 
     def _parse_value_parameter(self, start: Token) -> ValueParameter:
         """`N : int = 4` after `let`."""

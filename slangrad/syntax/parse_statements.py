@@ -17,6 +17,7 @@ from slangrad.syntax.ast import (
     Block,
     Break,
     Case,
+    Catch,
     CompileTimeFor,
     Continue,
     DeclarationStatement,
@@ -46,7 +47,6 @@ from slangrad.syntax.ast import (
 )
 from slangrad.syntax.cursor import Unparsable
 from slangrad.syntax.parse_expressions import ExpressionParser
-from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import MODIFIERS
 
 # fmt: off
@@ -203,8 +203,6 @@ class StatementParser(ExpressionParser):
         start = self.token
         values: list[Expression] = []
         is_default = False
-        if not self.at_word("case") and not self.at_word("default"):
-            raise self.failure("E0201", f"expected 'case' or 'default', found {self.token.shown()}")
         while self.at_word("case") or (self.at_word("default") and self.peek().kind == ":"):
             if self.advance().text == "case":
                 values.append(self.parse_expression())
@@ -293,20 +291,23 @@ class StatementParser(ExpressionParser):
     def _parse_do(self) -> Statement:
         start = self.advance()
         body = self.parse_statement()
-        if self.at_word("catch") and isinstance(body, Block):
-            return self._parse_catch(start, body)
+        if self.at_word("catch"):
+            handlers: list[Catch] = []
+            while self.at_word("catch"):
+                handlers.append(self._parse_catch())
+            return DoCatch(self.span_from(start), body, handlers)
         self.expect_word("while", "after the body of 'do'")
         condition = self._parse_condition("while")
         self.expect_semicolon("the condition of 'do'")
         return DoWhile(self.span_from(start), body, condition)
 
-    def _parse_catch(self, start: Token, body: Block) -> Statement:
-        self.advance()
+    def _parse_catch(self) -> Catch:
+        start = self.advance()
         parameters: list[Parameter] = self.parse_parameters() if self.kind == "(" else []
         if len(parameters) > 1:
-            self.error("E0201", "catch takes one error", parameters[1].span)
-        handler = self.parse_block()
-        return DoCatch(self.span_from(start), body, parameters[0] if parameters else None, handler)
+            self.error("E0201", "'catch' takes one error", parameters[1].span)
+        body = self.parse_statement()
+        return Catch(self.span_from(start), parameters[0] if parameters else None, body)
 
     # --- Jumps -------------------------------------------------------------------------------------------
 

@@ -10,8 +10,11 @@ from expressions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slangrad.syntax.ast import (
     ArrayType,
+    Call,
     ConjunctionType,
     Each,
     Expand,
@@ -28,7 +31,7 @@ from slangrad.syntax.ast import (
 )
 from slangrad.syntax.cursor import Cursor
 from slangrad.syntax.tokens import Token
-from slangrad.syntax.words import DIRECTIONS, NOT_TYPES, TYPE_MODIFIERS
+from slangrad.syntax.words import DIRECTIONS, NOT_TYPES, TYPE_FUNCTIONS, TYPE_MODIFIERS
 
 _ENDS_GENERIC_ARGUMENT = frozenset((",", ">", ">>", ">=", ">>="))
 _AFTER_POINTER = frozenset((")", ";", ",", "]", "}", "*", "?", ":", "&&", "||", "end"))
@@ -58,6 +61,8 @@ class TypeParser(Cursor):
             if token.text == "functype":
                 return self._scan_function_type(position + 1)
             position += 1
+            if token.text in TYPE_FUNCTIONS and tokens[position].kind == "(":
+                position = self.closing.get(position, position) + 1
             if tokens[position].kind == "<":
                 close = self.closing.get(position)
                 if close is None:
@@ -180,6 +185,8 @@ class TypeParser(Cursor):
         parsed: Expression
         if token.text == "This" and not from_root:
             parsed = ThisType(token.span)
+        elif token.text in TYPE_FUNCTIONS and self.kind == "(":
+            parsed = self._parse_type_call(token)
         else:
             parsed = Name(self.span_from(start), token.text, from_root)
         parsed = self._parse_type_arguments(parsed)
@@ -195,6 +202,19 @@ class TypeParser(Cursor):
 
     def _parse_type_arguments(self, base: Expression) -> Expression:
         return self.parse_generic_arguments(base) if self.kind == "<" else base
+
+    def _parse_type_call(self, word: Token) -> Expression:
+        """`__first(T)`: a type computed from types and values."""
+        opener = self.advance()
+        arguments = self.parse_list(opener, ")", self.parse_type_or_value)
+        return Call(self.span_from(word), Name(word.span, word.text), arguments)
+
+    def parse_type_or_value(self) -> Expression:
+        """A type where a type can end here, else a value."""
+        after = self.scan_type(self.position)
+        if after >= 0 and self.tokens[after].kind in (",", ")"):
+            return self.parse_type()
+        return self.parse_assignment()
 
     def _parse_parenthesized_type(self) -> Expression:
         """`(T)`, `(A, B)`, `(A, B) -> R`."""
@@ -229,6 +249,20 @@ class TypeParser(Cursor):
         self.advance()
         passed = self.parse_type()
         return ModifiedType(self.span_from(word), DIRECTIONS[word.text], passed)
+
+    def parse_list(self, opener: Token, close: str, parse: Callable[[], Expression]) -> list[Expression]:
+        """What is between brackets, with commas between; a last comma is allowed."""
+        outer = self.in_generic, self.braces_end
+        self.in_generic = self.braces_end = False
+        elements: list[Expression] = []
+        while self.kind != close and self.kind != "end":
+            elements.append(parse())
+            if self.kind != ",":
+                break
+            self.advance()
+        self.in_generic, self.braces_end = outer
+        self.expect_close(close, opener)
+        return elements
 
     # --- Generic arguments -------------------------------------------------------------------------------
 

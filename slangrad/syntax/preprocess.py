@@ -191,26 +191,29 @@ class Preprocessor:
     def _condition(self, line: list[Token]) -> bool:
         tokens = self._expander.expand_all(self._replace_defined(line[1:]))
         try:
-            return evaluate(tokens) != 0
+            return evaluate(self._replace_defined(tokens)) != 0
         except BadCondition as error:
             self._reporter.error("E0110", f"in the condition of #{line[0].text}: {error}", line[0].span)
             return False
 
     def _replace_defined(self, tokens: list[Token]) -> list[Token]:
-        """`defined X` and `defined(X)` become 1 or 0, before macros are expanded."""
+        """`defined X` and `defined(X)` become 1 or 0.
+
+        Done before macros are expanded, and after: where a macro stands for `defined(X)`, an X that is a
+        macro is expanded by then, so that anything but an unknown name counts as defined.
+        """
         output: list[Token] = []
         index = 0
         while index < len(tokens):
             token = tokens[index]
-            texts = [each.text for each in tokens[index + 1 : index + 4]]
-            width = 0
-            if token.kind == "name" and token.text == "defined":
-                width = 3 if len(texts) == 3 and texts[0] == "(" and texts[2] == ")" else 1 if texts else 0
-            if width:
-                known = texts[1 if width == 3 else 0] in self._macros
+            index += 1
+            if token.kind == "name" and token.text == "defined" and index < len(tokens):
+                bracketed = tokens[index].kind == "("
+                asked = tokens[index + bracketed : index + bracketed + 1]
+                known = not (asked and asked[0].kind == "name" and asked[0].text not in self._macros)
                 token = Token("integer", str(int(known)), token.source, token.start, token.end)
+                index = _behind_defined(tokens, index)
             output.append(token)
-            index += width + 1
         return output
 
     # --- Other directives ----------------------------------------------------------------------------------
@@ -292,6 +295,15 @@ class Preprocessor:
 
     def _ignore(self, line: list[Token]) -> None:
         """Directives that say nothing here: places are those of the text, versions those of Slang."""
+
+
+def _behind_defined(tokens: list[Token], index: int) -> int:
+    """The index after what `defined` asks, which starts at `index`."""
+    if tokens[index].kind != "(":
+        return index + 1
+    while index < len(tokens) and tokens[index].kind != ")":
+        index += 1
+    return index + 1
 
 
 def _included_path(line: list[Token]) -> str | None:

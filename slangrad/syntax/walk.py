@@ -1,13 +1,17 @@
-"""Walking an AST without knowing its nodes.
+"""Walking and copying an AST without knowing its nodes.
 
-In: any node.   Out: its children, or everything below it.
+In: any node.   Out: its children, everything below it, or a copy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from typing import TypeVar
 
 from slangrad.syntax.ast import Node
+
+AnyNode = TypeVar("AnyNode", bound=Node)
 
 _NOT_CHILDREN = {"span", "name", "name_span", "type", "ref", "conversion", "checked", "parent", "source"}
 
@@ -36,3 +40,15 @@ def walk(node: Node) -> Iterator[Node]:
         current = pending.pop()
         yield current
         pending.extend(reversed(list(children(current))))
+
+
+def duplicate(node: AnyNode) -> AnyNode:
+    """The node and everything below it once more; spans are shared."""
+    twin = copy(node)
+    for name in child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            setattr(twin, name, duplicate(value))
+        elif isinstance(value, list):
+            setattr(twin, name, [duplicate(each) if isinstance(each, Node) else each for each in value])
+    return twin

@@ -15,7 +15,7 @@ MODIFIERS = frozenset((
     "uniform", "constexpr", "inline", "override", "precise", "volatile", "coherent", "globallycoherent",
     "row_major", "column_major", "no_diff", "dynamic_uniform", "varying", "__global", "__prefix", "__postfix",
     "__builtin", "nointerpolation", "noperspective", "unorm", "snorm", "restrict", "readonly", "writeonly",
-    "highp", "mediump", "lowp", "dyn", "some",
+    "highp", "mediump", "lowp", "dyn", "some", "__extern_cpp",
 ))
 
 # Modifiers only where a type and a name follow; elsewhere they are ordinary names.
@@ -41,6 +41,12 @@ DIRECTIONS = {
 TYPE_MODIFIERS = frozenset((
     "no_diff", "const", "unorm", "snorm", "unsigned", "signed", "dyn", "some", "expand", "each", "in", "out",
     "inout", "__ref", "__constref", "row_major", "column_major", "precise", "volatile",
+))
+
+# What looks like a call of one of these can be a type.
+TYPE_FUNCTIONS = frozenset((
+    "__first", "__last", "__trimFirst", "__trimLast", "__shapeConcat", "__shapePermute", "__shapeSwap",
+    "__shapeReduce", "__packBranch", "__func_as_type",
 ))
 
 # Words that begin an expression and never a type.

@@ -1,0 +1,228 @@
+"""Functions, variables, properties and the like, and what stands before any declaration.
+
+In: the cursor at modifiers, or at the word or type behind them.   Out: Declarations.
+
+    static float f(float x);      ->    Function f, modifiers (static,)
+    int a = 1, b[2];              ->    Variable a, Variable b
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slangrad.syntax.ast import (
+    Attribute,
+    Call,
+    Constructor,
+    Declaration,
+    Expression,
+    Function,
+    FunctionExtension,
+    GenericDeclaration,
+    GenericParameter,
+    Name,
+    Property,
+    Struct,
+    Subscript,
+    Variable,
+)
+from slangrad.syntax.parse_functions import FunctionParser
+from slangrad.syntax.tokens import Token
+from slangrad.syntax.walk import duplicate
+from slangrad.syntax.words import MODIFIER_CALLS, MODIFIERS, SOFT_MODIFIERS
+
+_AFTER_MODIFIER = frozenset(("name", "[", "::", "("))
+
+
+@dataclass(slots=True)
+class Prefix:
+    """What stands before the word or type of a declaration."""
+
+    start: Token
+    attributes: list[Attribute]
+    modifiers: list[str] = field(default_factory=list)
+    generics: list[GenericParameter] = field(default_factory=list)
+
+
+class MemberParser(FunctionParser):
+    """Declarations of values and functions."""
+
+    def parse_prefix(self, attributes: list[Attribute]) -> Prefix:
+        prefix = Prefix(self.token, list(attributes))
+        while True:
+            word, following = self.token.text, self.peek().kind
+            if self.kind == "[":
+                prefix.attributes += self.parse_attributes()
+            elif self.kind != "name":
+                return prefix
+            elif word == "__generic" and following == "<":
+                self.advance()
+                prefix.generics += self.parse_generic_parameters()
+            elif word in MODIFIER_CALLS and following == "(":
+                prefix.attributes.append(self._parse_attribute())
+            elif self._is_modifier(word, following):
+                prefix.modifiers.append(self.advance().text)
+            else:
+                return prefix
+
+    def _is_modifier(self, word: str, following: str) -> bool:
+        if word in MODIFIERS or word in MODIFIER_CALLS:
+            return following in _AFTER_MODIFIER
+        return word in SOFT_MODIFIERS and following == "name" and self.declares_at(self.position + 1)
+
+    def declare(self, declaration: Declaration, prefix: Prefix) -> None:
+        """Hand over what stood before it, and place it in its container."""
+        declaration.attributes = prefix.attributes
+        declaration.modifiers = tuple(prefix.modifiers)
+        declaration.parent = self.container
+        if isinstance(declaration, GenericDeclaration):
+            self.adopt_generics(declaration, prefix.generics)
+            prefix.generics = []
+
+    def finish(self, declaration: Declaration, prefix: Prefix) -> list[Declaration]:
+        declaration.span = self.span_from(prefix.start)
+        return [declaration]
+
+    # --- Functions and variables -------------------------------------------------------------------------
+
+    def parse_typed(self, prefix: Prefix) -> list[Declaration]:
+        """A type, then a name: a function or variables."""
+        if self.kind not in ("name", "(", "::"):
+            raise self.failure("E0204", f"expected a declaration, found {self.token.shown()}")
+        declared = self.parse_type()
+        if self.at_word("operator"):
+            start = self.token
+            return self._parse_function(prefix, start, self.parse_operator_name(), declared)
+        name = self.expect_name("what is declared")
+        if self.kind in ("(", "<"):
+            return self._parse_function(prefix, name, name.text, declared)
+        return self._parse_variables(prefix, name, declared)
+
+    def _parse_function(
+        self, prefix: Prefix, start: Token, name: str, result: Expression | None
+    ) -> list[Declaration]:
+        """A function from its generics on; `start` begins its name."""
+        span = self.span_from(start)
+        function = Function(span, name, span, [], result, None, None, [])
+        self.declare(function, prefix)
+        self.adopt_generics(function, self.parse_generic_parameters())
+        self.parse_signature(function)
+        return self.finish(function, prefix)
+
+    def parse_func(self, prefix: Prefix) -> list[Declaration]:
+        self.advance()
+        start = self.token
+        if self.at_word("operator"):
+            return self._parse_function(prefix, start, self.parse_operator_name(), None)
+        return self._parse_function(prefix, start, self.expect_name("a function").text, None)
+
+    def _parse_variables(self, prefix: Prefix, name: Token, declared: Expression) -> list[Declaration]:
+        """Declarators from the first one's name on; every one has its own copy of the type."""
+        variables: list[Declaration] = []
+        while True:
+            value_type = self.parse_dimensions(duplicate(declared) if variables else declared)
+            variable = Variable(name.span, name.text, name.span, "", value_type, None, [], None)
+            self.declare(variable, prefix)
+            if self.kind == ":" and self.peek().kind in ("integer", "("):
+                self.advance()
+                variable.bits = self.parse_assignment()
+            variable.semantics = self.parse_semantics()
+            variable.initializer = self.parse_assignment() if self.accept("=") else None
+            variables += self.finish(variable, prefix)
+            if not self.accept(","):
+                break
+            prefix.attributes = [duplicate(each) for each in prefix.attributes]
+            name = self.expect_name("the next variable")
+        self.expect_semicolon("the declaration")
+        return variables
+
+    def parse_let(self, prefix: Prefix) -> list[Declaration]:
+        """`let x = 1, y : int = 2;`, `var x : int;`."""
+        keyword = self.advance().text
+        variables: list[Declaration] = []
+        while True:
+            name = self.expect_name("a variable")
+            variable = Variable(name.span, name.text, name.span, keyword, None, None, [], None)
+            self.declare(variable, prefix)
+            if self.accept(":"):
+                variable.value_type = self.parse_type()
+                variable.semantics = self.parse_semantics()
+            variable.initializer = self.parse_assignment() if self.accept("=") else None
+            variables += self.finish(variable, prefix)
+            if not self.accept(","):
+                break
+            prefix.attributes = [duplicate(each) for each in prefix.attributes]
+        self.expect_semicolon("the declaration")
+        return variables
+
+    def parse_constructor(self, prefix: Prefix) -> list[Declaration]:
+        name = self.advance()
+        constructor = Constructor(name.span, name.text, name.span, [], None)
+        self.declare(constructor, prefix)
+        self.adopt_generics(constructor, self.parse_generic_parameters())
+        outer, self.container = self.container, constructor
+        constructor.parameters = self.parse_parameters()
+        constructor.constraints += self.parse_constraints()
+        if self.kind == "{":
+            constructor.body = self.parse_block()
+        else:
+            self.expect_semicolon("the signature of '__init'")
+        self.container = outer
+        return self.finish(constructor, prefix)
+
+    def parse_subscript(self, prefix: Prefix) -> list[Declaration]:
+        name = self.advance()
+        subscript = Subscript(name.span, name.text, name.span, [], Name(name.span, "void"), [])
+        self.declare(subscript, prefix)
+        self.adopt_generics(subscript, self.parse_generic_parameters())
+        outer, self.container = self.container, subscript
+        subscript.parameters = self.parse_parameters()
+        self.expect("->", "after the parameters of '__subscript'")
+        subscript.result = self.parse_type()
+        subscript.constraints += self.parse_constraints()
+        subscript.accessors = self.parse_accessors(subscript)
+        self.container = outer
+        return self.finish(subscript, prefix)
+
+    def parse_property(self, prefix: Prefix) -> list[Declaration]:
+        self.advance()
+        if self.kind == "name" and self.peek().kind == ":":
+            name = self.advance()
+            self.advance()
+            value_type = self.parse_type()
+        else:
+            value_type = self.parse_type()
+            name = self.expect_name("a property")
+        parsed = Property(name.span, name.text, name.span, value_type, [])
+        self.declare(parsed, prefix)
+        parsed.accessors = self.parse_accessors(parsed)
+        return self.finish(parsed, prefix)
+
+    def parse_function_extension(self, prefix: Prefix) -> list[Declaration]:
+        start = self.advance()
+        generics = self.parse_generic_parameters()
+        target = self.parse_word()
+        if isinstance(target, Name):
+            target = Call(self.span_since(target.span), target, self.parse_arguments())
+        extension = FunctionExtension(start.span, "", target.span, target, [], None, None)
+        self.declare(extension, prefix)
+        self.adopt_generics(extension, generics)
+        self.parse_signature(extension)
+        return self.finish(extension, prefix)
+
+    def parse_struct_variables(self, prefix: Prefix, struct: Struct) -> list[Declaration]:
+        """`struct S { } a, b;`: the variables after the brace."""
+        variables: list[Declaration] = []
+        plain = Prefix(self.token, [], prefix.modifiers)
+        while True:
+            name = self.expect_name("a variable")
+            value_type = self.parse_dimensions(Name(struct.name_span, struct.name))
+            variable = Variable(name.span, name.text, name.span, "", value_type, None, [], None)
+            self.declare(variable, plain)
+            variable.semantics = self.parse_semantics()
+            variable.initializer = self.parse_assignment() if self.accept("=") else None
+            variables += self.finish(variable, plain)
+            if not self.accept(","):
+                break
+        self.expect_semicolon("the declaration")
+        return variables

@@ -1,0 +1,84 @@
+"""The AST as indented text, for people.
+
+In: a node.   Out: lines, with types once `check` has filled them in.
+
+    Function f modifiers=static
+      parameters: Parameter x direction=in
+        value_type: Name float
+      result: Name float
+      body: Block
+        Return
+          value: Binary * : float
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.syntax.ast import Declaration, Expression, Node
+from slangrad.syntax.walk import child_fields
+
+INDENT = "  "
+
+# What heads a line, in this order, when the node has it; other plain fields follow as field=value.
+_HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
+
+
+def print_node(node: Node) -> str:
+    """The node and all below it."""
+    return "\n".join(_lines(node, 0, ""))
+
+
+def _lines(node: Node, depth: int, field: str) -> Iterator[str]:
+    """Needs no recursion deeper than the tree; each line is made once."""
+    pending: list[tuple[Node, int, str]] = [(node, depth, field)]
+    while pending:
+        node, depth, field = pending.pop()
+        label = f"{field}: " if field else ""
+        yield f"{INDENT * depth}{label}{_headline(node)}"
+        below = [(child, depth + 1, name) for name, child in _labeled_children(node)]
+        pending.extend(reversed(below))
+
+
+def _labeled_children(node: Node) -> Iterator[tuple[str, Node]]:
+    """Children with the name of their field; elements of a block or member list need none."""
+    for name in child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield name, value
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                if isinstance(each, Node):
+                    yield "" if name in ("statements", "members") else name, each
+
+
+def _headline(node: Node) -> str:
+    """Class, name or value, the other plain fields, the type."""
+    plain = dict(_plain_fields(node))
+    heads = [plain.pop(name) for name in _HEADS if name in plain]
+    rest = [f"{name}={value}" for name, value in plain.items()]
+    line = " ".join([type(node).__name__, *heads, *rest])
+    if isinstance(node, Expression):
+        shown = [node.type] if node.type is not None else []
+        converted = [f"-> {node.conversion}"] if node.conversion is not None else []
+        return " ".join([line, *(f": {each}" for each in shown), *converted])
+    if isinstance(node, Declaration) and node.checked is not None:
+        return f"{line} : {node.checked}"
+    return line
+
+
+def _plain_fields(node: Node) -> Iterator[tuple[str, str]]:
+    """Fields that hold text, numbers, flags or lists of text, where they say something."""
+    names = ("name", *child_fields(type(node))) if hasattr(node, "name") else child_fields(type(node))
+    for name in names:
+        value = getattr(node, name)
+        if isinstance(value, bool):
+            if value or name == "value":
+                yield name, str(value).lower() if name == "value" else "yes"
+        elif isinstance(value, str):
+            if value or name == "value":
+                yield name, repr(value) if name == "value" else value
+        elif isinstance(value, (int, float)):
+            yield name, repr(value)
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):
+            yield name, ",".join(value)
