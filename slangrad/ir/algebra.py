@@ -15,7 +15,7 @@ from typing import Protocol
 
 from slangrad.ir.core import Attribute, Op, Value
 from slangrad.ir.numbers import Number, bitcast, convert
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.primitives import INEXACT, PRIMITIVES
 from slangrad.ir.types import Array, Scalar, Struct, Type, components, scalar_of
 
 Attributes = dict[str, Attribute]
@@ -25,7 +25,7 @@ class Scope(Protocol):
     """What a rule asks of the builder."""
 
     def emit(
-        self, name: str, *operands: Value, type: Type | None = None, **attributes: Attribute
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
     ) -> Value: ...
     def constant(self, t: Type, value: Number) -> Value: ...
     def zero(self, t: Type) -> Value: ...
@@ -44,7 +44,7 @@ def simplify(b: Scope, name: str, xs: tuple[Value, ...], attributes: Attributes,
 
 def _fold(b: Scope, name: str, xs: tuple[Value, ...], made: Type) -> Value | None:
     primal = PRIMITIVES[name].primal
-    if primal is None or not xs:
+    if primal is None or not xs or name in INEXACT:
         return None
     numbers = [b.constant_of(x) for x in xs]
     if any(x is None for x in numbers):

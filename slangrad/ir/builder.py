@@ -11,8 +11,9 @@ from __future__ import annotations
 from slangrad.base.source import Span
 from slangrad.ir import algebra
 from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number, wrap
-from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.primitives import PURE
 from slangrad.ir.type_rules import result_type, scalar_type
 from slangrad.ir.types import Scalar, Type, scalar_of
 
@@ -32,7 +33,15 @@ class Builder:
     def nested(self) -> Builder:
         return Builder(self)
 
-    def emit(self, name: str, *operands: Value, type: Type | None = None, **attributes: Attribute) -> Value:
+    def absorb(self, inner: Builder) -> None:
+        """Take over the ops of a nested builder, as if they had been emitted here."""
+        self.ops += inner.ops
+        self._known.update(inner._known)
+        self._made_by.update(inner._made_by)
+
+    def emit(
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
+    ) -> Value:
         """Append a primitive with one result (or find a value that is the same) and return the result."""
         return self.primitive(name, operands, type, attributes)
 
@@ -42,7 +51,7 @@ class Builder:
         """`emit` with the attributes as a dict."""
         made = result_type(name, operands, attributes, given)
         assert made is not None, f"{name} has no result; use effect()"
-        if PRIMITIVES[name].effect != PURE:
+        if primitive_effect(name, operands) != PURE:
             return self._append(name, operands, (made,), attributes)[0]
         simpler = algebra.simplify(self, name, operands, attributes, made)
         if simpler is not None:
@@ -53,7 +62,7 @@ class Builder:
             found = self._known[key] = self._append(name, operands, (made,), attributes)[0]
         return found
 
-    def effect(self, name: str, *operands: Value, **attributes: Attribute) -> None:
+    def effect(self, name: str, /, *operands: Value, **attributes: Attribute) -> None:
         """Append a primitive without a result: store, print."""
         assert result_type(name, operands, attributes, None) is None
         self._append(name, operands, (), attributes)

@@ -143,7 +143,7 @@ def _round_fraction(t: Scalar, exact: Fraction) -> float:
         return math.copysign(INF, exact)
     if t is F64:
         return nearest
-    # Rounding twice goes wrong only when the double lies exactly between two smaller floats: lean to one side.
+    # Rounding twice goes wrong only where the double lies exactly between two smaller floats: lean to a side.
     if Fraction(nearest) != exact and Fraction(round_float(t, nearest)) != Fraction(nearest):
         nearest = math.nextafter(nearest, INF if exact > Fraction(nearest) else -INF)
     return round_float(t, nearest)

@@ -1,0 +1,54 @@
+"""What an op does besides computing its results, regions included.
+
+    load %p : f32            READ; PURE when %p points to constant memory
+    if %c { store .. } { }   WRITE
+
+Pure ops may vanish, merge and move. Moving one to where it would not have run (out of an arm, out of a loop that
+may not turn) further asks that it does not report: see `may_run_early`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.ir.core import Op, Value, walk
+from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
+from slangrad.ir.types import Lanes, Pointer
+
+ALLOCATIONS = frozenset({"alloc", "tape_new", "tape_copy"})  # WRITE, as each run gives another; dead when unused
+
+
+def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
+    """PURE, READ or WRITE for an op of the table."""
+    if name == "load":
+        address = operands[0].type
+        address = address.element if isinstance(address, Lanes) else address
+        assert isinstance(address, Pointer), address
+        return PURE if address.space == "constant" else READ
+    return PRIMITIVES[name].effect
+
+
+def effect_of(op: Op) -> str:
+    """The strongest effect of an op or of what is in its regions; a call may do anything."""
+    if op.name in PRIMITIVES:
+        return primitive_effect(op.name, op.operands)
+    if not op.regions:
+        return WRITE
+    return strongest(effect_of(inner) for region in op.regions for inner in region.ops)
+
+
+def strongest(effects: Iterable[str]) -> str:
+    found = set(effects)
+    return WRITE if WRITE in found else READ if READ in found else PURE
+
+
+def may_run_early(op: Op) -> bool:
+    """May the op run where it would not have? Primitives are total, so only a report forbids it."""
+    return op.name in PRIMITIVES and effect_of(op) == PURE and not op.attributes.get("check")
+
+
+def ends(op: Op) -> bool:
+    """Whether an op surely ends: it holds no `while` and no call."""
+    if op.name in ("while", "call"):
+        return False
+    return all(inner.name not in ("while", "call") for region in op.regions for inner in walk(region))
