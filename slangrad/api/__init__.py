@@ -1,0 +1,1 @@
+"""The public face: devices, modules, structs, functions."""

@@ -1,0 +1,1 @@
+"""From a Python call to a launch: key, resolution, binding, kernel text, plan."""

@@ -1,0 +1,96 @@
+"""The argument block of a kernel: one precompiled `struct` for all its bytes.
+
+In: the Struct of a kernel's arguments.   Out: for each argument the places of its scalars in one flat list of
+values, which `Packer.pack` writes at once.
+
+    struct { CallShape<1> shape; float a; Contiguous<float,1> x }   ->  "<I f Q q", a at 1, x at 2 and 3
+
+Fields, components, rows and elements come in the order of memory. Arguments that a kernel never reads have no
+place in its block, and what is given for them is dropped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import Array, Pointer, Scalar, Struct, Type, components
+from slangrad.marshal.errors import CallError
+
+_FORMATS = {
+    "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d",
+}  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class Packer:
+    """`places[name]` is the slice of the flat list that argument `name` fills."""
+
+    format: struct.Struct
+    places: Mapping[str, slice]
+    scalars: tuple[Type, ...]
+
+    @property
+    def empty(self) -> list[Any]:
+        """A list of zeros to be filled."""
+        return [0] * len(self.scalars)
+
+    def pack(self, values: list[Any]) -> bytes:
+        try:
+            return self.format.pack(*values)
+        except (struct.error, OverflowError, TypeError) as error:
+            raise self._explain(values) from error
+
+    def _explain(self, values: list[Any]) -> CallError:
+        for name, place in self.places.items():
+            for scalar, value in zip(self.scalars[place], values[place]):
+                if not _fits(scalar, value):
+                    return CallError("E1010", f"argument '{name}': {value!r} does not fit into {scalar}")
+        raise AssertionError(f"values that fit were not packed: {values}")
+
+
+def packer_of(arguments: Struct) -> Packer:
+    leaves: list[tuple[int, Type]] = []
+    places = {}
+    for (name, t), offset in zip(arguments.fields, layout_of(arguments).offsets):
+        before = len(leaves)
+        leaves += scalars_of(t, offset)
+        places[name] = slice(before, len(leaves))
+    return Packer(
+        struct.Struct(_format(leaves, layout_of(arguments).size)), places, tuple(t for _, t in leaves)
+    )
+
+
+def scalars_of(t: Type, offset: int = 0) -> Iterator[tuple[int, Type]]:
+    """Scalars and pointers of a value with their offsets."""
+    if isinstance(t, (Scalar, Pointer)):
+        yield offset, t
+        return
+    assert not isinstance(t, Array) or t.length is not None, t
+    for part, start in zip(components(t), layout_of(t).offsets):
+        yield from scalars_of(part, offset + start)
+
+
+def _format(leaves: list[tuple[int, Type]], size: int) -> str:
+    parts, end = ["="], 0
+    for offset, t in leaves:
+        parts.append("x" * (offset - end) + format_of(t))
+        end = offset + layout_of(t).size
+    return "".join(parts) + "x" * (size - end)
+
+
+def format_of(t: Type) -> str:
+    """The letter of a scalar or pointer in a `struct` format."""
+    return "Q" if isinstance(t, Pointer) else _FORMATS[str(t)]
+
+
+def _fits(t: Type, value: Any) -> bool:
+    try:
+        struct.pack("=" + format_of(t), value)
+    except (struct.error, OverflowError, TypeError):
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Python values as arguments: one file for each kind."""

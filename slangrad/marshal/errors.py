@@ -1,0 +1,58 @@
+"""Errors of calls from Python: a code, a sentence, what was tried, one thing to try.
+
+In: the parts.   Out: an exception whose text shows them:
+
+    error[E1002]: Could not call function 'f': Argument 0 could not be resolved
+      a: numpy int32 (4,) does not fit 'float'
+    note: use astype(np.float32)
+
+All are ValueErrors, look-ups are AttributeErrors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.base.diagnostics import CODES
+
+
+class CallError(ValueError):
+    """A call, or something said about one, that cannot be done."""
+
+    def __init__(self, code: str, message: str, details: Iterable[str] = (), note: str | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.details = tuple(details)
+        self.note = note
+        super().__init__(describe(code, message, self.details, note))
+
+
+class BoundVariableException(CallError):
+    """A Python value that cannot be an argument, or not of this parameter."""
+
+
+class ResolveException(CallError):
+    """No candidate, or more than one, takes these arguments."""
+
+
+class KernelGenException(CallError):
+    """The kernel of a call could not be written or compiled."""
+
+
+class SlangCompileError(KernelGenException):
+    """The compiler refused the kernel of a call."""
+
+
+class NameNotFound(AttributeError):
+    """A module or struct has nothing of that name."""
+
+    def __init__(self, message: str, note: str | None = None) -> None:
+        self.code = "E1012"
+        super().__init__(describe(self.code, message, (), note))
+
+
+def describe(code: str, message: str, details: Iterable[str] = (), note: str | None = None) -> str:
+    assert code in CODES, f"diagnostic code {code} has no row in CODES"
+    lines = [f"error[{code}]: {message}"]
+    lines += [f"  {line}" for each in details for line in each.splitlines()]
+    return "\n".join([*lines, f"note: {note}"] if note else lines)

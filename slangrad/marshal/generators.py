@@ -1,0 +1,172 @@
+"""Arguments that are made in the kernel: the call's index, grids, random numbers.
+
+    f(grid((4, 3)), t)        the index of the call, which also gives the call its shape
+    f(rand_float(0, 1), t)    a number for each thread, the same in every run
+
+The numbers are those of `wang_hash_numpy`, whatever the device and the order of the threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slangrad.marshal.errors import CallError
+
+DEFAULT_SEED = 2640457667
+_MASK = 0xFFFFFFFF
+
+
+class Grid:
+    """`offset + index * stride` of the call; sizes of -1 come from the other arguments."""
+
+    __slots__ = ("offset", "shape", "stride")
+
+    def __init__(self, shape: tuple[int, ...], offset: tuple[int, ...], stride: tuple[int, ...]) -> None:
+        self.shape = shape
+        self.offset = offset
+        self.stride = stride
+
+    def __repr__(self) -> str:
+        return f"grid({self.shape}, offset={self.offset}, stride={self.stride})"
+
+
+def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> Grid:
+    """The index of the call over `shape`; a number means so many dimensions of unknown size."""
+    if isinstance(shape, int):
+        shape = (-1,) * shape
+    sizes = tuple(int(size) for size in shape)
+    if any(size < -1 for size in sizes):
+        raise CallError("E1005", f"grid: {sizes} has a size below -1")
+    return Grid(sizes, _each(offset, len(sizes), "offset"), _each(stride, len(sizes), "stride"))
+
+
+def _each(value: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
+    if isinstance(value, int):
+        return (value,) * count
+    values = tuple(int(each) for each in value)
+    if len(values) != count:
+        raise CallError("E1005", f"grid: {name} {values} needs {count} entries")
+    return values
+
+
+class CallId:
+    """The index of the call, whatever its shape."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "call_id()"
+
+
+_CALL_ID = CallId()
+
+
+def call_id(shape: Any = None) -> CallId | Grid:
+    """The index of the call; with a shape it is a grid."""
+    return _CALL_ID if shape is None else grid(shape)
+
+
+class ThreadId:
+    """The number of the thread: the flat index of the call."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "thread_id()"
+
+
+_THREAD_ID = ThreadId()
+
+
+def thread_id() -> ThreadId:
+    return _THREAD_ID
+
+
+class WangHash:
+    """Hashed thread numbers, as `uint` or a vector of them."""
+
+    __slots__ = ("dim", "seed", "warmup")
+
+    def __init__(self, dim: int, seed: int, warmup: int) -> None:
+        self.dim = dim
+        self.seed = seed
+        self.warmup = warmup
+
+    def __repr__(self) -> str:
+        return f"wang_hash(dim={self.dim}, seed={self.seed}, warmup={self.warmup}, hash_seed=False)"
+
+
+class RandFloat(WangHash):
+    """Uniform floats in [low, high), made from the same hash."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: float, high: float, dim: int, seed: int, warmup: int) -> None:
+        super().__init__(dim, seed, warmup)
+        self.low = low
+        self.high = high
+
+    def __repr__(self) -> str:
+        return f"rand_float({self.low}, {self.high}, dim={self.dim}, seed={self.seed}, warmup={self.warmup})"
+
+
+def wang_hash(dim: int = -1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True) -> WangHash:
+    """Random bits for each thread; `dim` fixes the number of components, -1 takes the parameter's."""
+    return WangHash(dim, _seed(seed, hash_seed), _warmup(warmup))
+
+
+def rand_float(
+    min: float = 0.0,
+    max: float = 1.0,
+    dim: int = -1,
+    seed: int = DEFAULT_SEED,
+    warmup: int = 0,
+    hash_seed: bool = True,
+) -> RandFloat:
+    """Uniform numbers in [min, max) for each thread."""
+    return RandFloat(float(min), float(max), dim, _seed(seed, hash_seed), _warmup(warmup))
+
+
+def _seed(seed: int, hash_seed: bool) -> int:
+    return hash_word(seed & _MASK) if hash_seed else seed & _MASK
+
+
+def _warmup(warmup: int) -> int:
+    if warmup < 0:
+        raise CallError("E1010", f"warmup must not be negative, it is {warmup}")
+    return warmup
+
+
+def hash_word(word: int) -> int:
+    """Wang's hash of 32 bits."""
+    word = (word ^ 61) ^ (word >> 16)
+    word = word * 9 & _MASK
+    word ^= word >> 4
+    word = word * 0x27D4EB2D & _MASK
+    return word ^ (word >> 15)
+
+
+def wang_hash_numpy(
+    threads: int, dim: int = 1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True
+) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """What `wang_hash` gives to each of `threads` threads, one column a component."""
+    words = np.arange(threads, dtype=np.uint32) * np.uint32(dim)
+    for _ in range(warmup):
+        words = _hash_words(words)
+    words = words ^ np.uint32(_seed(seed, hash_seed))
+    columns = []
+    for _ in range(dim):
+        words = _hash_words(words)
+        columns.append(words)
+    return np.stack(columns, axis=1)
+
+
+def _hash_words(words: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    words = (words ^ np.uint32(61)) ^ (words >> np.uint32(16))
+    words = words * np.uint32(9)
+    words = words ^ (words >> np.uint32(4))
+    words = words * np.uint32(0x27D4EB2D)
+    return words ^ (words >> np.uint32(15))

@@ -1,0 +1,129 @@
+"""As which types a Python value can be seen, given the type of the parameter.
+
+In: the type of a parameter, generic parameters and all, and what a value is made of.
+Out: the concrete types it can stand for, perhaps none, perhaps several.
+
+    parameter vector<T, 3>, container of float     ->  float3   (a trailing dimension is consumed)
+    parameter T,            container of float     ->  float and the container: ambiguous unless T is constrained
+    parameter float,        float3                 ->  float    (one call for each component)
+
+Whether generic parameters agree with each other and with their constraints is for the checker to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.check.types import (
+    Array,
+    AssociatedType,
+    Matrix,
+    ParameterType,
+    Pointer,
+    Scalar,
+    StructType,
+    Type,
+    Vector,
+    array,
+    matrix,
+    pointer,
+    vector,
+)
+
+LARGEST_VECTOR = 4
+
+
+def matches(pattern: Type, t: Type) -> bool:
+    """Whether `t` can be what `pattern` becomes when its generic parameters are filled in, each use by itself."""
+    if pattern is t or isinstance(pattern, (ParameterType, AssociatedType)):
+        return True
+    if not pattern.abstract and not _is_unsized(pattern):
+        return False
+    if isinstance(pattern, Vector) and isinstance(t, Vector):
+        return matches(pattern.element, t.element) and _value_matches(pattern.count, t.count)
+    if isinstance(pattern, Matrix) and isinstance(t, Matrix):
+        sizes = _value_matches(pattern.rows, t.rows) and _value_matches(pattern.columns, t.columns)
+        return sizes and matches(pattern.element, t.element)
+    if isinstance(pattern, Array) and isinstance(t, Array):
+        return matches(pattern.element, t.element) and (
+            pattern.count is None or _value_matches(pattern.count, t.count)
+        )
+    if isinstance(pattern, Pointer) and isinstance(t, Pointer):
+        return matches(pattern.element, t.element)
+    if isinstance(pattern, StructType) and isinstance(t, StructType):
+        return pattern.declaration is t.declaration and all(map(_argument_matches, pattern.arguments, t.arguments))
+    return False
+
+
+def _is_unsized(pattern: Type) -> bool:
+    return isinstance(pattern, Array) and (pattern.count is None or _is_unsized(pattern.element))
+
+
+def _argument_matches(pattern: object, given: object) -> bool:
+    if isinstance(pattern, Type) and isinstance(given, Type):
+        return matches(pattern, given)
+    return _value_matches(pattern, given)
+
+
+def _value_matches(pattern: object, given: object) -> bool:
+    return pattern == given if isinstance(pattern, int) else isinstance(given, int)
+
+
+def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
+    """What a container of `element` can be loaded as: the element, or something made of trailing dimensions."""
+    if matches(pattern, element):
+        yield element
+    if isinstance(pattern, Array) and isinstance(pattern.count, int):
+        yield from (array(each, pattern.count) for each in from_elements(pattern.element, element))
+    elif isinstance(pattern, Vector) and isinstance(pattern.count, int) and isinstance(element, Scalar):
+        if matches(pattern.element, element):
+            yield vector(element, pattern.count)
+    elif isinstance(pattern, Matrix) and isinstance(pattern.rows, int):
+        yield from _matrix_of(pattern, pattern.rows, element)
+
+
+def _matrix_of(pattern: Matrix, rows: int, element: Type) -> Iterator[Type]:
+    columns = element.count if isinstance(element, Vector) else pattern.columns
+    scalar = element.element if isinstance(element, Vector) else element
+    fits = isinstance(columns, int) and _value_matches(pattern.columns, columns)
+    if isinstance(scalar, Scalar) and fits and matches(pattern.element, scalar):
+        yield matrix(scalar, rows, columns)
+
+
+def from_value(pattern: Type, t: Type) -> Iterator[tuple[Type, int]]:
+    """What a host vector or matrix can be seen as, with the number of call dimensions that its rest makes."""
+    part: Type | None = t
+    dims = 0
+    while part is not None:
+        if matches(pattern, part):
+            yield part, dims
+        part, dims = row_of(part), dims + 1
+
+
+def row_of(t: Type) -> Type | None:
+    """What one index of a value gives: a matrix its row, a vector its component, an array its element."""
+    if isinstance(t, Matrix):
+        return vector(t.element, t.columns)
+    return t.element if isinstance(t, (Vector, Array)) else None
+
+
+def consumed(t: Type, element: Type) -> tuple[int, ...] | None:
+    """The trailing sizes that make a `t` out of `element`s: float3 out of float takes (3,)."""
+    sizes: list[int] = []
+    part: Type | None = t
+    while part is not None and part is not element:
+        sizes += [size for size in _own_size(part) if isinstance(size, int)]
+        part = row_of(part)
+    return None if part is None else tuple(sizes)
+
+
+def _own_size(t: Type) -> tuple[object, ...]:
+    if isinstance(t, Matrix):
+        return (t.rows,)
+    return (t.count,) if isinstance(t, (Vector, Array)) else ()
+
+
+def pointers_to(pattern: Pointer, element: Type) -> Iterator[Type]:
+    """The pointer types that a buffer of `element` can be bound to."""
+    if matches(pattern.element, element):
+        yield pointer(element)

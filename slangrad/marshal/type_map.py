@@ -1,0 +1,102 @@
+"""Checked types and the concrete types of memory, both ways.
+
+    float3 <-> f32x3        Particle <-> struct "Particle"        float[4] <-> [4 x f32]
+
+Structs need the program, which knows their fields; a struct is found back by its name. Types that have no place in
+memory give None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.check import types as checked
+from slangrad.ir import types as ir
+
+SCALARS: dict[checked.Type, ir.Scalar] = {
+    checked.BOOL: ir.BOOL,
+    checked.INT8: ir.I8,
+    checked.INT16: ir.I16,
+    checked.INT: ir.I32,
+    checked.INT64: ir.I64,
+    checked.UINT8: ir.U8,
+    checked.UINT16: ir.U16,
+    checked.UINT: ir.U32,
+    checked.UINT64: ir.U64,
+    checked.HALF: ir.F16,
+    checked.FLOAT: ir.F32,
+    checked.DOUBLE: ir.F64,
+}
+_CHECKED_SCALARS: dict[ir.Scalar, checked.Type] = {lowered: t for t, lowered in SCALARS.items()}
+
+Fields = tuple[tuple[str, checked.Type], ...]
+
+
+class TypeMap:
+    """`fields` gives the fields of a struct, `tag` the integer type of an enum, `find` the type of a name."""
+
+    def __init__(
+        self,
+        fields: Callable[[checked.Type], Fields],
+        tag: Callable[[checked.EnumType], checked.Type],
+        find: Callable[[str], checked.Type | None],
+    ) -> None:
+        self._fields = fields
+        self._tag = tag
+        self._find = find
+        self._known: dict[checked.Type, ir.Type | None] = {}
+
+    def lower(self, t: checked.Type) -> ir.Type | None:
+        """The type in memory."""
+        if t not in self._known:
+            self._known[t] = None if t.abstract else self._lower(t)
+        return self._known[t]
+
+    def _lower(self, t: checked.Type) -> ir.Type | None:
+        if t in SCALARS:
+            return SCALARS[t]
+        if isinstance(t, checked.Vector):
+            return ir.vector(SCALARS[t.element], t.count) if _plain(t.element, t.count) else None  # type: ignore[arg-type]
+        if isinstance(t, checked.Matrix):
+            return _matrix(t)
+        if isinstance(t, checked.Array):
+            element = self.lower(t.element)
+            return ir.array(element, t.count) if element is not None and isinstance(t.count, int) else None
+        if isinstance(t, checked.Pointer):
+            return ir.pointer(self.lower(t.element) or ir.U8)
+        if isinstance(t, checked.EnumType):
+            return self.lower(self._tag(t))
+        return self._struct(t) if isinstance(t, checked.StructType) else None
+
+    def _struct(self, t: checked.StructType) -> ir.Type | None:
+        parts = []
+        for name, field in self._fields(t):
+            lowered = self.lower(field)
+            if lowered is None:
+                return None
+            parts.append((name, lowered))
+        return ir.struct(str(t), tuple(parts))
+
+    def lift(self, t: ir.Type) -> checked.Type | None:
+        """The checked type that has this type in memory; a struct must be one that this program knows."""
+        if isinstance(t, ir.Scalar):
+            return _CHECKED_SCALARS[t]
+        if isinstance(t, ir.Vector):
+            return checked.vector(_CHECKED_SCALARS[t.element], t.length)
+        if isinstance(t, ir.Matrix):
+            return checked.matrix(_CHECKED_SCALARS[t.element], t.rows, t.columns)
+        if isinstance(t, ir.Array):
+            element = self.lift(t.element)
+            return None if element is None else checked.array(element, t.length)
+        found = self._find(t.name) if isinstance(t, ir.Struct) else None
+        return found if found is not None and self.lower(found) is t else None
+
+
+def _matrix(t: checked.Matrix) -> ir.Type | None:
+    if t.element not in SCALARS or not isinstance(t.rows, int) or not isinstance(t.columns, int):
+        return None
+    return ir.matrix(SCALARS[t.element], t.rows, t.columns)
+
+
+def _plain(element: checked.Type, count: object) -> bool:
+    return element in SCALARS and isinstance(count, int)

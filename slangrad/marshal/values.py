@@ -1,0 +1,59 @@
+"""Single values that a call can write: `ValueRef`, `diffPair`.
+
+    c = intRef();  f(5, 10, c);  c.value               # an `out` parameter
+    a = diffPair(5.0);  f.bwds(a, diffPair(d=1.0));  a.grad
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ValueRef:
+    """One value, written by `out` and `inout` parameters."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"ValueRef({self.value!r})"
+
+
+def intRef(value: int = 0) -> ValueRef:  # noqa: N802
+    return ValueRef(int(value))
+
+
+def floatRef(value: float = 0.0) -> ValueRef:  # noqa: N802
+    return ValueRef(float(value))
+
+
+class DiffPair:
+    """A value with its derivative. `needs_grad`: whether `bwds` writes `grad`."""
+
+    __slots__ = ("grad", "needs_grad", "primal")
+
+    def __init__(self, primal: Any = None, grad: Any = None, needs_grad: bool = True) -> None:
+        self.primal = 0.0 if primal is None else primal
+        self.grad = type(self.primal)() if grad is None else grad
+        self.needs_grad = needs_grad
+
+    @property
+    def value(self) -> Any:
+        return self.primal
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.primal = value
+
+    def __repr__(self) -> str:
+        return f"diffPair({self.primal!r}, {self.grad!r})"
+
+
+def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:  # noqa: N802
+    return DiffPair(p, d, needs_grad)
+
+
+def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> DiffPair:  # noqa: N802
+    return DiffPair(float(p), float(d), needs_grad)
