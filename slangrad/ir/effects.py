@@ -3,8 +3,8 @@
     load %p : f32            READ; PURE when %p points to constant memory
     if %c { store .. } { }   WRITE
 
-Pure ops may vanish, merge and move. Moving one to where it would not have run (out of an arm, out of a loop that
-may not turn) further asks that it does not report: see `may_run_early`.
+Pure ops may vanish, merge and move. Moving one to where it would not have run (out of an arm, out of a loop
+that may not turn) further asks that it does not report: see `may_run_early`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slangrad.ir.core import Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
 from slangrad.ir.types import Lanes, Pointer
 
-ALLOCATIONS = frozenset({"alloc", "tape_new", "tape_copy"})  # WRITE, as each run gives another; dead when unused
+ALLOCATIONS = frozenset({"alloc", "tape_new", "tape_copy"})  # WRITE, as each run gives new memory
 
 
 def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:

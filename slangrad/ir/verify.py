@@ -1,0 +1,391 @@
+"""Is IR well formed, and is it what a stage allows? A failure is an AssertionError with the op as text.
+
+    verify(program, FLAT)
+    AssertionError: store: the value is f32, the memory i32
+      store %0, %1
+      in @kernel, after flatten
+
+Checked are scopes (each value made once, before its uses), types against the table, attributes, the shapes of
+regions and the signatures of calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from slangrad.ir import types as t
+from slangrad.ir.core import Function, Op, Program, Region, Value
+from slangrad.ir.effects import effect_of
+from slangrad.ir.primitives import ATOMIC_KINDS, CONTROL, GIVEN, PRIMITIVES, REQUESTS, WRITE
+from slangrad.ir.text import print_op
+from slangrad.ir.type_rules import RuleError, result_type
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What the IR may consist of after a stage."""
+
+    name: str
+    ops: frozenset[str]
+    types: tuple[type[t.Type], ...]
+    effects_in_tests: bool = False  # may the test of a `while` write?
+
+
+ROWS = frozenset(PRIMITIVES)
+TAPE_OPS = frozenset(name for name in PRIMITIVES if name.startswith("tape_"))
+LANE_OPS = frozenset(name for name in PRIMITIVES if name.startswith("lane_"))
+AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "set_index", "add_index"})
+SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
+FLAT_TYPES = (t.Scalar, t.Pointer)
+SOURCE_OPS = (ROWS | CONTROL) - TAPE_OPS - LANE_OPS
+FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - {"call", "detach"}
+
+# fmt: off
+LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
+DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
+FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
+LANES          = Stage("spmd",     FLAT_OPS | LANE_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
+# fmt: on
+
+
+def verify(program: Program, stage: Stage = LOWERED) -> None:
+    """Check each function of a program."""
+    for function in program.functions.values():
+        verify_function(function, program, stage)
+
+
+def verify_function(function: Function, program: Program, stage: Stage = LOWERED) -> None:
+    _Verifier(function, program, stage).function()
+
+
+class _Verifier:
+    def __init__(self, function: Function, program: Program, stage: Stage) -> None:
+        self.checked = function
+        self.program = program
+        self.stage = stage
+        self._made: set[Value] = set()
+        self._visible: set[Value] = set()
+
+    def fail(self, message: str, op: Op | None = None) -> None:
+        shown = "" if op is None else "\n".join("\n  " + line for line in print_op(op).splitlines()[:12])
+        raise AssertionError(f"{message}{shown}\n  in @{self.checked.name}, after {self.stage.name}")
+
+    def require(self, condition: bool, message: str, op: Op | None = None) -> None:
+        if not condition:
+            self.fail(message, op)
+
+    # --- functions and regions
+
+    def function(self) -> None:
+        f = self.checked
+        self._match("parameters", _types(f.region.parameters), [p.type for p in f.inputs])
+        self._region(f.region)
+        self._match("results", _types(f.region.yields), f.result_types)
+        if f.attributes.get("kernel"):
+            plain = not f.parameters and f.return_type is None
+            self.require(plain, "a kernel has parameters or results")
+        for name in _derivative_names(f):
+            self.require(name in self.program.functions, f"there is no function {name!r}")
+
+    def _match(
+        self, what: str, found: Iterable[t.Type], wanted: Iterable[t.Type], op: Op | None = None
+    ) -> None:
+        found, wanted = list(found), list(wanted)
+        if len(found) != len(wanted) or any(x is not y for x, y in zip(found, wanted, strict=True)):
+            self.fail(f"{what}: {found} where {wanted} are expected", op)
+
+    def _define(self, value: Value, op: Op | None) -> None:
+        self.require(value not in self._made, "a value is made twice", op)
+        allowed = isinstance(value.type, self.stage.types)
+        self.require(allowed, f"a value of type {value.type}", op)
+        self._made.add(value)
+        self._visible.add(value)
+
+    def _region(self, region: Region, op: Op | None = None) -> None:
+        for parameter in region.parameters:
+            self._define(parameter, op)
+        for inner in region.ops:
+            self._op(inner)
+        self.require(all(v in self._visible for v in region.yields), "a value out of scope is yielded", op)
+        self._visible.difference_update(region.parameters)
+        for inner in region.ops:
+            self._visible.difference_update(inner.results)
+
+    # --- ops
+
+    def _op(self, op: Op) -> None:
+        self.require(op.name in self.stage.ops, f"{op.name} is not an op of this stage", op)
+        for operand in op.operands:
+            self.require(operand in self._visible, f"an operand of {op.name} is out of scope", op)
+        if op.name in PRIMITIVES:
+            self._primitive(op)
+        else:
+            CONTROL_RULES[op.name](self, op)
+        for result in op.results:
+            self._define(result, op)
+
+    def _primitive(self, op: Op) -> None:
+        self.require(not op.regions, f"{op.name} has regions", op)
+        given = op.results[0].type if PRIMITIVES[op.name].rule == GIVEN and op.results else None
+        rule = RULES.get(op.name)
+        try:
+            made = result_type(op.name, op.operands, op.attributes, given)
+            self._match(op.name, _types(op.results), [] if made is None else [made], op)
+            if rule is not None:
+                rule(self, op)
+        except (RuleError, KeyError, IndexError, ValueError) as error:
+            self.fail(f"{op.name}: {error}", op)
+
+    def regions(self, op: Op, count: int) -> tuple[Region, ...]:
+        self.require(len(op.regions) == count, f"{op.name} has {len(op.regions)} regions, not {count}", op)
+        return op.regions
+
+    def check_region(
+        self, op: Op, region: Region, parameters: Iterable[t.Type], yields: Iterable[t.Type]
+    ) -> None:
+        self._match(f"parameters of a region of {op.name}", _types(region.parameters), parameters, op)
+        self._region(region, op)
+        self._match(f"yields of a region of {op.name}", _types(region.yields), yields, op)
+
+    def same_types(self, op: Op, what: str, found: Iterable[t.Type], wanted: Iterable[t.Type]) -> None:
+        self._match(f"{op.name}: {what}", found, wanted, op)
+
+
+def _types(values: Iterable[Value]) -> list[t.Type]:
+    return [v.type for v in values]
+
+
+def _derivative_names(function: Function) -> list[str]:
+    d = function.derivatives
+    return [] if d is None else [name for name in (d.jvp, d.vjp, d.primal_substitute) if name is not None]
+
+
+# --- control flow
+
+
+def _if(v: _Verifier, op: Op) -> None:
+    v.same_types(op, "condition", _types(op.operands), [t.BOOL])
+    for region in v.regions(op, 2):
+        v.check_region(op, region, [], _types(op.results))
+
+
+def _for(v: _Verifier, op: Op) -> None:
+    counted = bool(op.operands) and t.is_integer(op.operands[0].type)
+    v.require(counted, "the count of a for is no integer", op)
+    (body,), carried = v.regions(op, 1), _types(op.operands[1:])
+    v.same_types(op, "results", _types(op.results), carried)
+    v.check_region(op, body, [op.operands[0].type, *carried], carried)
+
+
+def _while(v: _Verifier, op: Op) -> None:
+    (test, body), carried = v.regions(op, 2), _types(op.operands)
+    v.same_types(op, "results", _types(op.results), carried)
+    v.check_region(op, test, carried, [t.BOOL])
+    v.check_region(op, body, carried, carried)
+    pure = all(effect_of(inner) != WRITE for inner in test.ops)
+    v.require(pure or v.stage.effects_in_tests, "the test of a while has effects", op)
+
+
+def _callee(v: _Verifier, op: Op) -> Function:
+    name = op.attributes.get("callee")
+    v.require(isinstance(name, str) and name in v.program.functions, f"there is no function {name!r}", op)
+    assert isinstance(name, str)
+    v.regions(op, 0)
+    return v.program.functions[name]
+
+
+def _call(v: _Verifier, op: Op) -> None:
+    callee = _callee(v, op)
+    v.same_types(op, "operands", _types(op.operands), [p.type for p in callee.inputs])
+    v.same_types(op, "results", _types(op.results), callee.result_types)
+
+
+def _request(v: _Verifier, op: Op) -> None:
+    """The inputs come first, and for jvp the results do; the types of derivatives are known to autodiff only."""
+    callee = _callee(v, op)
+    count = len(callee.inputs)
+    v.same_types(op, "operands", _types(op.operands[:count]), [p.type for p in callee.inputs])
+    if op.name == "jvp":
+        count = len(callee.result_types)
+        v.same_types(op, "results", _types(op.results[:count]), callee.result_types)
+
+
+CONTROL_RULES: dict[str, Callable[[_Verifier, Op], None]] = {
+    "if": _if,
+    "for": _for,
+    "while": _while,
+    "call": _call,
+    "jvp": _request,
+    "vjp": _request,
+}
+assert CONTROL_RULES.keys() == CONTROL | REQUESTS
+
+
+# --- primitives: what the type rules do not ask
+
+
+def _shape_of(x: t.Type) -> t.Type:
+    """The type with bool for its scalar: equal for types that map componentwise onto each other."""
+    return t.with_scalar(x, t.BOOL)
+
+
+def _count(v: _Verifier, op: Op, count: int) -> None:
+    v.require(len(op.operands) == count, f"{op.name} takes {count} operands", op)
+
+
+def _const(v: _Verifier, op: Op) -> None:
+    _count(v, op, 0)
+    number, scalar = op.attributes.get("value"), t.scalar_of(op.results[0].type)
+    v.require(scalar is not None, f"{op.results[0].type} has no constants", op)
+    wanted = {"bool": bool, "float": float}.get(scalar.kind if scalar else "", int)
+    v.require(type(number) is wanted, f"the constant is {number!r}", op)
+
+
+def _convert(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    source, made = op.operands[0].type, op.results[0].type
+    numbers = t.scalar_of(source) is not None and t.scalar_of(made) is not None
+    v.require(numbers, "convert takes numbers", op)
+    v.require(_shape_of(source) is _shape_of(made), "convert changes the shape", op)
+
+
+def _make(v: _Verifier, op: Op) -> None:
+    v.require(t.is_aggregate(op.results[0].type), f"{op.results[0].type} is not made of components", op)
+    v.same_types(op, "operands", _types(op.operands), t.components(op.results[0].type))
+
+
+def _component_count(x: t.Type) -> int:
+    return sum(1 for _ in t.components(x))
+
+
+def _constant_index(v: _Verifier, op: Op) -> int:
+    index, count = op.attributes.get("index"), _component_count(op.operands[0].type)
+    v.require(type(index) is int and 0 <= index < count, f"there is no component {index} of {count}", op)
+    return index if isinstance(index, int) else 0
+
+
+def _get(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    _constant_index(v, op)
+
+
+def _set(v: _Verifier, op: Op) -> None:
+    _count(v, op, 2)
+    component = t.component(op.operands[0].type, _constant_index(v, op))
+    v.same_types(op, "component", [op.operands[1].type], [component])
+
+
+def _splat(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    made = op.results[0].type
+    v.require(isinstance(made, (t.Vector, t.Matrix, t.Array)), f"splat makes no {made}", op)
+
+
+def _shuffle(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    source, indices, made = op.operands[0].type, op.attributes.get("indices"), op.results[0].type
+    v.require(isinstance(source, t.Vector), "shuffle takes a vector", op)
+    assert isinstance(source, t.Vector) and isinstance(indices, tuple)
+    v.require(all(0 <= i < source.length for i in indices), "shuffle picks what is not there", op)
+    wanted = source.element if len(indices) == 1 else t.vector(source.element, len(indices))
+    v.require(made is wanted, f"shuffle makes {wanted}", op)
+
+
+def _put(v: _Verifier, op: Op) -> None:
+    _count(v, op, 3)
+    v.require(t.is_integer(op.operands[1].type), "the index is no integer", op)
+    whole = op.operands[0].type
+    element = whole.element if isinstance(whole, t.Array) else t.component(whole, 0)
+    v.same_types(op, "element", [op.operands[2].type], [element])
+
+
+def pointee(x: t.Type) -> t.Type:
+    """What a pointer, or lanes of pointers, point to."""
+    x = x.element if isinstance(x, t.Lanes) else x
+    if not isinstance(x, t.Pointer):
+        raise RuleError(f"{x} is not a pointer")
+    return x.element
+
+
+def _moved(v: _Verifier, op: Op) -> None:
+    _count(v, op, 2)
+    pointee(op.operands[0].type)
+    v.require(t.is_integer(_per_lane(op.operands[1].type)), "the index is no integer", op)
+
+
+def _member(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    index, count = op.attributes.get("index"), _component_count(pointee(op.operands[0].type))
+    v.require(type(index) is int and 0 <= index < count, f"there is no member {index} of {count}", op)
+
+
+def _per_lane(x: t.Type) -> t.Type:
+    return x.element if isinstance(x, t.Lanes) else x
+
+
+def _load(v: _Verifier, op: Op) -> None:
+    v.require(_per_lane(op.results[0].type) is pointee(op.operands[0].type), "load of another type", op)
+
+
+def _store(v: _Verifier, op: Op) -> None:
+    value, memory = _per_lane(op.operands[1].type), pointee(op.operands[0].type)
+    v.require(value is memory, f"store: the value is {value}, the memory {memory}", op)
+
+
+def _atomic(v: _Verifier, op: Op) -> None:
+    kind, memory = op.attributes.get("kind"), pointee(op.operands[0].type)
+    v.require(kind in ATOMIC_KINDS, f"there is no atomic {kind!r}", op)
+    v.require(isinstance(memory, t.Scalar), "an atomic takes a scalar", op)
+    values = [_per_lane(x.type) for x in (*op.operands[1:], *op.results)]
+    v.require(all(x is memory for x in values), f"atomic on {memory}: the values are {values}", op)
+
+
+def _tape_access(v: _Verifier, op: Op) -> None:
+    address = op.operands[0].type
+    address = address.element if isinstance(address, t.Lanes) else address
+    v.require(isinstance(address, t.Pointer) and address.space == "tape", f"{op.name} takes a tape", op)
+    v.require(t.is_integer(_per_lane(op.operands[1].type)), "the index is no integer", op)
+    if len(op.operands) > 2:
+        v.require(_per_lane(op.operands[2].type) is pointee(address), "an element of another type", op)
+
+
+def _parameter(v: _Verifier, op: Op) -> None:
+    block, name = v.program.arguments, op.attributes.get("name")
+    v.require(block is not None and isinstance(name, str), "there is no argument block", op)
+    assert block is not None and isinstance(name, str)
+    wanted = t.pointer(block.fields[block.index(name)][1], "constant")
+    v.same_types(op, "address", _types(op.results), [wanted])
+
+
+def _thread_id(v: _Verifier, op: Op) -> None:
+    v.require(op.attributes.get("axis") in (0, 1, 2), "there is no such axis", op)
+
+
+def _print(v: _Verifier, op: Op) -> None:
+    v.require(isinstance(op.attributes.get("format"), str), "a print has a format", op)
+
+
+RULES: dict[str, Callable[[_Verifier, Op], None]] = {
+    "const": _const,
+    "convert": _convert,
+    "make": _make,
+    "get": _get,
+    "set": _set,
+    "splat": _splat,
+    "shuffle": _shuffle,
+    "set_index": _put,
+    "add_index": _put,
+    "offset": _moved,
+    "member": _member,
+    "load": _load,
+    "store": _store,
+    "atomic": _atomic,
+    "tape_load": _tape_access,
+    "tape_store": _tape_access,
+    "tape_add": _tape_access,
+    "parameter": _parameter,
+    "thread_id": _thread_id,
+    "print": _print,
+}
+assert RULES.keys() <= PRIMITIVES.keys()
