@@ -52,7 +52,7 @@ def kernel_module(
 
 
 def _function(name: str, last: str, w: Writer) -> str:
-    head = f"define void @{name}(ptr noalias %arguments, ptr noalias %launch, {last}) #0 {{\nentry:"
+    head = f"define dso_local void @{name}(ptr noalias %arguments, ptr noalias %launch, {last}) #0 {{\nentry:"
     return "\n".join([head, *w.entry, *w.lines, "}", ""])
 
 

@@ -1,0 +1,1 @@
+"""One thread becomes W SIMD lanes."""

@@ -1,0 +1,188 @@
+"""How a value differs from lane to lane: not at all, by a stride, or in any way.
+
+    thread_id{axis=0}        strided: stride 1, affine 0       base + 1 * lane
+    mul %x, 4                strided: stride 4, affine 0
+    add %that, %n            strided: stride 4                 %n is uniform, but nobody knows its number
+    load of it               varying
+
+Numbers are strided in their own arithmetic, modulo 2^bits; addresses in bytes. A *guarded* shape holds only where a
+truth value computed at run time says so: widening a 32-bit index assumes that it does not wrap within a wave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from slangrad.ir.core import Op
+from slangrad.ir.layout import layout_of
+from slangrad.ir.numbers import Number
+from slangrad.ir.types import Pointer, Scalar, Type, is_integer
+
+Constant = Callable[[int], Number | None]  # the number an operand is, by its position
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`stride` is None where it is known at run time only. With `affine` = c the value is exactly stride * x + c,
+    where x is the thread's number in x; waves begin at multiples of the lanes."""
+
+    kind: str  # "uniform", "strided" or "varying"
+    stride: int | None = 0
+    affine: int | None = None
+    guarded: bool = False
+
+    @property
+    def is_uniform(self) -> bool:
+        return self.kind == "uniform"
+
+    @property
+    def is_strided(self) -> bool:
+        return self.kind == "strided"
+
+
+UNIFORM = Shape("uniform")
+VARYING = Shape("varying", None)
+
+
+def strided(stride: int | None, affine: int | None = None, guarded: bool = False) -> Shape:
+    return Shape("strided", stride, None if stride is None else affine, guarded)
+
+
+THREAD = strided(1, 0)
+
+
+def join(x: Shape, y: Shape) -> Shape:
+    """The shape of a value that may be either, where the choice is uniform. A guard does not survive a choice."""
+    if x == y and not x.guarded and x.stride is not None:
+        return x
+    if x.is_strided and y.is_strided and x.stride == y.stride is not None and not x.guarded and not y.guarded:
+        return strided(x.stride)
+    return VARYING
+
+
+def elementwise(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    """The shape of a pure op's result."""
+    if all(s.is_uniform for s in shapes):
+        return UNIFORM
+    rule = RULES.get(op.name)
+    if rule is None or any(s.kind == "varying" for s in shapes):
+        return VARYING
+    return rule(op, shapes, constant, lanes)
+
+
+def _number(shape: Shape, constant: Number | None) -> int | None:
+    """What a term adds to `affine`."""
+    return shape.affine if shape.is_strided else None if constant is None else int(constant)
+
+
+def _sum(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int, sign: int = 1) -> Shape:
+    if not is_integer(op.results[0].type):
+        return VARYING
+    x, y = shapes
+    a, b = _number(x, constant(0)), _number(y, constant(1))
+    affine = None if a is None or b is None else a + sign * b
+    stride = None if x.stride is None or y.stride is None else x.stride + sign * y.stride
+    return strided(stride, affine, x.guarded or y.guarded)
+
+
+def _difference(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    return _sum(op, shapes, constant, lanes, -1)
+
+
+def _negation(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    return _scaled(shapes[0], -1) if is_integer(op.results[0].type) else VARYING
+
+
+def _product(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    if not is_integer(op.results[0].type) or shapes[0].is_strided == shapes[1].is_strided:
+        return VARYING
+    factor = constant(1 if shapes[0].is_strided else 0)
+    return _scaled(shapes[0] if shapes[0].is_strided else shapes[1], None if factor is None else int(factor))
+
+
+def _shift(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    scalar, count = op.results[0].type, constant(1)
+    if not shapes[1].is_uniform:
+        return VARYING
+    assert isinstance(scalar, Scalar)
+    return _scaled(shapes[0], None if count is None else 1 << int(count) % scalar.bits)
+
+
+def _scaled(x: Shape, factor: int | None) -> Shape:
+    if factor is None or x.stride is None:
+        return strided(None, None, x.guarded)
+    return strided(x.stride * factor, None if x.affine is None else x.affine * factor, x.guarded)
+
+
+def _conversion(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    source, target, (x,) = op.operands[0].type, op.results[0].type, shapes
+    if not is_integer(target):
+        return VARYING
+    assert isinstance(source, Scalar) and isinstance(target, Scalar)
+    return x if target.bits <= source.bits else widened(x, source, lanes)
+
+
+def widened(x: Shape, source: Scalar, lanes: int) -> Shape:
+    """As a number of more bits: guarded, unless it is proved that a wave stays on one side of where it wraps."""
+    return x if stays(x, source, lanes) else replace(x, guarded=True)
+
+
+def stays(x: Shape, source: Scalar, lanes: int) -> bool:
+    """Does the value of no wave step over a multiple of half its range? Waves begin at multiples of the lanes."""
+    if x.stride is None or x.affine is None or x.stride <= 0:
+        return False
+    wave = x.stride * lanes
+    return (1 << (source.bits - 1)) % wave == 0 and x.affine % wave < x.stride
+
+
+def _bitcast(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    return shapes[0] if is_integer(op.operands[0].type) and is_integer(op.results[0].type) else VARYING
+
+
+def _offset(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    p, i = shapes
+    scalar = op.operands[1].type
+    assert isinstance(scalar, Scalar)
+    if i.is_strided and scalar.bits < 64:
+        i = widened(i, scalar, lanes)
+    size = element_size(op.operands[0].type) * (lanes if is_private(op.operands[0].type, p) else 1)
+    step = _scaled(i, size) if i.is_strided else UNIFORM
+    stride = None if p.stride is None or step.stride is None else p.stride + step.stride
+    return strided(stride, None, p.guarded or i.guarded)
+
+
+def is_private(pointer: Type, shape: Shape) -> bool:
+    """Memory that each lane has its own of: element i of lane l is at i * lanes + l."""
+    return isinstance(pointer, Pointer) and pointer.space == "local" and not shape.is_uniform
+
+
+def element_size(pointer: Type) -> int:
+    assert isinstance(pointer, Pointer)
+    return layout_of(pointer.element).size
+
+
+def _same(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    return shapes[0]
+
+
+def _select(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
+    return join(shapes[1], shapes[2]) if shapes[0].is_uniform else VARYING
+
+
+Rule = Callable[[Op, Sequence[Shape], Constant, int], Shape]
+
+# What keeps a stride. All other ops on something strided are varying.
+RULES: dict[str, Rule] = {
+    "add": _sum,
+    "sub": _difference,
+    "neg": _negation,
+    "mul": _product,
+    "shl": _shift,
+    "convert": _conversion,
+    "bitcast": _bitcast,
+    "offset": _offset,
+    "member": _same,
+    "select": _select,
+    "detach": _same,
+}

@@ -1,0 +1,40 @@
+"""A kernel of one thread as a kernel of W lanes.
+
+    wide = widen(kernel, 16)
+    wide.full      for waves in which all lanes are on: a function without parameters
+    wide.masked    for the last wave: its parameter is the mask of the lanes that are on; None at one lane
+
+For large kernels `full` is None: compiling them twice would cost more than masks do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slangrad.ir.core import Function, walk
+from slangrad.spmd import access
+from slangrad.spmd.lanes import Widening
+from slangrad.spmd.uniformity import Shapes
+
+LARGE = 600  # ops
+
+RULES = access.RULES
+
+
+@dataclass(frozen=True, slots=True)
+class WideKernel:
+    lanes: int
+    full: Function | None
+    masked: Function | None
+
+
+def widen(kernel: Function, lanes: int) -> WideKernel:
+    """The kernel as it is for one lane."""
+    assert lanes > 0 and lanes & (lanes - 1) == 0 and lanes <= 64, lanes
+    if lanes == 1:
+        return WideKernel(1, kernel, None)
+    shapes = Shapes(kernel, lanes)
+    masked = Widening(shapes, RULES).function(kernel, masked=True)
+    small = sum(1 for _ in walk(kernel.region)) <= LARGE
+    full = Widening(shapes, RULES).function(kernel, masked=False) if small else None
+    return WideKernel(lanes, full, masked)
