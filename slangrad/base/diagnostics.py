@@ -47,6 +47,8 @@ CODES: dict[str, str] = {
     # E03  names and types
     # E04  generics, interfaces, overloads
     # E05  differentiability
+    "E0551": "no backward derivative",
+    "E0552": "no forward derivative",
     # E06  statements and control flow
     # E07  lowering and limits
     # E08  back end

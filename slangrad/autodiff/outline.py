@@ -1,0 +1,111 @@
+"""Where the values of a function live, in which region and loop; and names for what loops count.
+
+    for { %a = ...  if { %b = ... } }      %a and %b belong to the loop, %b to an arm in its body
+
+A reverse sweep asks for more than the values of the program: how often a `while` ran, and where on the
+tapes the run of an inner loop begins. Such numbers get a `Value` here and are kept like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.numbers import Number
+from slangrad.ir.types import U32
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """A `for` or `while`, seen from the values inside."""
+
+    op: Op
+    home: Place  # where the op stands
+    body: Region
+    index: Value | None  # of a `for`
+    trips: Value  # how often it runs: the count of a `for`, counted for a `while`
+    constant: int | None  # that number, where it is known
+    base: Value = field(default_factory=lambda: Value(U32, "base"))  # the position at which this run begins
+    next: Value = field(default_factory=lambda: Value(U32, "next"))  # the position of the next run
+
+    @property
+    def outer(self) -> Loop | None:
+        return self.home.loop
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """A region: the op it belongs to and the place where that op stands (None for the function's own)."""
+
+    region: Region
+    op: Op | None
+    outer: Place | None
+    loop: Loop | None  # the innermost loop around
+    depth: int  # of loops
+
+    def within(self, other: Place) -> bool:
+        """Whether this region is the other one or inside of it."""
+        place: Place | None = self
+        while place is not None and place is not other:
+            place = place.outer
+        return place is not None
+
+
+class Outline:
+    """The places of all values of one function's region."""
+
+    def __init__(self, region: Region) -> None:
+        self.places: dict[Region, Place] = {}
+        self.homes: dict[Value, Place] = {}
+        self.makers: dict[Value, Op] = {}
+        self.loops: dict[Op, Loop] = {}
+        self.uses: dict[Value, list[Op]] = {}
+        self.order: dict[Value, int] = {}
+        self.top = self._enter(region, None, None, None)
+
+    def _enter(self, region: Region, op: Op | None, outer: Place | None, loop: Loop | None) -> Place:
+        depth = 0 if outer is None else outer.depth + (op is not None and op.name != "if")
+        place = self.places[region] = Place(region, op, outer, loop, depth)
+        for p in region.parameters:
+            self._define(p, place)
+        for inner in region.ops:
+            self._op(inner, place)
+        return place
+
+    def _define(self, value: Value, place: Place) -> None:
+        self.homes[value] = place
+        self.order[value] = len(self.order)
+
+    def _op(self, op: Op, place: Place) -> None:
+        for v in op.operands:
+            self.uses.setdefault(v, []).append(op)
+        loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
+        for region in op.regions:
+            self._enter(region, op, place, loop)
+            for y in region.yields:
+                self.uses.setdefault(y, []).append(op)
+        for r in op.results:
+            self.makers[r] = op
+            self._define(r, place)
+
+    def _loop(self, op: Op, place: Place) -> Loop:
+        body = op.regions[-1]
+        if op.name == "for":
+            count = op.operands[0]
+            loop = Loop(op, place, body, body.parameters[0], count, self.constant(count))
+        else:
+            loop = Loop(op, place, body, None, Value(U32, "trips"), None)
+            self._define(loop.trips, place)
+        self._define(loop.base, place)
+        self.loops[op] = loop
+        return loop
+
+    def constant(self, value: Value) -> int | None:
+        """The integer a value always is."""
+        op = self.makers.get(value)
+        number: Number | object = op.attributes["value"] if op is not None and op.name == "const" else None
+        return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+    def is_index(self, value: Value) -> bool:
+        loop = self.homes[value].loop
+        return loop is not None and loop.index is value

@@ -1,0 +1,212 @@
+"""Requests for derivatives become calls of functions made here.
+
+    %dx = vjp @f %x, %ct        %dx = call @f.vjp %x, %ct        and the program has @f.vjp
+
+Callees are processed before the functions that use them, so a derivative of code that itself asks for
+derivatives is only another round. Custom derivatives are wrapped (signatures.py); primal substitutes are
+taken instead of what they stand for. Calls are inlined before differentiation, by a function that the
+pipeline hands in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from slangrad.autodiff.activity import Callee, callee_of
+from slangrad.autodiff.forward import jvp
+from slangrad.autodiff.report import Report, report
+from slangrad.autodiff.reverse import vjp
+from slangrad.autodiff.signatures import (
+    input_flags,
+    jvp_function,
+    result_flags,
+    vjp_function,
+    wrap_jvp,
+    wrap_vjp,
+)
+from slangrad.autodiff.vectorspace import VectorSpace
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.source import Span
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Program, Value, walk
+from slangrad.ir.primitives import PRIMITIVES, REQUESTS, WRITE
+from slangrad.ir.rebuild import Rebuild, copy_op
+
+Keep = Callable[[Function], bool]
+Inline = Callable[[Program, Function, Keep], Function]
+"""The function with its calls inlined, and theirs, but for the calls of functions to keep."""
+
+
+@dataclass(slots=True)
+class Differentiated:
+    """The program without requests, and a report for each vjp made, by the name of the function."""
+
+    program: Program
+    reports: dict[str, Report] = field(default_factory=dict)
+
+
+def differentiate(program: Program, inline: Inline) -> Differentiated:
+    requests = _Requests(program, inline)
+    of_types = [name for d in program.differentials.values() for name in (d.zero, d.add) if name is not None]
+    for name in (*of_types, *program.functions):
+        requests.process(name)
+    return requests.result
+
+
+class _Requests:
+    def __init__(self, program: Program, inline: Inline) -> None:
+        made = Program({}, program.differentials, program.arguments)
+        self.result = Differentiated(made)
+        self._old = program.functions
+        self._new = made.functions
+        self._inline = inline
+        self._space = VectorSpace(program.differentials)
+        self._started: set[str] = set()
+        self._callees: dict[tuple[str, str], Callee] = {}
+        self._acting: dict[str, bool] = {}
+
+    def process(self, name: str) -> None:
+        """Put the function into the new program, without requests and after the functions it uses."""
+        if name in self._started or name not in self._old:
+            return
+        self._started.add(name)
+        function = self._old[name]
+        for used in _used(function):
+            self.process(used)
+        if any(op.name in REQUESTS for op in walk(function.region)):
+            function = Rebuild({"jvp": self._request, "vjp": self._request}).function(function)
+        self._new[name] = function
+
+    def _request(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        derivative = self._derivative(callee_of(op), op.name, op.span)
+        types = tuple(r.type for r in op.results)
+        f = self._new[derivative]
+        operands = walk.values(op.operands)
+        assert tuple(v.type for v in operands) == tuple(p.type for p in f.inputs), (op.name, f.name)
+        assert types == f.result_types, (op.name, f.name)
+        return b.control("call", operands, types, (), {"callee": derivative})
+
+    # --- derivative functions
+
+    def _derivative(self, name: str, mode: str, span: Span | None) -> str:
+        """The name of a function's derivative, which is made if need be."""
+        f, custom = self._new[name], _custom(self._new[name], mode)
+        substitute = f.derivatives.primal_substitute if f.derivatives is not None else None
+        if custom is None and substitute is not None:
+            return self._derivative(substitute, mode, span)
+        made = f"{name}.{mode}"
+        if made not in self._new:
+            if custom is None and f.attributes.get("bodiless"):
+                raise CompileError([_missing(f, mode, span)])
+            self._new[made] = _MAKE[mode](self, f, custom)
+        return made
+
+    def _make_jvp(self, f: Function, custom: str | None) -> Function:
+        if custom is not None:
+            return jvp_function(f, wrap_jvp(f, self._new[custom], self._space), self._space)
+        ready = self._ready(f, "jvp")
+        inputs, results = input_flags(f, self._space), result_flags(f, self._space)
+        region = jvp(ready.region, inputs, results, self._space, lambda name: self._callee(name, "jvp"))
+        return jvp_function(f, region, self._space)
+
+    def _make_vjp(self, f: Function, custom: str | None) -> Function:
+        if custom is not None:
+            return vjp_function(f, wrap_vjp(f, self._new[custom], self._space), self._space)
+        ready, prefer = self._ready(f, "vjp"), str(f.attributes.get("prefer", ""))
+        inputs, results = input_flags(f, self._space), result_flags(f, self._space)
+        callees = lambda name: self._callee(name, "vjp")
+        reverse = vjp(ready.region, inputs, results, self._space, callees, prefer, self._may_repeat)
+        made = vjp_function(f, reverse.region, self._space)
+        self.result.reports[made.name] = report(made.name, reverse)
+        return made
+
+    def _ready(self, f: Function, mode: str) -> Function:
+        """The function with calls only to functions that have a custom derivative."""
+        program = self.result.program
+
+        def keep(g: Function) -> bool:
+            substituted = g.derivatives is not None and g.derivatives.primal_substitute is not None
+            return _custom(g, mode) is not None or substituted or bool(g.attributes.get("bodiless"))
+
+        def substitute(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+            g = self._new[callee_of(op)]
+            if _custom(g, mode) is not None or g.derivatives is None:
+                return copy_op(walk, b, op)
+            types, name = tuple(r.type for r in op.results), g.derivatives.primal_substitute
+            assert name is not None
+            return b.control("call", walk.values(op.operands), types, (), {"callee": name})
+
+        ready = self._inline(program, f, keep)
+        while any(_is_substituted(self._new[callee_of(op)], mode) for op in _calls(ready)):
+            ready = self._inline(program, Rebuild({"call": substitute}).function(ready), keep)
+        return ready
+
+    # --- calls that stay
+
+    def _callee(self, name: str, mode: str) -> Callee:
+        found = self._callees.get((name, mode))
+        if found is None:
+            found = self._callees[name, mode] = self._describe(self._new[name], mode)
+        return found
+
+    def _describe(self, f: Function, mode: str) -> Callee:
+        derivative = self._derivative(f.name, mode, f.span)
+        inputs, results = input_flags(f, self._space), result_flags(f, self._space)
+        source = self._acts(derivative) or (mode == "jvp" and not any(inputs))
+        drop = bool(f.attributes.get("drop_primal"))
+        return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop)
+
+    def _acts(self, name: str) -> bool:
+        """Whether a function writes memory, prints or reports. A call of itself adds nothing."""
+        if name not in self._acting:
+            self._acting[name] = False
+            self._acting[name] = any(self._op_acts(op) for op in walk(self._new[name].region))
+        return self._acting[name]
+
+    def _op_acts(self, op: Op) -> bool:
+        if op.name == "call":
+            return self._acts(callee_of(op))
+        return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == WRITE
+
+    def _may_repeat(self, op: Op) -> bool:
+        """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
+        f = self._new[callee_of(op)]
+        return f.attributes.get("prefer") == "recompute" and not self._acts(f.name)
+
+
+_MAKE: dict[str, Callable[[_Requests, Function, str | None], Function]] = {
+    "jvp": _Requests._make_jvp,
+    "vjp": _Requests._make_vjp,
+}
+
+
+def _custom(f: Function, mode: str) -> str | None:
+    if f.derivatives is None:
+        return None
+    return f.derivatives.jvp if mode == "jvp" else f.derivatives.vjp
+
+
+def _is_substituted(f: Function, mode: str) -> bool:
+    substituted = f.derivatives is not None and f.derivatives.primal_substitute is not None
+    return substituted and _custom(f, mode) is None
+
+
+def _calls(f: Function) -> list[Op]:
+    return [op for op in walk(f.region) if op.name == "call"]
+
+
+def _used(f: Function) -> list[str]:
+    """The functions that a function calls, differentiates or has as its derivatives."""
+    names = [callee_of(op) for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
+    d = f.derivatives
+    if d is not None:
+        names += [name for name in (d.jvp, d.vjp, d.primal_substitute) if name is not None]
+    return names
+
+
+def _missing(f: Function, mode: str, span: Span | None) -> Diagnostic:
+    kind, code = ("forward", "E0552") if mode == "jvp" else ("backward", "E0551")
+    message = f"'{f.name}' has no {kind} derivative"
+    note = f"it has no body to differentiate; give it a [{kind.capitalize()}Derivative]"
+    return Diagnostic(code, message, span or f.span, note)

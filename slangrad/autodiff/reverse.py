@@ -1,0 +1,226 @@
+"""Reverse mode: a forward sweep that keeps residuals, then the region walked backwards.
+
+    %r = mul %x, %y        %a = mul %y, %ct_r        %ct_x = add %ct_x.0, %a
+                           %b = mul %x, %ct_r        %ct_y = add %ct_y.0, %b
+
+An `if` reverses to an `if` on the same condition, a `for` to a `for` in the other direction, a `while` to
+a `for` over its trips. Regions of the reverse sweep pass cotangents of outer values through and add to
+them in place, so no sum of whole arrays is made. The sweep runs twice: dry, to learn which primal values
+it needs, and for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from slangrad.autodiff.activity import Activity, Callees, callee_of, carried_values
+from slangrad.autodiff.forward import scaled
+from slangrad.autodiff.forward_sweep import ForwardSweep
+from slangrad.autodiff.outline import Outline
+from slangrad.autodiff.plan import MayRepeat, Plan, plan
+from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
+from slangrad.autodiff.transposes import TRANSPOSES, Cotangents
+from slangrad.autodiff.vectorspace import VectorSpace
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.formula import Formula
+from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.rebuild import free_values
+from slangrad.ir.types import U32, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Reversed:
+    """The region over inputs and cotangents, yielding cotangents; and how its residuals travel."""
+
+    region: Region
+    outline: Outline
+    plan: Plan
+
+
+def vjp(
+    region: Region,
+    inputs: Sequence[bool],
+    results: Sequence[bool],
+    space: VectorSpace,
+    callees: Callees,
+    prefer: str,
+    may_repeat: MayRepeat,
+) -> Reversed:
+    """From the cotangents of the flagged results to those of the flagged inputs."""
+    varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
+    wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
+    activity = Activity(space, callees).analyze(region, varied, wanted)
+    outline = Outline(region)
+    reverse = Reverse(space, activity, callees)
+
+    cotangents = [Value(_tangent(space, y.type), _derivative_hint(y)) for y in wanted]
+    seeds = list(zip(wanted, cotangents, strict=True))
+    needs = Needs(outline)
+    reverse.top(Builder(), outline, needs, region, seeds)
+
+    made = plan(outline, needs.values, prefer, may_repeat)
+    b, sweep = Builder(), ForwardSweep(outline, made, callees)
+    parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
+    sweep.values.update(zip(region.parameters, parameters, strict=True))
+    sweep.run(b, region)
+    residuals = Residuals(outline, made, sweep.values, sweep.slots)
+    arrived = reverse.top(b, outline, residuals, region, seeds)
+    yields = tuple(arrived.or_zero(arrived.get(p), p.type) for p in varied)
+    return Reversed(Region((*parameters, *cotangents), b.ops, yields), outline, made)
+
+
+def _tangent(space: VectorSpace, t: Type) -> Type:
+    made = space.tangent(t)
+    assert made is not None, t
+    return made
+
+
+def _derivative_hint(value: Value) -> str:
+    return f"d{value.hint}" if value.hint else ""
+
+
+class Reverse:
+    """The walk backwards. Cotangents are keyed by the values of the primal, which is only read."""
+
+    def __init__(self, space: VectorSpace, activity: Activity, callees: Callees) -> None:
+        self._space = space
+        self._activity = activity
+        self._callees = callees
+
+    def top(
+        self, b: Builder, outline: Outline, source: Source, region: Region, seeds: list[tuple[Value, Value]]
+    ) -> Cotangents:
+        arrived = Cotangents(b, self._space, self._activity)
+        for y, ct in seeds:
+            arrived.give(y, ct)
+        self._region(Scope(source, b, outline.top), region, arrived)
+        return arrived
+
+    def _region(self, scope: Scope, region: Region, to: Cotangents) -> None:
+        for op in reversed(region.ops):
+            if self._activity.live(op):
+                before, scope.b.span = scope.b.span, op.span or scope.b.span
+                _RULES.get(op.name, Reverse._primitive)(self, scope, op, to)
+                scope.b.span = before
+
+    def _primitive(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        ct = to.take(op.results[0])
+        if ct is None:
+            return
+        if op.name in TRANSPOSES:
+            TRANSPOSES[op.name](op, scope.fetch, ct, to)
+            return
+        partials = PRIMITIVES[op.name].partials
+        assert callable(partials), op.name
+        touched = [Formula(scope.b, fetch=partial(scope.fetch, v)) for v in (*op.operands, *op.results)]
+        for v, formula in zip(op.operands, partials(*touched), strict=True):
+            if to.wants(v):
+                to.give(v, scaled(scope.b, formula, ct))
+
+    # --- if: both arms begin with the cotangents of outer values and yield them with their own added
+
+    def _if(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        arriving = [to.take(r) for r in op.results]
+        shared = [v for v in free_values(*op.regions) if to.wants(v)]
+        arms = [self._arm(scope, arm, arriving, shared, to) for arm in op.regions]
+        changed = [v for v in shared if any(arm.get(v) is not to.get(v) for _, arm in arms)]
+        if not changed and not any(_acts(nested.b.ops) for nested, _ in arms):
+            return
+        regions = tuple(
+            Region((), nested.b.ops, tuple(arm.or_zero(arm.get(v), v.type) for v in changed))
+            for nested, arm in arms
+        )
+        types = tuple(_tangent(self._space, v.type) for v in changed)
+        operands = (scope.fetch(op.operands[0]),)
+        for v, ct in zip(
+            changed, scope.b.control("if", operands, types, regions, op.attributes), strict=True
+        ):
+            to.begin(v, ct)
+
+    def _arm(
+        self,
+        scope: Scope,
+        arm: Region,
+        arriving: list[Value | None],
+        shared: list[Value],
+        to: Cotangents,
+    ) -> tuple[Scope, Cotangents]:
+        inner = scope.nested(arm)
+        arrived = to.nested(inner.b)
+        for v in shared:
+            arrived.begin(v, to.get(v))
+        for y, ct in zip(arm.yields, arriving, strict=True):
+            arrived.give(y, ct)
+        self._region(inner, arm, arrived)
+        return inner, arrived
+
+    # --- loops: carry the cotangents of active carried values, and of the outer values that the body uses
+
+    def _loop(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        active = [group for group in carried_values(op) if to.wants(group[3])]
+        starts = [to.or_zero(to.take(r), r.type) for *_, r in active]
+        body, backwards = op.regions[-1], op.name == "while" or not op.attributes.get("reverse")
+        index = Value(body.parameters[0].type if op.name == "for" else U32, "i")
+        inner = scope.nested(body, index)
+        arrived = to.nested(inner.b)
+
+        carried = [Value(s.type, s.hint) for s in starts]
+        shared = {v: Value(_tangent(self._space, v.type)) for v in free_values(body) if to.wants(v)}
+        for v, sum_so_far in shared.items():
+            arrived.begin(v, sum_so_far)
+        for (_, _, y, _), ct in zip(active, carried, strict=True):
+            arrived.give(y, ct)
+        self._region(inner, body, arrived)
+
+        yields = [arrived.or_zero(arrived.take(p), p.type) for _, p, _, _ in active]
+        changed = [v for v in shared if arrived.get(v) is not shared[v]]
+        if not active and not changed and not _acts(inner.b.ops):
+            return
+        starts += [to.or_zero(to.get(v), v.type) for v in changed]
+        parameters = (index, *carried, *(shared[v] for v in changed))
+        yields += [arrived.or_zero(arrived.get(v), v.type) for v in changed]
+        operands = (scope.fetch(scope.trips(op)), *starts)
+        attributes = {k: v for k, v in op.attributes.items() if k != "reverse"}
+        made = scope.b.control(
+            "for",
+            operands,
+            tuple(s.type for s in starts),
+            (Region(parameters, inner.b.ops, tuple(yields)),),
+            {**attributes, "reverse": True} if backwards else attributes,
+        )
+        for v, ct in zip(changed, made[len(active) :], strict=True):
+            to.begin(v, ct)
+        for (start, _, _, _), ct in zip(active, made[: len(active)], strict=True):
+            to.give(start, ct)
+
+    # --- calls of functions with a custom derivative
+
+    def _call(self, scope: Scope, op: Op, to: Cotangents) -> None:
+        callee = self._callees(callee_of(op))
+        wanted = [r for r, flag in zip(op.results, callee.results, strict=True) if flag]
+        arriving = [to.take(r) for r in wanted]
+        if not callee.sink and not any(arriving):
+            return
+        cotangents = (to.or_zero(ct, r.type) for r, ct in zip(wanted, arriving, strict=True))
+        operands = (*(scope.fetch(v) for v in op.operands), *cotangents)
+        varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
+        types = tuple(_tangent(self._space, v.type) for v in varied)
+        made = scope.b.control("call", operands, types, (), {"callee": callee.derivative})
+        for v, ct in zip(varied, made, strict=True):
+            to.give(v, ct)
+
+
+def _acts(ops: list[Op]) -> bool:
+    """Whether the ops of a reverse region do more than compute: only calls may."""
+    return any(op.name == "call" or any(_acts(r.ops) for r in op.regions) for op in ops)
+
+
+_RULES: dict[str, Callable[[Reverse, Scope, Op, Cotangents], None]] = {
+    "if": Reverse._if,
+    "for": Reverse._loop,
+    "while": Reverse._loop,
+    "call": Reverse._call,
+}

@@ -1,0 +1,136 @@
+"""The calling conventions of derivative functions.
+
+    @f.jvp(inputs, tangents of differentiable inputs)      -> results, tangents of differentiable results
+    @f.vjp(inputs, cotangents of differentiable results)   -> cotangents of differentiable inputs
+
+What a user writes as a custom derivative takes and returns differential pairs, as Slang has it;
+`wrap_jvp` and `wrap_vjp` put such a function behind the convention above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.autodiff.vectorspace import VectorSpace
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Parameter, Region, Value
+from slangrad.ir.types import Struct, Type
+
+
+def is_differentiable(p: Parameter, space: VectorSpace) -> bool:
+    return p.differentiable and space.tangent(p.type) is not None
+
+
+def input_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
+    return tuple(is_differentiable(p, space) for p in f.inputs)
+
+
+def result_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
+    declared = zip(f.differentiable_results, f.result_types, strict=True)
+    return tuple(flag and space.tangent(t) is not None for flag, t in declared)
+
+
+def tangent_of(t: Type, space: VectorSpace) -> Type:
+    made = space.tangent(t)
+    assert made is not None, t
+    return made
+
+
+def jvp_function(f: Function, region: Region, space: VectorSpace) -> Function:
+    inputs = tuple(Parameter(p.name, p.type, "in", p.differentiable, p.uniform) for p in f.inputs)
+    results = tuple(_results(f))
+    outputs = (*results, *_derivatives(results, result_flags(f, space), space, "out"))
+    tangents = _derivatives(inputs, input_flags(f, space), space, "in")
+    return Function(f"{f.name}.jvp", (*inputs, *tangents, *outputs), None, region, span=f.span)
+
+
+def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
+    inputs = tuple(Parameter(p.name, p.type, "in", p.differentiable, p.uniform) for p in f.inputs)
+    cotangents = _derivatives(tuple(_results(f)), result_flags(f, space), space, "in")
+    outputs = _derivatives(inputs, input_flags(f, space), space, "out")
+    return Function(f"{f.name}.vjp", (*inputs, *cotangents, *outputs), None, region, span=f.span)
+
+
+def _results(f: Function) -> Iterator[Parameter]:
+    """The results as "out" parameters."""
+    if f.return_type is not None:
+        yield Parameter("result", f.return_type, "out", f.return_differentiable)
+    for p in f.outputs:
+        yield Parameter(p.name, p.type, "out", p.differentiable)
+
+
+def _derivatives(
+    of: tuple[Parameter, ...], flags: tuple[bool, ...], space: VectorSpace, direction: str
+) -> tuple[Parameter, ...]:
+    chosen = (p for p, flag in zip(of, flags, strict=True) if flag)
+    return tuple(Parameter(f"d{p.name}", tangent_of(p.type, space), direction) for p in chosen)
+
+
+# --- custom derivatives
+
+
+def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Region:
+    """Differentiable inputs become pairs; pairs that come back are taken apart."""
+    b, flags, wanted = Builder(span=user.span), input_flags(f, space), result_flags(f, space)
+    primals = tuple(Value(p.type, p.name) for p in f.inputs)
+    varied = [p for p, flag in zip(primals, flags, strict=True) if flag]
+    tangents = tuple(Value(tangent_of(p.type, space), f"d{p.hint}") for p in varied)
+    assert len(user.inputs) == len(primals), f"{user.name} does not take what {f.name} takes"
+    derivative = dict(zip(varied, tangents, strict=True))
+    arguments = tuple(
+        _pair(b, expected.type, p, derivative[p]) if p in derivative else p
+        for p, expected in zip(primals, user.inputs, strict=True)
+    )
+    made = b.control("call", arguments, user.result_types, (), {"callee": user.name})
+    both = list(zip(made, wanted, strict=True))
+    results = [_half(b, r, "p") if flag else r for r, flag in both]
+    results += [_half(b, r, "d") for r, flag in both if flag]
+    return Region((*primals, *tangents), b.ops, tuple(results))
+
+
+def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Region:
+    """For each parameter of `f` in order, then for its result:
+
+    in       differentiable: inout pair, `d` zero on entry       else the value
+    out      differentiable: the cotangent                       else nothing
+    inout    differentiable: inout pair, `d` the cotangent       else the value
+    """
+    b, results = Builder(span=user.span), list(zip(_results(f), result_flags(f, space), strict=True))
+    primals = tuple(Value(p.type, p.name) for p in f.inputs)
+    cotangents = [Value(tangent_of(p.type, space), f"d{p.name}") if flag else None for p, flag in results]
+    returned = cotangents[: len(cotangents) - len(f.outputs)]
+    of_outputs, of_inputs = iter(cotangents[len(returned) :]), iter(primals)
+    arguments: list[Value] = []
+    for p in f.parameters:
+        ct = None if p.direction == "in" else next(of_outputs)
+        if p.direction != "out":
+            ct = _argument(b, p, next(of_inputs), ct, user.inputs[len(arguments)].type, space)
+        arguments += _present([ct])
+    arguments += _present(returned)
+    assert len(arguments) == len(user.inputs), f"{user.name} is no backward derivative of {f.name}"
+    made = b.control("call", tuple(arguments), user.result_types, (), {"callee": user.name})
+    yields = tuple(_half(b, pair, "d") for pair in made)
+    return Region((*primals, *_present(cotangents)), b.ops, yields)
+
+
+def _argument(
+    b: Builder, p: Parameter, primal: Value, ct: Value | None, pair: Type, space: VectorSpace
+) -> Value:
+    if not is_differentiable(p, space):
+        return primal
+    return _pair(b, pair, primal, space.zero(b, tangent_of(p.type, space)) if ct is None else ct)
+
+
+def _present(values: list[Value | None]) -> list[Value]:
+    return [v for v in values if v is not None]
+
+
+def _pair(b: Builder, t: Type, primal: Value, derivative: Value) -> Value:
+    assert isinstance(t, Struct) and len(t.fields) == 2, f"{t} is no differential pair"
+    halves = (primal, derivative) if t.index("p") == 0 else (derivative, primal)
+    return b.emit("make", *halves, type=t)
+
+
+def _half(b: Builder, pair: Value, name: str) -> Value:
+    assert isinstance(pair.type, Struct), pair.type
+    return b.emit("get", pair, index=pair.type.index(name))

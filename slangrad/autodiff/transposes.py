@@ -1,0 +1,237 @@
+"""Linear data movement: what it does to tangents, and its transpose, which sends cotangents back.
+
+    %e = index %a, %i       tangent:   %de = index %da, %i
+                            transpose: %ct_a = add_index %ct_a, %i, %ct_e     (in place)
+
+`Cotangents` holds what has arrived so far; a rule may add to a component or an element of a cotangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.autodiff.activity import Activity
+from slangrad.autodiff.vectorspace import VectorSpace
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Value
+from slangrad.ir.types import Scalar, Struct, Type, components
+
+Fetch = Callable[[Value], Value]
+
+
+class Cotangents:
+    """The cotangents that have arrived in one region of the reverse sweep, by primal value."""
+
+    def __init__(self, b: Builder, space: VectorSpace, activity: Activity) -> None:
+        self.b = b
+        self.space = space
+        self._activity = activity
+        self._arrived: dict[Value, Value] = {}
+
+    def nested(self, b: Builder) -> Cotangents:
+        """For a region within, which begins with the cotangents of the values it shares (see `begin`)."""
+        return Cotangents(b, self.space, self._activity)
+
+    def begin(self, value: Value, ct: Value | None) -> None:
+        """Set the cotangent of `value`, whatever it was."""
+        if ct is None:
+            self._arrived.pop(value, None)
+        else:
+            self._arrived[value] = ct
+
+    def get(self, value: Value) -> Value | None:
+        return self._arrived.get(value)
+
+    def take(self, value: Value) -> Value | None:
+        """The cotangent of a value that is about to be out of scope."""
+        return self._arrived.pop(value, None)
+
+    def wants(self, value: Value) -> bool:
+        return self._activity.active(value)
+
+    def give(self, value: Value, ct: Value | None) -> None:
+        """Add to the cotangent of a value."""
+        if ct is None or not self.wants(value):
+            return
+        old = self._arrived.get(value)
+        self._arrived[value] = ct if old is None else self.space.add(self.b, old, ct)
+
+    def give_component(self, value: Value, index: int, ct: Value) -> None:
+        """Add to component `index` of the cotangent; nothing when that component has no derivative."""
+        position = self.space.field(value.type, index)
+        if position is None or not self.wants(value):
+            return
+        old = self._arrived.get(value)
+        if old is not None:
+            ct = self.space.add(self.b, self.b.emit("get", old, index=position), ct)
+        self._arrived[value] = self.b.emit("set", self.or_zero(old, value.type), ct, index=position)
+
+    def give_element(self, value: Value, index: Value, ct: Value) -> None:
+        """Add to the element at a run-time index."""
+        if self.wants(value):
+            whole = self.or_zero(self._arrived.get(value), value.type)
+            self._arrived[value] = self.space.add_at(self.b, whole, index, ct)
+
+    def or_zero(self, ct: Value | None, primal: Type) -> Value:
+        """The cotangent as a value; `primal` is the type of what it belongs to."""
+        return self.zero(primal) if ct is None else ct
+
+    def zero(self, primal: Type) -> Value:
+        tangent = self.space.tangent(primal)
+        assert tangent is not None, primal
+        return self.space.zero(self.b, tangent)
+
+
+# --- transposes: (op, fetch of primal values, arriving cotangent, where to give)
+
+
+def _select(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    condition, then, otherwise = op.operands
+    if to.wants(then):
+        to.give(then, to.b.emit("select", fetch(condition), ct, to.zero(then.type)))
+    if to.wants(otherwise):
+        to.give(otherwise, to.b.emit("select", fetch(condition), to.zero(otherwise.type), ct))
+
+
+def _convert(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    to.give(op.operands[0], to.b.emit("convert", ct, type=op.operands[0].type))
+
+
+def _make(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    for i, x in enumerate(op.operands):
+        position = to.space.field(op.results[0].type, i)
+        if position is not None and to.wants(x):
+            to.give(x, to.b.emit("get", ct, index=position))
+
+
+def _get(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    to.give_component(op.operands[0], _number(op), ct)
+
+
+def _set(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    whole, part = op.operands
+    position = to.space.field(whole.type, _number(op))
+    if position is None:
+        to.give(whole, ct)
+        return
+    if to.wants(part):
+        to.give(part, to.b.emit("get", ct, index=position))
+    if to.wants(whole):
+        to.give(whole, to.b.emit("set", ct, to.zero(part.type), index=position))
+
+
+def _splat(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    (x,) = op.operands
+    if x.type is op.results[0].type:
+        to.give(x, ct)
+        return
+    for i, part in enumerate(components(ct.type)):
+        component = to.b.emit("get", ct, index=i)
+        if part is x.type:
+            to.give(x, component)
+            continue
+        for j in range(len(list(components(part)))):
+            to.give(x, to.b.emit("get", component, index=j))
+
+
+def _shuffle(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    indices = op.attributes["indices"]
+    assert isinstance(indices, tuple)
+    single = isinstance(ct.type, Scalar)
+    for i, source in enumerate(indices):
+        to.give_component(op.operands[0], source, ct if single else to.b.emit("get", ct, index=i))
+
+
+def _index(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    array, index = op.operands
+    if to.wants(array):
+        to.give_element(array, fetch(index), ct)
+
+
+def _set_index(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    array, index, element = op.operands
+    if to.wants(element):
+        to.give(element, to.b.emit("index", ct, fetch(index)))
+    if to.wants(array):
+        to.give(array, to.b.emit("set_index", ct, fetch(index), to.zero(element.type)))
+
+
+def _add_index(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
+    array, index, element = op.operands
+    if to.wants(element):
+        to.give(element, to.b.emit("index", ct, fetch(index)))
+    to.give(array, ct)
+
+
+def _number(op: Op) -> int:
+    index = op.attributes["index"]
+    assert isinstance(index, int)
+    return index
+
+
+TRANSPOSES: dict[str, Callable[[Op, Fetch, Value, Cotangents], None]] = {
+    "select": _select,
+    "convert": _convert,
+    "make": _make,
+    "get": _get,
+    "set": _set,
+    "splat": _splat,
+    "shuffle": _shuffle,
+    "index": _index,
+    "set_index": _set_index,
+    "add_index": _add_index,
+}
+
+
+# --- tangents: (builder, space, op, operands' primals, operands' tangents) to the result's tangent
+
+Tangent = Value | None
+
+
+def move_tangent(
+    b: Builder, space: VectorSpace, op: Op, primals: tuple[Value, ...], tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """The tangent of a movement op's result; None when it is zero."""
+    made = space.tangent(op.results[0].type)
+    if made is None or not any(tangents):
+        return None
+    if isinstance(op.operands[0].type, Struct) and op.name in ("get", "set"):
+        return _move_field(b, space, op, tangents)
+    if op.name == "make" and isinstance(made, Struct):
+        return _make_struct(b, space, op, made, tangents)
+    operands = [_or_zero(b, space, p, d) for p, d in zip(primals, tangents, strict=True)]
+    attributes = {k: v for k, v in op.attributes.items() if k != "check"}
+    return b.primitive(op.name, tuple(operands), made, attributes)
+
+
+def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) -> Value:
+    """The operand of the op on tangents: an index or a condition stays what it is."""
+    if tangent is not None:
+        return tangent
+    made = space.tangent(primal.type)
+    return primal if made is None else space.zero(b, made)
+
+
+def _move_field(b: Builder, space: VectorSpace, op: Op, tangents: tuple[Tangent, ...]) -> Tangent:
+    whole, position = tangents[0], space.field(op.operands[0].type, _number(op))
+    if op.name == "get":
+        return None if position is None or whole is None else b.emit("get", whole, index=position)
+    if position is None:
+        return whole
+    made = space.tangent(op.operands[0].type)
+    assert made is not None
+    whole = space.zero(b, made) if whole is None else whole
+    part = _or_zero(b, space, op.operands[1], tangents[1])
+    return b.emit("set", whole, part, index=position)
+
+
+def _make_struct(
+    b: Builder, space: VectorSpace, op: Op, made: Struct, tangents: tuple[Tangent, ...]
+) -> Tangent:
+    """Fields of the tangent that belong to no field of the struct stay zero."""
+    whole = space.zero(b, made)
+    for i, tangent in enumerate(tangents):
+        position = space.field(op.results[0].type, i)
+        if position is not None and tangent is not None:
+            whole = b.emit("set", whole, tangent, index=position)
+    return whole
