@@ -175,11 +175,15 @@ row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
 # --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
-# `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest.
+# `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
+# combines all lanes by a primitive, in a fixed order. `tape_address{write} %tape, %i` is where lane 0 has element i: when
+# it is to be written there is room for it, else what nobody has written reads zero.
 row("lane_index",    GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("lane_get",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("lane_set",      FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("lane_bits",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="b")
+row("lane_reduce",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, kinds="*")
+row("tape_address",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
 # fmt: on
 
 # Maths whose primal is Python's: a target's result may differ in the last bits, so constants of these are not folded.
