@@ -270,14 +270,17 @@ class _Parser:
         return [] if made is None else [made]
 
     def _regions(self) -> tuple[Region, ...]:
-        regions = []
+        """The regions of an op; a name defined in one is unknown outside of it and may be used again."""
+        regions, outer = [], self._values
         while self._peek() in ("(", "{"):
+            self._values = dict(outer)
             parameters: list[Value] = []
             if self._accept("("):
                 while not self._accept(")"):
                     parameters.append(self._define_typed())
                     self._accept(",")
             regions.append(self._region(tuple(parameters)))
+        self._values = outer
         return tuple(regions)
 
     def _operands(self) -> tuple[Value, ...]:
