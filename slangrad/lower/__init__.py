@@ -1,0 +1,1 @@
+"""Checked AST to IR: the only layer that knows both."""

@@ -1,0 +1,120 @@
+"""`return`, `break` and `continue` as variables: each sets a flag, and what follows runs only where none is set.
+
+    if (c) return x;  rest          returned = true in the arm; `rest` goes into the other arm or under `if !returned`
+    while (a) { ... break; ... }    while (a && !broke) { ... }
+
+A flag that is known to be false costs nothing: the builder folds it. Loops carry only the flags their body can set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slangrad.ir.core import Value
+from slangrad.lower.frame import RESULT, RETURNED, Frame, Key
+from slangrad.syntax import ast
+from slangrad.syntax.walk import children
+
+
+class Flag:
+    """A variable without a name in the source."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """A loop or switch that exits lead out of."""
+
+    label: str | None
+    is_loop: bool
+    broke: Flag = field(default_factory=lambda: Flag("broke"))
+    continued: Flag = field(default_factory=lambda: Flag("continued"))
+
+
+def flags(f: Frame) -> list[Key]:
+    found: list[Key] = [RETURNED]
+    for target in f.exits:
+        assert isinstance(target, Target)
+        found += [target.broke, target.continued]
+    return [flag for flag in found if flag in f.variables]
+
+
+def exited(f: Frame, but: Flag | None = None) -> Value:
+    """Whether control has left this point; constant when it is known."""
+    value = f.false()
+    for flag in flags(f):
+        if flag is not but:
+            value = f.emit("or", value, f.variables[flag])
+    return value
+
+
+def find_target(f: Frame, statement: ast.Break | ast.Continue) -> Target:
+    """The loop or switch that a break or continue leaves; the checker has made sure that there is one."""
+    for target in reversed(f.exits):
+        assert isinstance(target, Target)
+        fits = target.is_loop or isinstance(statement, ast.Break)
+        if fits and statement.label in (None, target.label):
+            return target
+    raise AssertionError("an exit without a target")
+
+
+def assigned_flags(f: Frame, body: ast.Node, target: Target) -> list[Key]:
+    """The flags, and the result, that running `body` may set, `target` being the loop around it."""
+    found: dict[Key, None] = {}
+    for statement, inner in _exits(body, ()):
+        if isinstance(statement, ast.Return):
+            found |= {RETURNED: None, RESULT: None}
+        elif not _stays_within(statement, inner):
+            out_to = _target_outside(f, statement, target)
+            flag = out_to.broke if isinstance(statement, ast.Break) else out_to.continued
+            if not (out_to is target and flag is target.continued):
+                found[flag] = None
+    return list(found)
+
+
+def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: Target) -> Target:
+    f.exits.append(target)
+    found = find_target(f, statement)
+    f.exits.pop()
+    return found
+
+
+Inner = tuple[tuple[bool, str | None], ...]  # (is a loop, label) of the loops and switches within, outermost first
+
+
+def _stays_within(statement: ast.Break | ast.Continue, inner: Inner) -> bool:
+    return any(
+        (is_loop or isinstance(statement, ast.Break)) and statement.label in (None, label) for is_loop, label in inner
+    )
+
+
+def _exits(
+    node: ast.Node, inner: Inner, label: str | None = None
+) -> Iterator[tuple[ast.Return | ast.Break | ast.Continue, Inner]]:
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+        yield node, inner
+    elif isinstance(node, ast.Labeled):
+        yield from _exits(node.statement, inner, node.label)
+    elif isinstance(node, (ast.Statement, ast.Case)):
+        loops = isinstance(node, (ast.For, ast.While, ast.DoWhile))
+        if loops or isinstance(node, ast.Switch):
+            inner = (*inner, (loops, label))
+        for child in children(node):
+            if isinstance(child, (ast.Statement, ast.Case)):
+                yield from _exits(child, inner)
+
+
+def always_exits(node: ast.Statement) -> bool:
+    """Whether control never reaches the end of the statement, as far as its form tells."""
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Discard)):
+        return True
+    if isinstance(node, ast.Block):
+        return any(always_exits(each) for each in node.statements)
+    if isinstance(node, ast.If):
+        return node.otherwise is not None and always_exits(node.then) and always_exits(node.otherwise)
+    return False

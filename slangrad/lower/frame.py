@@ -1,0 +1,170 @@
+"""One function being lowered: the builder, what each variable holds now, and structured control flow.
+
+Statement lowering is SSA construction over structured code: `variables` maps a variable to the value it holds at this
+point. `branch` lowers two arms on copies of it and makes an `if` that yields what either arm assigned; `loop`
+carries what its body assigns. Early exits are variables, too (`exits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from slangrad.base.source import Span
+from slangrad.check import types as checked
+from slangrad.check.declref import DeclRef, Substitution
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.types import BOOL, Type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from slangrad.lower.instances import Lowering
+
+Key = object  # a declaration, or one of the objects below
+THIS, RESULT, RETURNED = "this", "result", "returned"
+
+
+class Frame:
+    def __init__(
+        self, lowering: Lowering, name: str, substitution: Substitution, differentiable: bool, span: Span | None
+    ) -> None:
+        self.lowering = lowering
+        self.name = name  # of the function being made
+        self.program = lowering.program
+        self.substitution = substitution
+        self.differentiable = differentiable
+        self.b = Builder(span=span)
+        self.variables: dict[Key, Value] = {}
+        self.exits: list[object] = []  # the loops and switches around this point, see exits.py
+
+    # --- types, references, errors
+
+    def concrete(self, t: checked.Type) -> checked.Type:
+        return self.program.substitute(t, self.substitution)
+
+    def type(self, t: checked.Type, span: Span | None = None) -> Type:
+        return self.lowering.types.of(self.concrete(t), span)
+
+    def resolve(self, reference: DeclRef) -> DeclRef:
+        return self.program.resolve(reference, self.substitution)
+
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
+        self.lowering.reporter.error(code, message, span, note)
+
+    # --- values
+
+    def emit(self, name: str, *operands: Value, type: Type | None = None, **attributes: bool | int | str) -> Value:
+        return self.b.emit(name, *operands, type=type, **attributes)
+
+    def true(self) -> Value:
+        return self.b.constant(BOOL, True)
+
+    def false(self) -> Value:
+        return self.b.constant(BOOL, False)
+
+    @contextmanager
+    def at(self, span: Span | None) -> Iterator[None]:
+        """Ops emitted within carry this place in the text."""
+        outer, self.b.span = self.b.span, span or self.b.span
+        builder = self.b
+        try:
+            yield
+        finally:
+            builder.span = outer
+
+    # --- structured control flow
+
+    def trial(self, lower: Callable[[], Value]) -> tuple[Value, Builder, bool]:
+        """Lower into a builder of its own, to be absorbed or dropped; the flag tells whether a variable changed."""
+        outer, before = self.b, self.variables
+        self.b, self.variables = outer.nested(), dict(before)
+        value = lower()
+        made, after = self.b, self.variables
+        self.b, self.variables = outer, before
+        return value, made, any(after[key] is not value for key, value in before.items())
+
+    def branch(
+        self,
+        condition: Value,
+        then: Callable[[], Iterable[Value]],
+        otherwise: Callable[[], Iterable[Value]] = tuple,
+    ) -> tuple[Value, ...]:
+        """Both arms, each on its own copy of the variables; returns the values that the arms return, merged."""
+        known = self.b.constant_of(condition)
+        if known is not None:
+            return tuple(then() if known else otherwise())
+        outer, before = self.b, self.variables
+        arms = [self._arm(outer, before, arm) for arm in (then, otherwise)]
+        self.b, self.variables = outer, before
+        changed = [key for key, old in before.items() if any(after[key] is not old for _, after, _ in arms)]
+        yields = [[*values, *(after[key] for key in changed)] for _, after, values in arms]
+        merged = self._merge(condition, [made for made, _, _ in arms], yields[0], yields[1])
+        count = len(merged) - len(changed)
+        self.variables.update(zip(changed, merged[count:], strict=True))
+        return merged[:count]
+
+    def _arm(
+        self, outer: Builder, before: dict[Key, Value], arm: Callable[[], Iterable[Value]]
+    ) -> tuple[Builder, dict[Key, Value], tuple[Value, ...]]:
+        self.b, self.variables = outer.nested(), dict(before)
+        values = tuple(arm())
+        return self.b, self.variables, values
+
+    def _merge(self, condition: Value, made: list[Builder], left: list[Value], right: list[Value]) -> tuple[Value, ...]:
+        """An `if` that yields only what differs between the arms; constant truth values are the condition itself."""
+        outer = self.b
+        known = [_agreed(outer, made, condition, x, y) for x, y in zip(left, right, strict=True)]
+        places = [i for i, value in enumerate(known) if value is None]
+        if not places and not any(builder.ops for builder in made):
+            return tuple(value for value in known if value is not None)
+        regions = tuple(
+            Region((), builder.ops, tuple(values[i] for i in places))
+            for builder, values in zip(made, (left, right), strict=True)
+        )
+        results = iter(outer.control("if", (condition,), tuple(left[i].type for i in places), regions))
+        return tuple(next(results) if value is None else value for value in known)
+
+    def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:
+        """Those of the assigned variables that exist before the loop, in a fixed order."""
+        wanted = set(assigned)
+        return [key for key in self.variables if key in wanted]
+
+    def region(self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value) -> Region:
+        """A loop's region: `first` and then the carried variables are its parameters; yields what `lower` returns,
+        or else the carried variables."""
+        outer, before = self.b, self.variables
+        parameters = tuple(Value(before[key].type, before[key].hint) for key in carried)
+        self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}
+        values = lower()
+        yields = tuple(self.variables[key] for key in carried) if values is None else tuple(values)
+        made = Region((*first, *parameters), self.b.ops, yields)
+        self.b, self.variables = outer, before
+        return made
+
+    def finish_loop(
+        self, name: str, carried: list[Key], operands: tuple[Value, ...], regions: tuple[Region, ...], **attributes: bool | int
+    ) -> None:
+        """Append the loop and let the carried variables be its results."""
+        starts = tuple(self.variables[key] for key in carried)
+        types = tuple(value.type for value in starts)
+        results = self.b.control(name, (*operands, *starts), types, regions, dict(attributes))
+        for key, old, new in zip(carried, starts, results, strict=True):
+            new.hint = old.hint
+            self.variables[key] = new
+
+
+def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, right: Value) -> Value | None:
+    """What the merged value is when no `if` result is needed for it."""
+    if left is right:
+        return left
+    x, y = made[0].constant_of(left), made[1].constant_of(right)
+    if x is None or y is None or left.type is not right.type:
+        return None
+    if left.type is BOOL:
+        return outer.constant(BOOL, x) if x == y else condition if x else outer.emit("not", condition)
+    return outer.constant(left.type, x) if repr(x) == repr(y) else None
+
+

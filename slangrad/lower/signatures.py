@@ -1,0 +1,48 @@
+"""How a function instance is called: its parameters with concrete types, `this` first.
+
+    [mutating] void add(no_diff float x)   ->   (inout this, in no_diff x)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slangrad.check import types as checked
+from slangrad.ir import core
+from slangrad.ir.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class SignatureParameter:
+    name: str
+    checked: checked.Type
+    type: Type
+    direction: str  # "in", "out" or "inout"
+    differentiable: bool  # neither no_diff nor of a type without derivative
+    cut: bool  # of a type with derivative, but none passes: what is given to it is detached
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    name: str  # of the IR function
+    parameters: tuple[SignatureParameter, ...]
+    result: checked.Type
+    result_type: Type | None
+    result_differentiable: bool
+    cut_results: bool  # no derivative passes through the function: what it gives is detached
+
+    @property
+    def inputs(self) -> tuple[SignatureParameter, ...]:
+        return tuple(p for p in self.parameters if p.direction != "out")
+
+    @property
+    def outputs(self) -> tuple[SignatureParameter, ...]:
+        return tuple(p for p in self.parameters if p.direction != "in")
+
+    @property
+    def result_types(self) -> tuple[Type, ...]:
+        returned = () if self.result_type is None else (self.result_type,)
+        return returned + tuple(p.type for p in self.outputs)
+
+    def ir_parameters(self) -> tuple[core.Parameter, ...]:
+        return tuple(core.Parameter(p.name, p.type, p.direction, p.differentiable) for p in self.parameters)

@@ -1,0 +1,228 @@
+"""Statements to structured IR. Loops are in `loops.py`; early exits become flags (`exits.py`).
+
+    if (x < 0) return 0; y = 2 * x; return y;
+
+    %r = if %negative { yield 0.0 } else { %y = mul 2.0, %x   yield %y }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from slangrad.check import checked
+from slangrad.ir.core import Value
+from slangrad.lower import expressions, loops
+from slangrad.lower.exits import Target, always_exits, exited, find_target
+from slangrad.lower.frame import RESULT, RETURNED, Frame
+from slangrad.syntax import ast
+
+
+def lower_statement(f: Frame, node: ast.Statement) -> None:
+    with f.at(node.span):
+        STATEMENTS[type(node)](f, node)
+
+
+def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
+    """One after the other; once control may have left, the rest runs only where it has not."""
+    for i, node in enumerate(nodes):
+        rest = nodes[i + 1 :]
+        if isinstance(node, ast.If) and rest and _one_arm_exits(node):
+            _lower_if(f, node, rest)
+            return
+        lower_statement(f, node)
+        left = exited(f)
+        known = f.b.constant_of(left)
+        if known:
+            return
+        if known is None and rest:
+            f.branch(left, tuple, _arm(f, lambda rest=rest: lower_statements(f, rest)))
+            return
+
+
+def _arm(f: Frame, lower: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
+    """A lowering without values as an arm of a branch."""
+
+    def arm() -> tuple[Value, ...]:
+        lower()
+        return ()
+
+    return arm
+
+
+def _one_arm_exits(node: ast.If) -> bool:
+    return always_exits(node.then) != (node.otherwise is not None and always_exits(node.otherwise))
+
+
+def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> None:
+    """`rest` follows the statement and goes into the arm that control comes out of."""
+    after_then, after_else = (rest, ()) if rest and not always_exits(node.then) else ((), rest)
+    then = [node.then, *after_then]
+    otherwise = [*([node.otherwise] if node.otherwise is not None else []), *after_else]
+    f.branch(
+        expressions.lower(f, node.condition),
+        _arm(f, lambda: lower_statements(f, then)),
+        _arm(f, lambda: lower_statements(f, otherwise)),
+    )
+
+
+def _lower_block(f: Frame, node: ast.Block) -> None:
+    lower_statements(f, node.statements)
+
+
+def _lower_nothing(f: Frame, node: ast.Statement) -> None:
+    pass
+
+
+def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
+    expressions.lower_effect(f, node.expression)
+
+
+def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
+    for declared in node.declarations:
+        if isinstance(declared, ast.Variable):
+            info = f.program.info(declared)
+            if info.kind == "local":
+                f.variables[declared] = _initial(f, declared, info)
+
+
+def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
+    if declared.initializer is not None:
+        value = expressions.lower(f, declared.initializer)
+    elif info.initial is not None:
+        value = expressions.lower_part(f, info.initial)
+    else:
+        value = f.b.zero(f.type(info.type, declared.span))
+    value.hint = value.hint or declared.name
+    return value
+
+
+def _lower_return(f: Frame, node: ast.Return) -> None:
+    if node.value is not None:
+        value = expressions.lower(f, node.value) if RESULT in f.variables else None
+        if value is not None:
+            f.variables[RESULT] = value
+        else:
+            expressions.lower_effect(f, node.value)
+    f.variables[RETURNED] = f.true()
+
+
+def _lower_break(f: Frame, node: ast.Break) -> None:
+    f.variables[find_target(f, node).broke] = f.true()
+
+
+def _lower_continue(f: Frame, node: ast.Continue) -> None:
+    f.variables[find_target(f, node).continued] = f.true()
+
+
+def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
+    inner = node.statement
+    if isinstance(inner, ast.Switch):
+        _lower_switch(f, inner, node.label)
+    elif isinstance(inner, (ast.For, ast.While, ast.DoWhile)):
+        loops.LOOPS[type(inner)](f, inner, node.label)
+    else:
+        lower_statement(f, inner)
+
+
+def _lower_switch(f: Frame, node: ast.Switch, label: str | None = None) -> None:
+    """A chain of `if`s on equality; with flags where a body falls through into the next."""
+    value = expressions.lower(f, node.value)
+    matches = [_matches(f, value, case) for case in node.cases]
+    target = Target(label, is_loop=False)
+    f.exits.append(target)
+    f.variables[target.broke] = f.false()
+    if all(always_exits_case(case) for case in node.cases[:-1]):
+        _lower_cases(f, node.cases, matches)
+    else:
+        _lower_falling(f, node.cases, matches)
+    f.exits.pop()
+    del f.variables[target.broke]
+
+
+def always_exits_case(case: ast.Case) -> bool:
+    return any(always_exits(each) for each in case.body)
+
+
+def _matches(f: Frame, value: Value, case: ast.Case) -> Value | None:
+    """Whether the value is one of the case's; None for a default, which takes what no other case does."""
+    if case.is_default:
+        return None
+    found = f.false()
+    for each in case.values:
+        found = f.emit("or", found, f.emit("equal", value, expressions.lower(f, each)))
+    return found
+
+
+def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -> None:
+    """No body falls through: each runs alone, the default last."""
+    pending = [(case, match) for case, match in zip(cases, matches, strict=True) if match is not None]
+    default = next((case for case in cases if case.is_default), None)
+
+    def chain(i: int) -> None:
+        if i < len(pending):
+            case, match = pending[i]
+            assert match is not None
+            f.branch(match, _arm(f, lambda: _lower_body(f, case)), _arm(f, lambda: chain(i + 1)))
+        elif default is not None:
+            _lower_body(f, default)
+
+    chain(0)
+
+
+def _lower_body(f: Frame, case: ast.Case) -> None:
+    """A body whose last `break` needs no flag."""
+    body = case.body
+    ends = len(body) > 0 and isinstance(body[-1], ast.Break) and find_target(f, body[-1]) is f.exits[-1]
+    lower_statements(f, body[:-1] if ends else body)
+
+
+def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -> None:
+    """Entered by a match or from above: a body runs unless control has left already."""
+    none = f.true()
+    for match in matches:
+        none = none if match is None else f.emit("and", none, f.emit("not", match))
+    entered = f.false()
+    for case, match in zip(cases, matches, strict=True):
+        entered = f.emit("or", entered, none if match is None else match)
+        runs = f.emit("and", entered, f.emit("not", exited(f)))
+        f.branch(runs, _arm(f, lambda case=case: lower_statements(f, case.body)))
+
+
+def _lower_loop(f: Frame, node: ast.Statement) -> None:
+    loops.LOOPS[type(node)](f, node, None)
+
+
+def _refuse(f: Frame, node: ast.Statement) -> None:
+    words = {
+        ast.Discard: "discard",
+        ast.Defer: "defer",
+        ast.Throw: "throw",
+        ast.DoCatch: "catch",
+        ast.IfLet: "if (let ...)",
+    }
+    f.error("E0704", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
+
+
+STATEMENTS: dict[type[ast.Statement], Callable[[Frame, ast.Statement], None]] = {
+    ast.Block: _lower_block,
+    ast.Empty: _lower_nothing,
+    ast.ExpressionStatement: _lower_expression,
+    ast.DeclarationStatement: _lower_declaration,
+    ast.If: _lower_if,
+    ast.Switch: _lower_switch,
+    ast.For: _lower_loop,
+    ast.While: _lower_loop,
+    ast.DoWhile: _lower_loop,
+    ast.Break: _lower_break,
+    ast.Continue: _lower_continue,
+    ast.Return: _lower_return,
+    ast.Labeled: _lower_labeled,
+    ast.CompileTimeFor: _lower_loop,
+    ast.Discard: _refuse,
+    ast.Defer: _refuse,
+    ast.Throw: _refuse,
+    ast.DoCatch: _refuse,
+    ast.IfLet: _refuse,
+    ast.TargetSwitch: _refuse,
+    ast.TargetAssembly: _refuse,
+}  # type: ignore[dict-item]
