@@ -105,4 +105,6 @@ def _check_known(known: Sequence[bool], arguments: Sequence[Mapped]) -> None:
     unknown = [dim for dim, found in enumerate(known) if not found]
     if unknown and any(dim in argument.dims for argument in arguments for dim in unknown):
         message = f"No argument gives the size of call dimension {unknown[0]}"
-        raise CallError("E1005", message, table(arguments), "give the grid a shape, or pass an output of that shape")
+        raise CallError(
+            "E1005", message, table(arguments), "give the grid a shape, or pass an output of that shape"
+        )

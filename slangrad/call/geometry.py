@@ -49,7 +49,9 @@ class Loops:
 def plan_loops(shape: Shape, streams: Sequence[Stream]) -> Loops:
     """Merge and order the dimensions of a call; a call without dimensions has one loop of one round."""
     rank = max(len(shape), 1)
-    dims = [(size, tuple(each.strides[dim] for each in streams)) for dim, size in enumerate(shape) if size != 1]
+    dims = [
+        (size, tuple(each.strides[dim] for each in streams)) for dim, size in enumerate(shape) if size != 1
+    ]
     dims = _with_lanes_last(_merged(dims))
     still = tuple(0 for _ in streams)
     dims = [(1, still)] * (rank - len(dims)) + dims

@@ -12,18 +12,14 @@ place in its block, and what is given for them is dropped.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Array, Pointer, Scalar, Struct, Type, components
+from slangrad.ir.types import Struct, Type
 from slangrad.marshal.errors import CallError
-
-_FORMATS = {
-    "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-    "u8": "B", "u16": "H", "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d",
-}  # fmt: skip
+from slangrad.marshal.plain import format_of, memory_format, scalars_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -60,32 +56,7 @@ def packer_of(arguments: Struct) -> Packer:
         before = len(leaves)
         leaves += scalars_of(t, offset)
         places[name] = slice(before, len(leaves))
-    return Packer(
-        struct.Struct(_format(leaves, layout_of(arguments).size)), places, tuple(t for _, t in leaves)
-    )
-
-
-def scalars_of(t: Type, offset: int = 0) -> Iterator[tuple[int, Type]]:
-    """Scalars and pointers of a value with their offsets."""
-    if isinstance(t, (Scalar, Pointer)):
-        yield offset, t
-        return
-    assert not isinstance(t, Array) or t.length is not None, t
-    for part, start in zip(components(t), layout_of(t).offsets):
-        yield from scalars_of(part, offset + start)
-
-
-def _format(leaves: list[tuple[int, Type]], size: int) -> str:
-    parts, end = ["="], 0
-    for offset, t in leaves:
-        parts.append("x" * (offset - end) + format_of(t))
-        end = offset + layout_of(t).size
-    return "".join(parts) + "x" * (size - end)
-
-
-def format_of(t: Type) -> str:
-    """The letter of a scalar or pointer in a `struct` format."""
-    return "Q" if isinstance(t, Pointer) else _FORMATS[str(t)]
+    return Packer(memory_format(arguments), places, tuple(t for _, t in leaves))
 
 
 def _fits(t: Type, value: Any) -> bool:

@@ -51,7 +51,9 @@ def matches(pattern: Type, t: Type) -> bool:
     if isinstance(pattern, Pointer) and isinstance(t, Pointer):
         return matches(pattern.element, t.element)
     if isinstance(pattern, StructType) and isinstance(t, StructType):
-        return pattern.declaration is t.declaration and all(map(_argument_matches, pattern.arguments, t.arguments))
+        return pattern.declaration is t.declaration and all(
+            map(_argument_matches, pattern.arguments, t.arguments)
+        )
     return False
 
 

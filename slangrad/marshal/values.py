@@ -1,7 +1,7 @@
 """Single values that a call can write: `ValueRef`, `diffPair`.
 
-    c = intRef();  f(5, 10, c);  c.value               # an `out` parameter
-    a = diffPair(5.0);  f.bwds(a, diffPair(d=1.0));  a.grad
+c = intRef();  f(5, 10, c);  c.value               # an `out` parameter
+a = diffPair(5.0);  f.bwds(a, diffPair(d=1.0));  a.grad
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ValueRef:
         return f"ValueRef({self.value!r})"
 
 
-def intRef(value: int = 0) -> ValueRef:  # noqa: N802
+def intRef(value: int = 0) -> ValueRef:
     return ValueRef(int(value))
 
 
-def floatRef(value: float = 0.0) -> ValueRef:  # noqa: N802
+def floatRef(value: float = 0.0) -> ValueRef:
     return ValueRef(float(value))
 
 
@@ -51,9 +51,9 @@ class DiffPair:
         return f"diffPair({self.primal!r}, {self.grad!r})"
 
 
-def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:  # noqa: N802
+def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:
     return DiffPair(p, d, needs_grad)
 
 
-def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> DiffPair:  # noqa: N802
+def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> DiffPair:
     return DiffPair(float(p), float(d), needs_grad)

@@ -31,7 +31,7 @@ class HostArray:
 
     __slots__ = ("data",)
 
-    type: ClassVar[ir.Type]
+    ir_type: ClassVar[ir.Type]
     dtype: ClassVar[np.dtype[Any]]
     shape: ClassVar[tuple[int, ...]]
     element_type: ClassVar[type]
@@ -141,14 +141,16 @@ class HostMatrix(HostArray):
         found = self.data[index]
         if np.ndim(found) == 0:
             return found.item()
-        return vector_class(_scalar_of(self.type), found.size).of(found) if np.ndim(found) == 1 else found
+        return vector_class(_scalar_of(self.ir_type), found.size).of(found) if np.ndim(found) == 1 else found
 
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(self.shape[0]))
 
     def __matmul__(self, other: Any) -> Any:
         product = self.data @ _plain(other)
-        return product if not isinstance(other, HostArray) else class_of_array(_scalar_of(self.type), product)
+        return (
+            product if not isinstance(other, HostArray) else class_of_array(_scalar_of(self.ir_type), product)
+        )
 
     def __str__(self) -> str:
         return "{" + ", ".join(str(row) for row in self) + "}"
@@ -180,7 +182,10 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _operator(name: str, operation: Callable[[Any, Any], Any], reflected: bool) -> Callable[[Any, Any], Any]:
     def apply(self: HostArray, other: Any) -> Any:
-        if not isinstance(other, (HostArray, int, float)) or np.ndim(_plain(other)) not in (0, len(self.shape)):
+        if not isinstance(other, (HostArray, int, float)) or np.ndim(_plain(other)) not in (
+            0,
+            len(self.shape),
+        ):
             return NotImplemented
         left, right = (_plain(other), self.data) if reflected else (self.data, _plain(other))
         return self.of(np.asarray(operation(left, right)).astype(self.dtype))
@@ -243,7 +248,7 @@ def _make_class(base: type[HostArray], name: str, t: ir.Type, shape: tuple[int, 
     body: dict[str, Any] = {
         "__slots__": (),
         "__module__": "slangrad",
-        "type": t,
+        "ir_type": t,
         "dtype": NUMPY_TYPES[element],
         "shape": shape,
         "element_type": _PYTHON_KINDS[element.kind],
