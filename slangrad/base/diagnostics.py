@@ -116,10 +116,12 @@ class CompileError(ValueError):
 
 @dataclass(slots=True)
 class Reporter:
-    """Collects diagnostics. The same code at the same place is kept once."""
+    """Collects diagnostics. The same code at the same place is kept once, and no more than `limit` in all."""
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    limit: int = 1_000
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
+    _errors: int = 0
 
     def error(
         self,
@@ -142,6 +144,8 @@ class Reporter:
         self.report(Diagnostic(code, message, span, note, "warning", related))
 
     def report(self, diagnostic: Diagnostic) -> None:
+        if len(self.diagnostics) >= self.limit and (self._errors or not diagnostic.is_error):
+            return
         span = diagnostic.span
         if span is not None:
             key = (diagnostic.code, span.source.name, span.start)
@@ -149,10 +153,11 @@ class Reporter:
                 return
             self._seen.add(key)
         self.diagnostics.append(diagnostic)
+        self._errors += diagnostic.is_error
 
     @property
     def has_errors(self) -> bool:
-        return any(each.is_error for each in self.diagnostics)
+        return self._errors > 0
 
     def raise_if_errors(self) -> None:
         if self.has_errors:

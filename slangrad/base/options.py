@@ -21,7 +21,7 @@ class Limits:
 
     # fmt: off
     errors: int = 100                    # errors of one text before its parser gives up
-    macro_depth: int = 200               # expansions inside the arguments of expansions
+    macro_depth: int = 64                # expansions inside the arguments of expansions
     macro_tokens: int = 1_000_000        # tokens that macros may add to one text
     include_depth: int = 64              # files including files
     nesting_depth: int = 256             # parentheses, types, blocks and declarations inside each other

@@ -13,7 +13,7 @@ from __future__ import annotations
 from slangrad.syntax.tokens import ASSIGNMENT, Token
 
 _CLOSES = {")": "(", "]": "[", "}": "{"}
-_NOT_IN_ANGLES = frozenset((";", ":", "{", "&&", "||", "==", "!=", "<=", ">=", "=>", "->", *ASSIGNMENT))
+_NOT_IN_ANGLES = frozenset((";", ":", "{", "&&", "||", "<=", ">=", "=>", *ASSIGNMENT))
 _INTERESTING = frozenset(("<", ">", ">>", "(", "[", "{", ")", "]", "}", "?")) | _NOT_IN_ANGLES
 _AFTER_OPTIONAL_TYPE = frozenset((">", ">>", ",", ")", "]", "[", "*", "?"))
 

@@ -275,6 +275,7 @@ class FunctionParser(StatementParser):
         counts: list[Expression | None] = []
         while self.kind == "[":
             counts.append(self.parse_dimension())
+            self.count_chain(len(counts))
         for count in reversed(counts):
             element = ArrayType(element.span, element, count)
         return element

@@ -203,7 +203,7 @@ class StatementParser(ExpressionParser):
         start = self.token
         values: list[Expression] = []
         is_default = False
-        while self.at_word("case") or (self.at_word("default") and self.peek().kind == ":"):
+        while self.at_word("case") or self.at_word("default"):
             if self.advance().text == "case":
                 values.append(self.parse_expression())
             else:

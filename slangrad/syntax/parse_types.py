@@ -50,26 +50,26 @@ class TypeParser(Cursor):
         In the middle of a `>>` that closes two lists it is the index of that token.
         """
         tokens = self.tokens
-        while self._modifies_type(position):
-            position += 1
+        position = self._scan_modifiers(position)
+        while tokens[position].text == "functype":
+            close = self.closing.get(position + 1, -1)
+            if close < 0 or tokens[close + 1].kind != "->":
+                return -1
+            position = self._scan_modifiers(close + 2)
         if tokens[position].kind == "::":
             position += 1
         while True:
             token = tokens[position]
             if token.kind != "name" or token.text in NOT_TYPES:
                 return -1
-            if token.text == "functype":
-                return self._scan_function_type(position + 1)
             position += 1
             if token.text in TYPE_FUNCTIONS and tokens[position].kind == "(":
                 position = self.closing.get(position, position) + 1
             if tokens[position].kind == "<":
-                close = self.closing.get(position)
-                if close is None:
-                    return -1
-                if close < 0:
-                    return -close
-                position = close + 1
+                after = self._scan_arguments(position)
+                if after < 0 or self.tokens[after].kind == ">>":
+                    return after
+                position = after
             if tokens[position].kind not in (".", "::") or tokens[position + 1].kind != "name":
                 break
             position += 1
@@ -85,11 +85,17 @@ class TypeParser(Cursor):
             else:
                 return position
 
-    def _scan_function_type(self, position: int) -> int:
-        close = self.closing.get(position, -1)
-        if close < 0 or self.tokens[close + 1].kind != "->":
+    def _scan_arguments(self, position: int) -> int:
+        """The index after generic arguments that open here, -1 where "<" compares, that of a shared `>>`."""
+        close = self.closing.get(position)
+        if close is None:
             return -1
-        return self.scan_type(close + 2)
+        return -close if close < 0 else close + 1
+
+    def _scan_modifiers(self, position: int) -> int:
+        while self._modifies_type(position):
+            position += 1
+        return position
 
     def _modifies_type(self, position: int) -> bool:
         """Is the word there a modifier of the type after it?"""
@@ -107,10 +113,13 @@ class TypeParser(Cursor):
         self.enter()
         start = self.token
         left = self._parse_modified_type()
+        length = 0
         while self.kind == "&":
             self.advance()
             right = self._parse_modified_type()
             left = ConjunctionType(self.span_from(start), left, right)
+            length += 1
+            self.count_chain(length)
         self.leave()
         return left
 
@@ -126,6 +135,7 @@ class TypeParser(Cursor):
         words: list[Token] = []
         while self._modifies_type(self.position):
             words.append(self.advance())
+            self.count_chain(len(words))
         parsed = self._parse_plain_type()
         for word in reversed(words):
             if word.text in _PACK_WORDS:

@@ -21,7 +21,7 @@ MODIFIERS = frozenset((
 # Modifiers only where a type and a name follow; elsewhere they are ordinary names.
 SOFT_MODIFIERS = frozenset((
     "linear", "sample", "centroid", "shared", "param", "require", "point", "line", "triangle", "lineadj",
-    "triangleadj", "vertices", "indices", "primitives", "payload", "flat", "smooth",
+    "triangleadj", "vertices", "indices", "primitives", "payload", "flat", "smooth", "pervertex",
 ))
 
 # Modifiers with arguments, kept as attributes.
