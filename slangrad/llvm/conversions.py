@@ -85,7 +85,7 @@ def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_
         return w.expand(_truth(source), types, operands)
     if source is F16:
         wide = extend_half(w, source_type, x)
-        return convert(w, F32, target, _like(source_type, "float"), target_type, wide)
+        return convert(w, F32, target, like(source_type, "float"), target_type, wide)
     if target is F16:
         return _to_half(w, source, source_type, x)
     return w.expand(_direct(source, target), types, operands)
@@ -120,11 +120,11 @@ def _direct(source: Scalar, target: Scalar) -> str:
 def _to_half(w: Writer, source: Scalar, source_type: str, x: str) -> str:
     """Integers go through the float type that holds them, so that only the last step rounds."""
     between = F32 if source.bits <= 16 or source is F32 else F64
-    between_type = _like(source_type, scalar_name(between))
+    between_type = like(source_type, scalar_name(between))
     value = convert(w, source, between, source_type, between_type, x)
     if between is F64:
         value = w.expand(_FLOAT_TO_ODD, {"T": between_type}, {"x": value})
-    return round_to_half(w, _like(source_type, "float"), value)
+    return round_to_half(w, like(source_type, "float"), value)
 
 
 def extend_half(w: Writer, half_type: str, x: str) -> str:
@@ -139,6 +139,6 @@ def round_to_half(w: Writer, float_type: str, x: str) -> str:
     return w.expand(template, {"T": float_type}, {"x": x})
 
 
-def _like(type_name: str, scalar: str) -> str:
+def like(type_name: str, scalar: str) -> str:
     """`scalar` in as many lanes as `type_name` has."""
     return f"{type_name[: type_name.rindex(' ')]} {scalar}>" if type_name.startswith("<") else scalar

@@ -14,18 +14,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from slangrad.ir.core import Function, Op, Program, Value
+from slangrad.base.options import Options
+from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Pointer
-from slangrad.llvm import atomics, emit, memory
+from slangrad.ir.types import Pointer, Struct
+from slangrad.llvm import atomics, emit, memory, reports, tapes
 from slangrad.llvm.emit import Emitter, Environment
-from slangrad.llvm.launch import field_address, read_field, write_field
+from slangrad.llvm.launch import field_address, field_at, read_field, write_field
+from slangrad.llvm.memory import Locals
 from slangrad.llvm.sites import Sites
+from slangrad.llvm.tapes import RESERVE
 from slangrad.llvm.target import Target
 from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Declarations, Writer, phi
 
-RULES = emit.RULES | memory.RULES | atomics.RULES
+RULES = emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | reports.RULES
+
+TAPE_OPS = frozenset(tapes.RULES)
+
+_FOOTER = """!0 = !{}
+!1 = !{!"branch_weights", i32 2000, i32 1}
+attributes #0 = { nounwind }"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +45,67 @@ class Module:
     sites: tuple[Op, ...]
 
 
-def kernel_module(
-    program: Program, full: Function | None, masked: Function | None, lanes: int, target: Target, contract: bool
-) -> Module:
-    """At least one of `full` and `masked` is given; with one lane there is only `full`."""
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel at some number of lanes. At least one of `full` and `masked` is there; at one lane only `full`."""
+
+    full: Function | None
+    masked: Function | None
+    lanes: int
+    arguments: Struct | None  # the layout of the argument block
+
+
+def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
     declarations, sites = Declarations(), Sites()
-    w = Writer(declarations, target.features, contract)
-    _write_entry(w, program, full, masked, lanes, sites)
-    entry = _function("entry", "i64 %chunk", w)
-    w = Writer(declarations, target.features, contract)
-    _write_drain(w)
-    drain = _function("drain", "i64 %limit", w)
-    parts = [entry, drain, *declarations.intrinsics.values(), "!0 = !{}", "attributes #0 = { nounwind }"]
+    entry = Writer(declarations, target.features, options.contraction)
+    local = Locals(options.limits.local_bytes * kernel.lanes)
+    _write_entry(entry, kernel, local, sites)
+    drain = Writer(declarations, target.features, options.contraction)
+    _write_drain(drain)
+    parts = [_function("entry", "i64 %chunk", _begin(entry, local), entry)]
+    parts.append(_function("drain", "i64 %limit", ["  br label %entry"], drain))
+    parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     return Module("\n".join(parts) + "\n", tuple(sites.ops))
 
 
-def _function(name: str, last: str, w: Writer) -> str:
-    head = f"define dso_local void @{name}(ptr noalias %arguments, ptr noalias %launch, {last}) #0 {{\nentry:"
-    return "\n".join([head, *w.entry, *w.lines, "}", ""])
+def _function(name: str, last: str, begin: list[str], w: Writer) -> str:
+    head = f"define dso_local void @{name}(ptr noalias %arguments, ptr noalias %launch, {last}) #0 {{\nbegin:"
+    return "\n".join([head, *w.entry, *begin, "entry:", *w.lines, "}", ""])
 
 
-def _write_entry(
-    w: Writer, program: Program, full: Function | None, masked: Function | None, lanes: int, sites: Sites
-) -> None:
+def _begin(w: Writer, local: Locals) -> list[str]:
+    """What precedes the first block: memory for large locals, for all waves of the chunk."""
+    clear = [f"  %used_at = {field_at('%launch', 'arena_used')}", "  store i64 0, ptr %used_at"]
+    if not local.arena_size:
+        return [*clear, "  br label %entry"]
+    w.declarations.add_functions(RESERVE)
+    return [
+        *clear,
+        f"  %locals = call ptr @reserve(ptr %launch, i64 {local.arena_size})",
+        "  %no_memory = icmp eq ptr %locals, null",
+        "  br i1 %no_memory, label %nothing, label %entry",
+        "nothing:",
+        "  ret void",
+    ]
+
+
+def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites) -> None:
     write_field(w, "%launch", "chunk", "%chunk")
+    w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
     x, end, y, z = _chunk_range(w)
-    names = TypeNames(lanes)
+    names = TypeNames(kernel.lanes)
 
     def emitter() -> Emitter:
-        return Emitter(w, names, Environment("%arguments", program.arguments, "%launch", ("", y, z), sites), RULES)
+        around = Environment("%arguments", kernel.arguments, "%launch", ("", y, z), sites, local)
+        return Emitter(w, names, around, RULES)
 
-    if full is not None:
-        x = _write_waves(w, emitter(), full, x, end, lanes)
-    if masked is not None:
-        _write_masked_waves(w, emitter(), masked, x, end, lanes)
+    done = "leave"
+    if kernel.full is not None:
+        x = _write_waves(emitter(), kernel.full, x, end, done)
+    if kernel.masked is not None:
+        _write_masked_waves(emitter(), kernel.masked, x, end, done)
+    w.jump(done)
+    w.block(done)
     w.line("ret void")
 
 
@@ -86,32 +122,52 @@ def _chunk_range(w: Writer) -> tuple[str, str, str, str]:
     return start, end, w.value(f"trunc i64 {y} to i32"), w.value(f"trunc i64 {z} to i32")
 
 
-def _write_waves(w: Writer, e: Emitter, function: Function, x: str, end: str, lanes: int) -> str:
+def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str) -> str:
     """A loop over whole waves; returns the x where it ends."""
+    w, lanes = e.w, e.names.lanes
     count = w.value(f"sub i64 {end}, {x}")
     whole = w.value(f"and i64 {count}, {-lanes}")
     limit = w.value(f"add i64 {x}, {whole}")
     inner = _write_invariants(e, function)
     with counted_loop(w, x, limit, lanes) as wave:
-        _write_wave(e, wave, inner)
+        _write_wave(e, wave, inner, leave)
     return limit
 
 
-def _write_masked_waves(w: Writer, e: Emitter, function: Function, x: str, end: str, lanes: int) -> None:
+def _write_masked_waves(e: Emitter, function: Function, x: str, end: str, leave: str) -> None:
+    w, lanes = e.w, e.names.lanes
     (mask,) = function.region.parameters
     inner = _write_invariants(e, function)
     with counted_loop(w, x, end, lanes) as wave:
         rest = w.value(f"sub i64 {end}, {wave}")
         count = w.value(f"call i64 @llvm.umin.i64(i64 {rest}, i64 {lanes})")
         e.define(mask, first_lanes(e, w.value(f"trunc i64 {count} to i32")))
-        _write_wave(e, wave, inner)
+        _write_wave(e, wave, inner, leave)
 
 
-def _write_wave(e: Emitter, wave: str, ops: list[Op]) -> None:
+def _write_wave(e: Emitter, wave: str, ops: list[Op], leave: str) -> None:
     _, y, z = e.environment.thread
     e.environment.thread = e.w.value(f"trunc i64 {wave} to i32"), y, z
     for op in ops:
         e.op(op)
+    if any(inner.name in TAPE_OPS for op in ops for inner in (op, *_within(op))):
+        _write_end_of_tapes(e, leave)
+
+
+def _within(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        yield from walk(region)
+
+
+def _write_end_of_tapes(e: Emitter, leave: str) -> None:
+    """The next wave may use their memory; there is none where the launch ran out of it."""
+    w, launch = e.w, e.environment.launch
+    write_field(w, launch, "arena_used", "%arena_start")
+    (following,) = w.labels("following")
+    shared = read_field(w, launch, "shared")
+    stop = w.value(f"load atomic i32, ptr {field_address(w, shared, 'stop')} monotonic, align 4")
+    w.branch(w.value(f"icmp ne i32 {stop}, 0"), leave, following)
+    w.block(following)
 
 
 def _write_invariants(e: Emitter, function: Function) -> list[Op]:

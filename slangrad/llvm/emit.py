@@ -9,14 +9,16 @@ reports have files of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, Lanes, Pointer, Scalar, Struct, Type, scalar_of
-from slangrad.llvm.conversions import convert, extend_half, round_to_half
+from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
+from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
+from slangrad.llvm.exact import EXACT
 from slangrad.llvm.instructions import CPU
 from slangrad.llvm.sites import Sites
 from slangrad.llvm.type_names import TypeNames, constant, number
@@ -32,6 +34,13 @@ class Environment:
     launch: str  # the launch record
     thread: tuple[str, str, str]  # ids as u32; x is that of lane 0
     sites: Sites
+    locals: LocalMemory
+
+
+class LocalMemory(Protocol):
+    """Gives out memory of a wave."""
+
+    def place(self, w: Writer, size: int, alignment: int) -> str: ...
 
 
 class Emitter:
@@ -78,25 +87,24 @@ Rule = Callable[[Emitter, Op], None]
 
 def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str]) -> str:
     """A row of the table on operands of type `type_name`."""
-    if scalar is F16 and (name, "h") not in CPU:
-        return _as_float(w, name, type_name, xs)
     kind = "h" if scalar is F16 else scalar.kind[0]
+    if (name, kind) in EXACT:
+        return EXACT[name, kind](w, type_name, xs)
+    if scalar is F16 and (name, kind) not in CPU:
+        return _as_float(w, name, type_name, xs)
     template = CPU.get((name, kind))
     assert template is not None, f"{name} of {scalar} has no instruction"
-    types = {
-        "T": type_name,
-        "N": str(scalar.bits),
-        "MASK": str(scalar.bits - 1),
-        "LEAST": str(-(1 << (scalar.bits - 1))),
-    }
+    types = {"T": type_name, "MASK": str(scalar.bits - 1), "LEAST": str(-(1 << (scalar.bits - 1)))}
     return w.expand(template, types, dict(zip("xyz", xs)))
 
 
 def _as_float(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
     """Half floats compute as float and round at once."""
-    float_type = type_name.replace("half", "float")
+    float_type = like(type_name, "float")
     wide = [extend_half(w, type_name, x) for x in xs]
-    result = w.expand(CPU[name, "f"].replace("{contract}", ""), {"T": float_type}, dict(zip("xyz", wide)))
+    contract, w.contract = w.contract, ""
+    result = primitive(w, name, F32, float_type, wide)
+    w.contract = contract
     return result if PRIMITIVES[name].rule == COMPARE else round_to_half(w, float_type, result)
 
 
@@ -110,8 +118,7 @@ def _const(e: Emitter, op: Op) -> None:
 
 
 def _zero(e: Emitter, op: Op) -> None:
-    made = op.results[0].type
-    e.define(op.results[0], "zeroinitializer" if isinstance(made, Lanes) else "null")
+    e.define(op.results[0], "zeroinitializer")
 
 
 def _select(e: Emitter, op: Op) -> None:
@@ -182,6 +189,25 @@ def _lane_bits(e: Emitter, op: Op) -> None:
     count = e.names.lanes
     bits = e.w.value(f"bitcast {e.typed(op.operands[0])} to i{count}")
     e.define(op.results[0], bits if count == 64 else e.w.value(f"zext i{count} {bits} to i64"))
+
+
+def _lane_reduce(e: Emitter, op: Op) -> None:
+    """Lane i with lane i + n / 2, until there is one: an order that no target changes."""
+    (x,), kind, count = op.operands, op.attributes["kind"], e.names.lanes
+    assert isinstance(kind, str)
+    scalar, value, name = scalar_type(x), e.operand(x), e.type(x)
+    while count > 1:
+        count //= 2
+        halves = [_shuffled(e, name, value, range(start, start + count)) for start in (0, count)]
+        name = f"<{count} x {e.names.of(scalar)}>"
+        value = primitive(e.w, kind, scalar, name, halves)
+    e.define(op.results[0], e.w.value(f"extractelement {name} {value}, i64 0"))
+
+
+def _shuffled(e: Emitter, name: str, value: str, picks: Iterable[int]) -> str:
+    picked = ", ".join(f"i32 {i}" for i in picks)
+    count = picked.count("i32")
+    return e.w.value(f"shufflevector {name} {value}, {name} poison, <{count} x i32> <{picked}>")
 
 
 # --- control flow
@@ -281,6 +307,7 @@ RULES: dict[str, Rule] = {
     "lane_get": _lane_get,
     "lane_set": _lane_set,
     "lane_bits": _lane_bits,
+    "lane_reduce": _lane_reduce,
     "if": _if,
     "for": _for,
     "while": _while,

@@ -29,6 +29,7 @@ row("mul", "f", "%r = fmul{contract} {T} %x, %y")
 row("div", "f", "%r = fdiv {T} %x, %y")
 row("neg", "su", "%r = sub {T} [T 0], %x")
 row("neg", "f", "%r = fneg {T} %x")
+row("neg", "h", "%b = bitcast {T} %x to {i16} \n %n = xor {i16} %b, [i16 -32768] \n %r = bitcast {i16} %n to {T}")
 
 # x / 0 is 0, MIN / -1 is MIN: what would trap is divided by one.
 _SAFE_SIGNED = """
@@ -63,6 +64,7 @@ row("min", "f", _PREFER.replace("LOW", "%x").replace("HIGH", "%y"))
 row("max", "f", _PREFER.replace("LOW", "%y").replace("HIGH", "%x"))
 row("abs", "s", "%r = call {T} @llvm.abs.{T!}({T} %x, i1 false)")
 row("abs", "f", "%r = call {T} @llvm.fabs.{T!}({T} %x)")
+row("abs", "h", "%b = bitcast {T} %x to {i16} \n %n = and {i16} %b, [i16 32767] \n %r = bitcast {i16} %n to {T}")
 
 # --- rounding, roots
 row("floor", "f", "%r = call {T} @llvm.floor.{T!}({T} %x)")

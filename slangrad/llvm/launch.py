@@ -33,9 +33,13 @@ FIELDS = LAUNCH_FIELDS | SHARED_FIELDS
 BOUNDS_ERROR = 1
 
 
+def field_at(record: str, name: str) -> str:
+    """The instruction that gives a field's address."""
+    return f"getelementptr inbounds i8, ptr {record}, i64 {FIELDS[name][0]}"
+
+
 def field_address(w: Writer, record: str, name: str) -> str:
-    offset, _ = FIELDS[name]
-    return w.value(f"getelementptr inbounds i8, ptr {record}, i64 {offset}") if offset else record
+    return w.value(field_at(record, name))
 
 
 def read_field(w: Writer, record: str, name: str) -> str:

@@ -11,11 +11,41 @@ A bool takes a byte. Alignment is the scalar's, for lanes, too.
 from __future__ import annotations
 
 from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import layout_of, round_up
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, Lanes, Pointer, Scalar, Type
-from slangrad.llvm.emit import Emitter, Rule, primitive
+from slangrad.ir.types import Lanes, Pointer, Scalar, Type
+from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.type_names import memory_name, suffix
+from slangrad.llvm.writer import Writer, phi
+
+WAVE_ALIGNMENT = 64
+UNROLLED_CLEAR = 1024  # bytes
+
+CLEAR = """
+define internal void @clear(ptr %place, i64 %size) nounwind {
+  br label %head
+head:
+  %i = phi i64 [ 0, %0 ], [ %next, %body ]
+  %next = add i64 %i, 64
+  %whole = icmp ule i64 %next, %size
+  br i1 %whole, label %body, label %tail
+body:
+  %at = getelementptr i8, ptr %place, i64 %i
+  store <8 x i64> zeroinitializer, ptr %at, align 1
+  br label %head
+tail:
+  %j = phi i64 [ %i, %head ], [ %following, %byte ]
+  %left = icmp ult i64 %j, %size
+  br i1 %left, label %byte, label %done
+byte:
+  %byte_at = getelementptr i8, ptr %place, i64 %j
+  store i8 0, ptr %byte_at
+  %following = add i64 %j, 1
+  br label %tail
+done:
+  ret void
+}
+"""
 
 
 def pointee(value: Value) -> Type:
@@ -28,6 +58,41 @@ def _space(value: Value) -> str:
     t = value.type.element if isinstance(value.type, Lanes) else value.type
     assert isinstance(t, Pointer), t
     return t.space
+
+
+class Locals:
+    """Local memory of a wave: on the stack up to a limit, the rest in the arena, at `%locals`."""
+
+    def __init__(self, limit: int) -> None:
+        self.arena_size = 0
+        self._stack_left = limit
+
+    def place(self, w: Writer, size: int, alignment: int) -> str:
+        if size <= self._stack_left:
+            self._stack_left -= size
+            return w.slot("i8", size, alignment)
+        place = w.value(f"getelementptr i8, ptr %locals, i64 {self.arena_size}")
+        self.arena_size = round_up(self.arena_size + size, WAVE_ALIGNMENT)
+        return place
+
+
+def _alloc(e: Emitter, op: Op) -> None:
+    (result,), count, element = op.results, op.attributes.get("count", 1), layout_of(pointee(op.results[0]))
+    assert isinstance(count, int)
+    size = element.size * count
+    alignment = element.alignment if e.names.lanes == 1 else WAVE_ALIGNMENT
+    place = e.environment.locals.place(e.w, max(size, 1), alignment)
+    if op.attributes.get("zero"):
+        _clear(e, place, size)
+    e.define(result, place)
+
+
+def _clear(e: Emitter, place: str, size: int) -> None:
+    if size <= UNROLLED_CLEAR:
+        e.w.line(f"call void @llvm.memset.inline.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
+        return
+    e.w.declarations.add_functions(CLEAR)
+    e.w.line(f"call void @clear(ptr {place}, i64 {size})")
 
 
 # --- addresses
@@ -78,41 +143,95 @@ def _member(e: Emitter, op: Op) -> None:
 def _load(e: Emitter, op: Op) -> None:
     (p, *mask), (r,) = op.operands, op.results
     register = e.type(r)
-    in_memory, alignment = memory_name(register), layout_of(pointee(p)).alignment
-    if not mask and isinstance(p.type, Pointer):
-        invariant = ", !invariant.load !0" if _space(p) == "constant" else ""
-        loaded = e.w.value(f"load {in_memory}, {e.typed(p)}, align {alignment}{invariant}")
+    name = memory_name(register)
+    if isinstance(p.type, Lanes):
+        loaded = _masked_load(e, "gather", name, p, mask)
+    elif not mask:
+        loaded = _plain_load(e, name, p)
+    elif e.w.features.masked_loads:
+        loaded = _masked_load(e, "load", name, p, mask)
     else:
-        kind = "load" if isinstance(p.type, Pointer) else "gather"
-        tail = "" if kind == "load" else f".{suffix(e.type(p))}"
-        name = f"@llvm.masked.{kind}.{suffix(in_memory)}{tail or '.p0'}"
-        arguments = f"{e.typed(p)}, i32 {alignment}, {_mask(e, mask)}, {in_memory} zeroinitializer"
-        loaded = e.w.value(f"call {in_memory} {name}({arguments})")
-    if in_memory != register:
-        loaded = e.w.value(f"icmp ne {in_memory} {loaded}, zeroinitializer")
+        loaded = _full_or_masked_load(e, name, p, mask)
+    if name != register:
+        loaded = e.w.value(f"icmp ne {name} {loaded}, zeroinitializer")
     e.define(r, loaded)
+
+
+def _plain_load(e: Emitter, name: str, p: Value) -> str:
+    invariant = ", !invariant.load !0" if _space(p) == "constant" else ""
+    return e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}{invariant}")
+
+
+def _masked_load(e: Emitter, kind: str, name: str, p: Value, mask: list[Value]) -> str:
+    function = f"@llvm.masked.{kind}.{suffix(name)}.{suffix(e.type(p))}"
+    arguments = f"{e.typed(p)}, i32 {_alignment(p)}, {_mask(e, mask)}, {name} zeroinitializer"
+    return e.w.value(f"call {name} {function}({arguments})")
+
+
+def _full_or_masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
+    """Where machines are slow under masks it pays to ask whether all lanes are on."""
+    w = e.w
+    full, some, done = w.labels("full", "some", "loaded")
+    w.branch(all_lanes(e, mask[0]), full, some)
+    w.block(full)
+    plain = _plain_load(e, name, p)
+    w.jump(done)
+    w.block(some)
+    masked = _masked_load(e, "load", name, p, mask)
+    w.jump(done)
+    w.block(done)
+    result = w.name()
+    w.lines.append(phi(result, name, [(plain, full), (masked, some)]))
+    return result
+
+
+def all_lanes(e: Emitter, mask: Value) -> str:
+    count = e.names.lanes
+    bits = e.w.value(f"bitcast {e.typed(mask)} to i{count}")
+    return e.w.value(f"icmp eq i{count} {bits}, -1")
 
 
 def _store(e: Emitter, op: Op) -> None:
     p, v, *mask = op.operands
-    register, value = e.type(v), e.operand(v)
-    in_memory, alignment = memory_name(register), layout_of(pointee(p)).alignment
-    if in_memory != register:
-        value = e.w.value(f"zext {register} {value} to {in_memory}")
-    if not mask and isinstance(p.type, Pointer):
-        e.w.line(f"store {in_memory} {value}, {e.typed(p)}, align {alignment}")
-        return
-    kind = "store" if isinstance(p.type, Pointer) else "scatter"
-    tail = ".p0" if kind == "store" else f".{suffix(e.type(p))}"
-    name = f"@llvm.masked.{kind}.{suffix(in_memory)}{tail}"
-    e.w.line(f"call void {name}({in_memory} {value}, {e.typed(p)}, i32 {alignment}, {_mask(e, mask)})")
+    w, register, value = e.w, e.type(v), e.operand(v)
+    name = memory_name(register)
+    if name != register:
+        value = w.value(f"zext {register} {value} to {name}")
+    plain = f"store {name} {value}, {e.typed(p)}, align {_alignment(p)}"
+    if isinstance(p.type, Lanes):
+        _masked_store(e, "scatter", f"{name} {value}", p, mask)
+    elif not mask:
+        w.line(plain)
+    elif w.features.masked_stores:
+        _masked_store(e, "store", f"{name} {value}", p, mask)
+    else:
+        full, some, done = w.labels("full", "some", "stored")
+        w.branch(all_lanes(e, mask[0]), full, some)
+        w.block(full)
+        w.line(plain)
+        w.jump(done)
+        w.block(some)
+        _masked_store(e, "store", f"{name} {value}", p, mask)
+        w.jump(done)
+        w.block(done)
+
+
+def _masked_store(e: Emitter, kind: str, value: str, p: Value, mask: list[Value]) -> None:
+    name = value[: value.index(">") + 1]
+    function = f"@llvm.masked.{kind}.{suffix(name)}.{suffix(e.type(p))}"
+    e.w.line(f"call void {function}({value}, {e.typed(p)}, i32 {_alignment(p)}, {_mask(e, mask)})")
 
 
 def _mask(e: Emitter, mask: list[Value]) -> str:
     return e.typed(mask[0]) if mask else f"{e.names.widened('i1')} splat (i1 true)"
 
 
+def _alignment(p: Value) -> int:
+    return layout_of(pointee(p)).alignment
+
+
 RULES: dict[str, Rule] = {
+    "alloc": _alloc,
     "parameter": _parameter,
     "offset": _offset,
     "member": _member,

@@ -75,14 +75,15 @@ def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> T
     """What LLVM makes of three small functions tells what a machine can do."""
     if triple != llvm.get_process_triple():
         _initialize_all()
-    plain = Target(triple, cpu, flags, 1, Features(half=True, fma=True, masked=True))
+    plain = Target(triple, cpu, flags, 1, Features(True, True, True, True))
     text = assembly(_PROBES, plain)
+    wide = "ymm" in text or "zmm" in text
     features = Features(
         half="__extendhfsf2" not in text and "__gnu_h2f" not in text,
         fma=re.search(r"\bfma(@PLT)?$", text, re.MULTILINE) is None,
-        masked="zmm" in text,
+        masked_loads=wide,
+        masked_stores="zmm" in text,
     )
-    wide = "ymm" in text or "zmm" in text
     return Target(triple, cpu, flags, lanes or (16 if wide else 8), features)
 
 

@@ -1,6 +1,6 @@
 """What code generation knows of a machine: its name for LLVM, the lanes that suit it, what it can do in hardware.
 
-    Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(half=True, fma=True))
+    Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(...))
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ class Features:
 
     half: bool  # converts between half and float
     fma: bool  # multiplies and adds with one rounding
-    masked: bool  # loads and stores under a mask of lanes as fast as without
+    masked_loads: bool  # under a mask of lanes as fast as without
+    masked_stores: bool
 
 
 @dataclass(frozen=True, slots=True)

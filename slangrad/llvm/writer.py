@@ -22,15 +22,24 @@ _CONSTANT = re.compile(r"\[(\w+) ([^\]]+)\]")
 _LOCAL = re.compile(r"%(\w+)")
 _VECTOR = re.compile(r"<(\d+) x \w+>")
 _CALL = re.compile(r"call (?P<result>void|\w+|<[^>]+>) (?P<name>@llvm\.[\w.]+)\((?P<arguments>.*)\)")
+_DEFINITION = re.compile(r"^(?=define |@)", re.MULTILINE)
 _ARGUMENT = re.compile(r"(<[^>]+>|\w+) [^,()]+(?:\([^)]*\))?(?:, |$)")
 
 
 class Declarations:
-    """What the functions of a module refer to: intrinsics by their declaration, our own functions by name."""
+    """What the functions of a module refer to: intrinsics by their declaration, our own functions by their text."""
 
     def __init__(self) -> None:
         self.intrinsics: dict[str, str] = {}
-        self.functions: dict[str, None] = {}
+        self.functions: dict[str, str] = {}
+
+    def add_functions(self, text: str) -> None:
+        """Definitions in LLVM text, each once."""
+        for definition in _DEFINITION.split(text):
+            if definition.strip():
+                self.functions.setdefault(definition.split("(")[0], definition)
+        for line in text.splitlines():
+            self.note_intrinsic(line)
 
     def note_intrinsic(self, line: str) -> None:
         call = _CALL.search(line)
@@ -48,7 +57,7 @@ class Writer:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas, which must stand in the function's first block
         self.label = "entry"
-        self._contract = " contract" if contract else ""
+        self.contract = " contract" if contract else ""
         self._count = 0
 
     def name(self) -> str:
@@ -106,7 +115,7 @@ class Writer:
             return suffix(type_of(match[1])) if match[2] else type_of(match[1])
 
         for line in _lines_of(template):
-            text = line.replace("{contract}", self._contract)
+            text = line.replace("{contract}", self.contract)
             text = _CONSTANT.sub(lambda m: constant(type_of(m[1]), types.get(m[2], m[2])), text)
             text = _TYPE.sub(fill_type, text)
             target, _, instruction = text.partition(" = ")

@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import I64, Pointer, lanes
+from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.types import I64, U32, Pointer, lanes
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import last_lane
@@ -32,9 +31,21 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
         return
     count = op.attributes.get("count", 1)
     assert isinstance(count, int)
-    attributes = op.attributes | {"count": count * w.count}
+    clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
+    attributes: dict[str, Attribute] = {"count": count * w.count, "zero": bool(op.attributes.get("zero")) and not clear_some}
     base = b.primitive("alloc", (), result.type, attributes)
+    if clear_some:
+        _clear(w, b, base, count)
     w.forms.set(result, Strided(base, b.constant(I64, element_size(result.type))))
+
+
+def _clear(w: Widening, b: Builder, base: Value, count: int) -> None:
+    """Zero the elements of the lanes that are on; others may still use theirs."""
+    assert isinstance(base.type, Pointer)
+    inner, index = b.nested(), Value(U32)
+    place = inner.emit("offset", base, inner.emit("mul", index, inner.constant(U32, w.count)))
+    store_private(w, inner, place, inner.zero(lanes(base.type.element)))
+    b.control("for", (b.constant(U32, count),), (), (Region((index,), inner.ops, ()),))
 
 
 def _load(w: Widening, b: Builder, op: Op) -> None:
@@ -53,7 +64,7 @@ def _load(w: Widening, b: Builder, op: Op) -> None:
         return (b.primitive("load", (w.forms.strided(p).base, *mask), lanes(r.type), op.attributes),)
 
     if shape.is_strided:
-        (loaded,) = _if_consecutive(b, w.forms.strided(p), consecutive, gather)
+        (loaded,) = if_stride(b, w.forms.strided(p), element_size(p.type), consecutive, gather)
     else:
         (loaded,) = gather(b)
     w.forms.set(r, loaded)
@@ -68,16 +79,27 @@ def _store(w: Widening, b: Builder, op: Op) -> None:
         return ()
 
     def consecutive(b: Builder) -> tuple[Value, ...]:
-        mask = () if w.shapes.is_private(p) and w.mask.is_entry else w.mask.operands()
-        b.effect("store", w.forms.strided(p).base, w.lanes_of(b, v), *mask, **op.attributes)
+        base, value = w.forms.strided(p).base, w.lanes_of(b, v)
+        if w.shapes.is_private(p):
+            store_private(w, b, base, value)
+        else:
+            b.effect("store", base, value, *w.mask.operands(), **op.attributes)
         return ()
 
     if shape.is_uniform:
         b.effect("store", w.forms.scalar(p), _last(w, b, v), **op.attributes)
     elif shape.is_strided:
-        _if_consecutive(b, w.forms.strided(p), consecutive, scatter)
+        if_stride(b, w.forms.strided(p), element_size(p.type), consecutive, scatter)
     else:
         scatter(b)
+
+
+def store_private(w: Widening, b: Builder, base: Value, value: Value) -> None:
+    """A row of memory that each lane has its own place in. Without a masked store it can become a register."""
+    if w.mask.value is not None and not w.mask.is_entry:
+        old = b.primitive("load", (base,), value.type, {})
+        value = b.emit("select", w.mask.value, value, old)
+    b.effect("store", base, value)
 
 
 def _last(w: Widening, b: Builder, value: Value) -> Value:
@@ -88,15 +110,14 @@ def _last(w: Widening, b: Builder, value: Value) -> Value:
     return b.emit("lane_get", w.lanes_of(b, value), lane, type=value.type)
 
 
-def _if_consecutive(b: Builder, address: Strided, then: Path, otherwise: Path) -> tuple[Value, ...]:
-    pointer = address.base.type
-    assert isinstance(pointer, Pointer)
-    size, stride = layout_of(pointer.element).size, b.constant_of(address.stride)
-    if stride is not None and stride != size:
+def if_stride(b: Builder, address: Strided, wanted: int, then: Path, otherwise: Path) -> tuple[Value, ...]:
+    """One way for lanes whose addresses are `wanted` bytes apart, another for all others."""
+    stride = b.constant_of(address.stride)
+    if stride is not None and stride != wanted:
         return otherwise(b)
     if stride is not None and address.guard is None:
         return then(b)
-    condition = b.emit("equal", address.stride, b.constant(I64, size))
+    condition = b.emit("equal", address.stride, b.constant(I64, wanted))
     if address.guard is not None:
         condition = b.emit("and", condition, address.guard)
     return choose(b, condition, then, otherwise)

@@ -12,6 +12,7 @@ uniformity.py; access.py and effects.py decide how memory is reached and how rep
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,11 +32,13 @@ BLEND_COST = 40  # arms that cost less, together, are computed both
 class Widening:
     """The walk over one kernel."""
 
-    def __init__(self, shapes: Shapes, rules: dict[str, Rule]) -> None:
+    def __init__(self, shapes: Shapes, uses: Counter[Value], rules: dict[str, Rule], exclusive: bool) -> None:
         self.shapes = shapes
+        self.exclusive = exclusive
         self.count = shapes.lanes
         self.forms = Forms(shapes)
         self.mask = Mask()
+        self._uses = uses
         self._rules = RULES | rules
 
     def function(self, function: Function, masked: bool) -> Function:
@@ -65,6 +68,9 @@ class Widening:
         outer, self.mask = self.mask, mask
         yield
         self.mask = outer
+
+    def is_used(self, old: Value) -> bool:
+        return self._uses[old] > 0
 
     def lanes_of(self, b: Builder, old: Value) -> Value:
         return self.forms.lanes_of(b, old)

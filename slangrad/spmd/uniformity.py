@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Pointer
+
 from slangrad.spmd.shapes import (
     THREAD,
     UNIFORM,

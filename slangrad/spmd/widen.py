@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slangrad.ir.core import Function, walk
-from slangrad.spmd import access
+from slangrad.ir.rebuild import count_uses
+from slangrad.spmd import access, effects, tapes
 from slangrad.spmd.lanes import Widening
 from slangrad.spmd.uniformity import Shapes
 
 LARGE = 600  # ops
 
-RULES = access.RULES
+RULES = access.RULES | effects.RULES | tapes.RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,13 @@ class WideKernel:
     masked: Function | None
 
 
-def widen(kernel: Function, lanes: int) -> WideKernel:
-    """The kernel as it is for one lane."""
+def widen(kernel: Function, lanes: int, exclusive: bool = False) -> WideKernel:
+    """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time."""
     assert lanes > 0 and lanes & (lanes - 1) == 0 and lanes <= 64, lanes
     if lanes == 1:
         return WideKernel(1, kernel, None)
-    shapes = Shapes(kernel, lanes)
-    masked = Widening(shapes, RULES).function(kernel, masked=True)
+    shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
+    masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)
     small = sum(1 for _ in walk(kernel.region)) <= LARGE
-    full = Widening(shapes, RULES).function(kernel, masked=False) if small else None
+    full = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False) if small else None
     return WideKernel(lanes, full, masked)

@@ -1,0 +1,269 @@
+"""Tapes: growable arrays in the launch's arena, with a place for each lane in each element.
+
+    %t = tape_new : ptr<f32, tape>       a header { ptr elements, i64 capacity }, both zero
+    tape_address{write} %t, %i           elements + i * lanes * 4, after growing to more than i
+    tape_address %t, %i                  ... where i is below the capacity, else a row of zeros
+
+New memory is zero, so what was not written reads zero. The handle 0 has no header and reads zero. Without memory
+(reported by `reserve`, which also stops the launch) writes go to a row that nobody reads.
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.core import Op, Value
+from slangrad.ir.layout import layout_of
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import Pointer, Scalar, Type
+from slangrad.llvm.emit import Emitter, Rule, primitive
+from slangrad.llvm.launch import field_at
+from slangrad.llvm.reports import UNLIKELY, extended
+from slangrad.llvm.type_names import memory_name
+from slangrad.llvm.writer import phi
+
+LARGEST_ELEMENT = 8
+LONGEST_TAPE = 1 << 40  # elements; so sizes in bytes do not overflow
+
+
+# `reserve` gives memory at a multiple of 64 bytes, or null. `grow` makes room for element %index and returns whether
+# there is; memory is copied and cleared in blocks of 64 bytes, as sizes are rounded up to those.
+RESERVE = f"""
+define internal ptr @reserve(ptr %launch, i64 %bytes) noinline nounwind {{
+  %used_at = {field_at("%launch", "arena_used")}
+  %size_at = {field_at("%launch", "arena_size")}
+  %arena_at = {field_at("%launch", "arena")}
+  %reserve_at = {field_at("%launch", "reserve")}
+  %shared_at = {field_at("%launch", "shared")}
+  %used = load i64, ptr %used_at
+  %size = load i64, ptr %size_at
+  %bumped = add i64 %used, 63
+  %start = and i64 %bumped, -64
+  %end = add i64 %start, %bytes
+  %fits = icmp ule i64 %end, %size
+  br i1 %fits, label %here, label %ask
+here:
+  store i64 %end, ptr %used_at
+  %arena = load ptr, ptr %arena_at
+  %found = getelementptr i8, ptr %arena, i64 %start
+  ret ptr %found
+ask:
+  %shared = load ptr, ptr %shared_at
+  %stop_at = {field_at("%shared", "stop")}
+  %stop = load atomic i32, ptr %stop_at monotonic, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %none, label %call
+call:
+  %function = load ptr, ptr %reserve_at
+  %more = call ptr %function(ptr %launch, i64 %bytes)
+  ret ptr %more
+none:
+  ret ptr null
+}}
+"""
+GROW = f"""
+define internal i1 @grow(ptr %launch, ptr %tape, i64 %index, i64 %row) noinline nounwind {{
+  %capacity_at = getelementptr i8, ptr %tape, i64 8
+  %capacity = load i64, ptr %capacity_at
+  %old = load ptr, ptr %tape
+  %needed = add i64 %index, 1
+  %least = call i64 @llvm.umax.i64(i64 %needed, i64 16)
+  %doubled = shl i64 %capacity, 1
+  %wanted = call i64 @llvm.umax.i64(i64 %least, i64 %doubled)
+  %limited = call i64 @llvm.umin.i64(i64 %wanted, i64 {LONGEST_TAPE})
+  %enough = icmp ugt i64 %limited, %index
+  %exact = mul i64 %limited, %row
+  %over = add i64 %exact, 63
+  %rounded = and i64 %over, -64
+  %bytes = select i1 %enough, i64 %rounded, i64 {1 << 62}
+  %new = call ptr @reserve(ptr %launch, i64 %bytes)
+  %failed = icmp eq ptr %new, null
+  br i1 %failed, label %no, label %fill
+no:
+  ret i1 false
+fill:
+  %kept = mul i64 %capacity, %row
+  %kept_over = add i64 %kept, 63
+  %kept_rounded = and i64 %kept_over, -64
+  br label %copy
+copy:
+  %i = phi i64 [ 0, %fill ], [ %i_next, %copy_block ]
+  %copying = icmp ult i64 %i, %kept_rounded
+  br i1 %copying, label %copy_block, label %clear
+copy_block:
+  %from = getelementptr i8, ptr %old, i64 %i
+  %to = getelementptr i8, ptr %new, i64 %i
+  %block = load <8 x i64>, ptr %from, align 8
+  store <8 x i64> %block, ptr %to, align 8
+  %i_next = add i64 %i, 64
+  br label %copy
+clear:
+  %j = phi i64 [ %kept_rounded, %copy ], [ %j_next, %clear_block ]
+  %clearing = icmp ult i64 %j, %bytes
+  br i1 %clearing, label %clear_block, label %done
+clear_block:
+  %at = getelementptr i8, ptr %new, i64 %j
+  store <8 x i64> zeroinitializer, ptr %at, align 8
+  %j_next = add i64 %j, 64
+  br label %clear
+done:
+  store ptr %new, ptr %tape
+  store i64 %limited, ptr %capacity_at
+  ret i1 true
+}}
+"""
+
+
+def element_of(value: Value) -> Scalar | Pointer:
+    assert isinstance(value.type, Pointer) and isinstance(value.type.element, (Scalar, Pointer)), value.type
+    return value.type.element
+
+
+def _row(e: Emitter, value: Value) -> int:
+    """Bytes of one element of all lanes."""
+    return layout_of(element_of(value)).size * e.names.lanes
+
+
+def _tape_new(e: Emitter, op: Op) -> None:
+    e.define(op.results[0], _new_tape(e))
+
+
+def _new_tape(e: Emitter) -> str:
+    """Where there is no memory: a header on the stack, which serves for the rest of a launch that has failed."""
+    w = e.w
+    w.declarations.add_functions(RESERVE)
+    spare = w.slot("[2 x i64]", 1, 8)
+    found = w.value(f"call ptr @reserve(ptr {e.environment.launch}, i64 16)")
+    failed = w.value(f"icmp eq ptr {found}, null")
+    tape = w.value(f"select i1 {failed}, ptr {spare}, ptr {found}")
+    w.line(f"store <2 x i64> zeroinitializer, ptr {tape}, align 8")
+    return tape
+
+
+def _tape_copy(e: Emitter, op: Op) -> None:
+    """A new tape with room for as many elements, filled by `grow` from a header that starts with the old elements."""
+    w, (old,), row = e.w, op.operands, _row(e, op.operands[0])
+    w.declarations.add_functions(RESERVE + GROW)
+    made = _new_tape(e)
+    some, full, failed, done = w.labels("some", "full", "failed", "copied")
+    w.branch(w.value(f"icmp eq {e.typed(old)}, null"), done, some)
+    w.block(some)
+    elements, capacity = _header(e, e.operand(old))
+    w.branch(w.value(f"icmp eq i64 {capacity}, 0"), done, full)
+    w.block(full)
+    w.line(f"store ptr {elements}, ptr {made}")
+    place = w.value(f"getelementptr i8, ptr {made}, i64 8")
+    w.line(f"store i64 {capacity}, ptr {place}")
+    last = w.value(f"sub i64 {capacity}, 1")
+    copied = w.value(f"call i1 @grow(ptr {e.environment.launch}, ptr {made}, i64 {last}, i64 {row})")
+    w.branch(copied, done, failed)
+    w.block(failed)
+    w.line(f"store <2 x i64> zeroinitializer, ptr {made}, align 8")
+    w.jump(done)
+    w.block(done)
+    e.define(op.results[0], made)
+
+
+def _header(e: Emitter, tape: str) -> tuple[str, str]:
+    """Elements and capacity."""
+    place = e.w.value(f"getelementptr i8, ptr {tape}, i64 8")
+    return e.w.value(f"load ptr, ptr {tape}"), e.w.value(f"load i64, ptr {place}")
+
+
+def _tape_address(e: Emitter, op: Op) -> None:
+    tape, index = op.operands
+    e.define(op.results[0], address(e, tape, index, bool(op.attributes.get("write"))))
+
+
+def address(e: Emitter, tape: Value, index: Value, write: bool) -> str:
+    """Where lane 0 has an element; the other lanes follow."""
+    position = extended(e, index, "i64")
+    return _to_write(e, tape, position) if write else _to_read(e, tape, position)
+
+
+def _to_write(e: Emitter, tape: Value, index: str) -> str:
+    w, row = e.w, _row(e, tape)
+    w.declarations.add_functions(RESERVE + GROW)
+    grow, good, bad, done = w.labels("grow", "room", "noroom", "element")
+    sink = w.slot("i8", LARGEST_ELEMENT * e.names.lanes, 64)
+    _, capacity = _header(e, e.operand(tape))
+    fits = w.value(f"icmp ult i64 {index}, {capacity}")
+    w.line(f"br i1 {fits}, label %{good}, label %{grow}{UNLIKELY}")
+    w.block(grow)
+    grown = w.value(f"call i1 @grow(ptr {e.environment.launch}, {e.typed(tape)}, i64 {index}, i64 {row})")
+    w.branch(grown, good, bad)
+    w.block(bad)
+    w.jump(done)
+    w.block(good)
+    elements = w.value(f"load ptr, {e.typed(tape)}")
+    found = _element(e, elements, index, row)
+    w.jump(done)
+    w.block(done)
+    result = w.name()
+    w.lines.append(phi(result, "ptr", [(found, good), (sink, bad)]))
+    return result
+
+
+def _element(e: Emitter, elements: str, index: str, row: int) -> str:
+    return e.w.value(f"getelementptr [{row} x i8], ptr {elements}, i64 {index}")
+
+
+def _to_read(e: Emitter, tape: Value, index: str) -> str:
+    """Negative indices are large ones here."""
+    w, row = e.w, _row(e, tape)
+    size = LARGEST_ELEMENT * e.names.lanes
+    w.declarations.add_functions(f"@zeros = internal constant [{size} x i8] zeroinitializer, align 64\n")
+    some, done = w.labels("tape", "element")
+    before = w.label
+    w.branch(w.value(f"icmp eq {e.typed(tape)}, null"), done, some)
+    w.block(some)
+    elements, capacity = _header(e, e.operand(tape))
+    found = _element(e, elements, index, row)
+    inside = w.value(f"icmp ult i64 {index}, {capacity}")
+    chosen = w.value(f"select i1 {inside}, ptr {found}, ptr @zeros")
+    w.jump(done)
+    w.block(done)
+    result = w.name()
+    w.lines.append(phi(result, "ptr", [("@zeros", before), (chosen, some)]))
+    return result
+
+
+# --- for one thread, where no pass has taken these apart
+
+
+def _tape_load(e: Emitter, op: Op) -> None:
+    tape, index = op.operands
+    name, place = memory_name(e.type(op.results[0])), address(e, tape, index, False)
+    loaded = e.w.value(f"load {name}, ptr {place}, align {_alignment(tape)}")
+    is_truth = name != e.type(op.results[0])
+    e.define(op.results[0], e.w.value(f"icmp ne {name} {loaded}, 0") if is_truth else loaded)
+
+
+def _tape_store(e: Emitter, op: Op) -> None:
+    tape, index, value = op.operands
+    register, text = e.type(value), e.operand(value)
+    if memory_name(register) != register:
+        text = e.w.value(f"zext {register} {text} to {memory_name(register)}")
+    place = address(e, tape, index, True)
+    e.w.line(f"store {memory_name(register)} {text}, ptr {place}, align {_alignment(tape)}")
+
+
+def _tape_add(e: Emitter, op: Op) -> None:
+    tape, index, value = op.operands
+    name, place = e.type(value), address(e, tape, index, True)
+    old = e.w.value(f"load {name}, ptr {place}, align {_alignment(tape)}")
+    new = primitive(e.w, "add", scalar_type(value), name, [old, e.operand(value)])
+    e.w.line(f"store {name} {new}, ptr {place}, align {_alignment(tape)}")
+
+
+def _alignment(tape: Value) -> int:
+    element: Type = element_of(tape)
+    return layout_of(element).alignment
+
+
+RULES: dict[str, Rule] = {
+    "tape_new": _tape_new,
+    "tape_copy": _tape_copy,
+    "tape_address": _tape_address,
+    "tape_load": _tape_load,
+    "tape_store": _tape_store,
+    "tape_add": _tape_add,
+}

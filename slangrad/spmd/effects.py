@@ -1,0 +1,195 @@
+"""Lanes that act one after the other: reports and atomics.
+
+    in_bounds %i, %n           a mask; where it is false, the first such lane reports
+    print "%f", %x             each lane that is on, in order
+    atomic{add} %p, %v         each lane in order; where all have one address and nobody asks what was there before,
+                               the lanes are combined first and one atomic is made
+
+A kernel is *exclusive* when no other thread runs it at the same time: float atomics then need not be atomic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Value
+from slangrad.ir.numbers import Number, greatest, least
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import BOOL, U64, Scalar, lanes
+from slangrad.spmd.access import choose, if_stride
+from slangrad.spmd.lanes import Rule, Widening
+from slangrad.spmd.masks import any_lane, each_lane
+from slangrad.spmd.shapes import element_size
+
+
+class Picked:
+    """Operands from which one lane's are taken; they are computed before the loop over lanes."""
+
+    def __init__(self, w: Widening, b: Builder, olds: tuple[Value, ...]) -> None:
+        uniform = [w.forms.shape(old).is_uniform for old in olds]
+        self._values = [
+            w.forms.scalar(old) if same else w.lanes_of(b, old) for old, same in zip(olds, uniform, strict=True)
+        ]
+        self._types = [old.type for old in olds]
+
+    def of(self, b: Builder, lane: Value) -> tuple[Value, ...]:
+        return tuple(
+            v if v.type is t else b.emit("lane_get", v, lane, type=t)
+            for v, t in zip(self._values, self._types, strict=True)
+        )
+
+
+Act = Callable[[Builder, tuple[Value, ...], Value], Value | None]
+
+
+def in_lane_order(w: Widening, b: Builder, op: Op, act: Act) -> Value | None:
+    """`act(builder, operands, lane)` for each lane that is on; its values as lanes, if there are any that are used."""
+    picked = Picked(w, b, op.operands)
+    wanted = any(w.is_used(r) for r in op.results)
+    start = (b.zero(lanes(op.results[0].type)),) if wanted else ()
+
+    def body(inner: Builder, lane: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
+        made = act(inner, picked.of(inner, lane), lane)
+        return (inner.emit("lane_set", carried[0], lane, made),) if wanted and made is not None else ()
+
+    ends = each_lane(b, w.mask.bits(b, w.count), start, body)
+    return ends[0] if wanted else None
+
+
+# --- reports
+
+
+def _in_bounds(w: Widening, b: Builder, op: Op) -> None:
+    (result,) = op.results
+    if w.forms.shape(result).is_uniform:
+        operands = tuple(w.forms.scalar(x) for x in op.operands)
+        w.forms.set(result, b.primitive("in_bounds", operands, BOOL, op.attributes))
+        return
+    index, extent = (w.lanes_of(b, x) for x in op.operands)
+    inside = _is_inside(b, index, extent)
+    outside = w.mask.narrowed(b, b.emit("not", inside)).value
+    assert outside is not None
+    picked = Picked(w, b, op.operands)
+
+    def report(inner: Builder) -> tuple[Value, ...]:
+        first = inner.emit("trailing_zeros", inner.emit("lane_bits", outside, type=U64))
+        inner.primitive("in_bounds", picked.of(inner, first), BOOL, op.attributes)
+        return ()
+
+    choose(b, any_lane(b, outside), report, lambda inner: ())
+    w.forms.set(result, inside)
+
+
+def _is_inside(b: Builder, index: Value, extent: Value) -> Value:
+    """0 <= index < extent; of different types, as u64 where both are positive."""
+    not_negative = [x for x in (index, extent) if scalar_type(x).kind == "signed"]
+    if index.type is extent.type:
+        not_negative = not_negative[:1]
+    else:
+        index, extent = (b.emit("convert", x, type=lanes(U64)) for x in (index, extent))
+    inside = b.emit("less", index, extent)
+    for x in not_negative:
+        negative = b.emit("less", x, b.zero(x.type))
+        inside = b.emit("and", inside, b.emit("not", negative))
+    return inside
+
+
+def _print(w: Widening, b: Builder, op: Op) -> None:
+    def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> None:
+        inner.effect("print", *operands, **op.attributes)
+
+    in_lane_order(w, b, op, act)
+
+
+# --- atomics
+
+
+def _atomic(w: Widening, b: Builder, op: Op) -> None:
+    (result,), address = op.results, op.operands[0]
+    shape, kind = w.forms.shape(address), op.attributes["kind"]
+    assert isinstance(kind, str)
+
+    def one_by_one(inner: Builder) -> tuple[Value, ...]:
+        old = in_lane_order(w, inner, op, lambda b, operands, lane: _act(w, b, op, operands))
+        return () if old is None else (old,)
+
+    def combined(inner: Builder) -> tuple[Value, ...]:
+        base = w.forms.terms(inner, address)[0]
+        _act(w, inner, op, (base, _reduced(w, inner, kind, op.operands[1])))
+        return ()
+
+    combines = kind in NEUTRAL and not w.is_used(result)
+    if shape.is_uniform:
+        (combined if combines else one_by_one)(b)
+    elif not shape.is_strided:
+        _define(w, op, one_by_one(b))
+    else:
+        form, otherwise = w.forms.strided(address), one_by_one
+        if combines:
+            otherwise = lambda inner: if_stride(inner, form, 0, combined, one_by_one)
+        if w.exclusive and scalar_type(result).kind == "float":
+            together = lambda inner: _together(w, inner, op)
+            made = if_stride(b, form, element_size(address.type), together, otherwise)
+        else:
+            made = otherwise(b)
+        _define(w, op, made)
+
+
+def _define(w: Widening, op: Op, made: tuple[Value, ...]) -> None:
+    for value in made:
+        w.forms.set(op.results[0], value)
+
+
+def _act(w: Widening, b: Builder, op: Op, operands: tuple[Value, ...]) -> Value:
+    """The atomic for one lane."""
+    element, kind = op.results[0].type, op.attributes["kind"]
+    assert isinstance(kind, str)
+    if not w.exclusive or scalar_type(op.results[0]).kind != "float":
+        return b.primitive("atomic", operands, element, op.attributes)
+    old = b.emit("load", operands[0], type=element)
+    b.effect("store", operands[0], _replacement(b, kind, old, operands[1:]))
+    return old
+
+
+def _together(w: Widening, b: Builder, op: Op) -> tuple[Value, ...]:
+    """All lanes at once, on consecutive addresses that nobody else reaches at the time."""
+    address, *values = op.operands
+    base, mask = w.forms.strided(address).base, w.mask.operands()
+    old = b.primitive("load", (base, *mask), lanes(op.results[0].type), {})
+    kind = op.attributes["kind"]
+    assert isinstance(kind, str)
+    b.effect("store", base, _replacement(b, kind, old, [w.lanes_of(b, v) for v in values]), *mask)
+    return (old,) if w.is_used(op.results[0]) else ()
+
+
+def _replacement(b: Builder, kind: str, old: Value, values: Sequence[Value]) -> Value:
+    """What an atomic leaves in memory."""
+    if kind == "exchange":
+        return values[0]
+    if kind == "compare_exchange":
+        return b.emit("select", b.emit("equal", old, values[0]), values[1], old)
+    return b.emit(kind, old, values[0])
+
+
+def _reduced(w: Widening, b: Builder, kind: str, old: Value) -> Value:
+    """The values of the lanes that are on, combined in a fixed order."""
+    scalar, values = scalar_type(old), w.lanes_of(b, old)
+    if w.mask.value is not None:
+        neutral = b.constant(values.type, NEUTRAL[kind](scalar))
+        values = b.emit("select", w.mask.value, values, neutral)
+    return b.emit("lane_reduce", values, type=scalar, kind=kind)
+
+
+# What changes nothing when it is combined with a value. A NaN loses against any number in min and max.
+NEUTRAL: dict[str, Callable[[Scalar], Number]] = {
+    "add": lambda t: -0.0 if t.kind == "float" else 0,
+    "min": lambda t: math.nan if t.kind == "float" else greatest(t),
+    "max": lambda t: math.nan if t.kind == "float" else least(t),
+    "and": lambda t: -1,
+    "or": lambda t: 0,
+    "xor": lambda t: 0,
+}
+
+RULES: dict[str, Rule] = {"in_bounds": _in_bounds, "print": _print, "atomic": _atomic}
