@@ -140,11 +140,11 @@ def _round_fraction(t: Scalar, exact: Fraction) -> float:
     try:
         nearest = float(exact)
     except OverflowError:
-        return math.copysign(INF, exact)
+        return INF if exact > 0 else -INF
     if t is F64:
         return nearest
     # Rounding twice goes wrong only where the double lies exactly between two smaller floats: lean to a side.
-    if Fraction(nearest) != exact and Fraction(round_float(t, nearest)) != Fraction(nearest):
+    if Fraction(nearest) != exact and round_float(t, nearest) != nearest:
         nearest = math.nextafter(nearest, INF if exact > Fraction(nearest) else -INF)
     return round_float(t, nearest)
 
