@@ -51,6 +51,8 @@ CODES: dict[str, str] = {
     "E0552": "no forward derivative",
     # E06  statements and control flow
     # E07  lowering and limits
+    "E0791": "function too large after inlining",
+    "E0792": "loop too long to be unrolled",
     # E08  back end
     # E09  run time
     "E0901": "index out of range",

@@ -56,7 +56,7 @@ class Builder:
         simpler = algebra.simplify(self, name, operands, attributes, made)
         if simpler is not None:
             return simpler
-        key = (name, operands, made, *_constant_key(attributes))
+        key = (name, operands, made, *attribute_key(attributes))
         found = self._find(key)
         if found is None:
             found = self._known[key] = self._append(name, operands, (made,), attributes)[0]
@@ -101,6 +101,10 @@ class Builder:
             scope = scope._outer
         return None
 
+    def made_here(self, value: Value) -> bool:
+        """Whether an op of this region itself made the value."""
+        return value in self._made_by
+
     def constant_of(self, value: Value) -> Number | None:
         """The number a value is, when it is a constant (for a vector: of each component)."""
         op = self.made_by(value)
@@ -134,7 +138,7 @@ class Builder:
         return results
 
 
-def _constant_key(attributes: dict[str, Attribute]) -> Key:
+def attribute_key(attributes: dict[str, Attribute]) -> Key:
     """Attributes as part of a key: the type tells True from 1, the text -0.0 from 0.0, and NaN equals NaN."""
     return tuple(
         (k, type(v), repr(v) if isinstance(v, float) else v)

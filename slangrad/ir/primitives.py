@@ -3,12 +3,12 @@
 
     row("mul", SAME, lambda t, x, y: x * y, lambda x, y, r: (y, x), 1)
 
-`primal` computes on plain Python numbers (folding and the oracle; `numbers.py` wraps the result to its type, so an int
-may overflow here and a float has more digits). It gets the operands' scalar type first. `partials` gives d result /
-d operand, one each, as formulas (see `formula.py`); plain numbers 0 and 1 cost nothing. Both modes of
-differentiation, the gradient tests and constant folding read these rows. Vectors and matrices use them
-componentwise. Movement and memory ops have no primal here: they have no arithmetic, and their transposes are rows of
-`autodiff/transposes.py`.
+`primal` computes on plain Python numbers (folding and the oracle; `numbers.py` wraps the result to its type,
+so an int may overflow here and a float has more digits). It gets the operands' scalar type first. `partials`
+gives d result / d operand, one each, as formulas (see `formula.py`); plain numbers 0 and 1 cost nothing.
+Both modes of differentiation, the gradient tests and constant folding read these rows. Vectors and matrices
+use them componentwise. Movement and memory ops have no primal here: they have no arithmetic, and their
+transposes are rows of `autodiff/transposes.py`.
 """
 
 from __future__ import annotations

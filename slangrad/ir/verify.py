@@ -202,7 +202,7 @@ def _call(v: _Verifier, op: Op) -> None:
 
 
 def _request(v: _Verifier, op: Op) -> None:
-    """The inputs come first, and for jvp the results do; the types of derivatives are known to autodiff only."""
+    """The inputs come first, and for jvp the results do; only autodiff knows the types of derivatives."""
     callee = _callee(v, op)
     count = len(callee.inputs)
     v.same_types(op, "operands", _types(op.operands[:count]), [p.type for p in callee.inputs])

@@ -1,0 +1,179 @@
+"""Remove what nobody uses: pure ops, results and carried values of control flow, memory that is only written.
+
+    %a, %b = for %n, %x, %y : f32, f32 (...)         %b is unused, and in the loop it only makes the next %b
+    %a = for %n, %x : f32 (...)
+
+Liveness runs backwards from effects and results; a carried value that only feeds itself is never reached. An
+`if` or `for` without live results and effects goes; a `while` stays, as it may not end. Nothing is reordered.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.effects import ALLOCATIONS, primitive_effect
+from slangrad.ir.primitives import PRIMITIVES, WRITE
+from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.types import Pointer
+
+WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add"})
+ADDRESSES = frozenset({"offset", "member"})
+
+
+def remove_dead(function: Function) -> Function:
+    """The function without what nobody uses."""
+    return _Remove(_Liveness(function)).function(function)
+
+
+class _Liveness:
+    """Which values and ops are needed. Both sets only grow; `_todo` holds live values not followed yet."""
+
+    def __init__(self, function: Function) -> None:
+        self.live: set[Value] = set()
+        self.kept: set[Op] = set()
+        self._todo: list[Value] = []
+        self._made: dict[Value, tuple[Op, int]] = {}  # a result, or a parameter of one of the op's regions
+        self._around: dict[Op, Op] = {}  # the control op that an op stands in
+        self._stores: dict[Value, list[Op]] = defaultdict(list)  # into memory made here, by its address
+        self._roots: list[Op] = []
+        self._scan(function.region, None)
+        for op in self._roots:
+            self._keep(op)
+        self._need(function.region.yields)
+        while self._todo:
+            self._follow(self._todo.pop())
+
+    # --- what there is
+
+    def _scan(self, region: Region, around: Op | None) -> None:
+        for op in region.ops:
+            if around is not None:
+                self._around[op] = around
+            for i, result in enumerate(op.results):
+                self._made[result] = op, i
+            self._classify(op)
+            for inner in op.regions:
+                first = 1 if op.name == "for" else 0
+                self._made.update((p, (op, i - first)) for i, p in enumerate(inner.parameters))
+                self._scan(inner, op)
+
+    def _classify(self, op: Op) -> None:
+        """Ops with effects are roots, but for making local memory and writing to it."""
+        if op.name in WRITES_TO_FIRST and (base := self._base(op.operands[0])) is not None:
+            self._stores[base].append(op)
+        elif op.name not in PRIMITIVES:
+            if not op.regions or op.name == "while":
+                self._roots.append(op)
+        elif op.name not in ALLOCATIONS and primitive_effect(op.name, op.operands) == WRITE:
+            self._roots.append(op)
+
+    def _base(self, address: Value) -> Value | None:
+        """The memory made in this function that an address surely points into."""
+        op, _ = self._made.get(address, (None, 0))
+        while op is not None and op.name in ADDRESSES:
+            address = op.operands[0]
+            op, _ = self._made.get(address, (None, 0))
+        return address if op is not None and op.name in ALLOCATIONS else None
+
+    # --- what is needed
+
+    def _need(self, values: Iterable[Value]) -> None:
+        """Values that are used in any way: memory that they point to is read, too, for all that is known."""
+        for value in values:
+            self._need_address(value)
+            base = self._base(value) if isinstance(value.type, Pointer) else None
+            for store in self._stores.pop(base, []) if base is not None else []:
+                self._keep(store)
+
+    def _need_address(self, value: Value) -> None:
+        """A value that is used, but not to read memory."""
+        if value not in self.live:
+            self.live.add(value)
+            self._todo.append(value)
+
+    def _keep(self, op: Op) -> None:
+        if op in self.kept:
+            return
+        self.kept.add(op)
+        if op in self._around:
+            self._keep(self._around[op])
+        if op.name == "while":
+            self._need(op.regions[0].yields)
+        elif op.regions:
+            self._need(op.operands[:1])
+        elif op.name in ADDRESSES or op.name in WRITES_TO_FIRST:
+            self._need_address(op.operands[0])
+            self._need(op.operands[1:])
+        else:
+            self._need(op.operands)
+
+    def _follow(self, value: Value) -> None:
+        """What a live value is made from."""
+        if value not in self._made:
+            return
+        op, i = self._made[value]
+        self._keep(op)
+        if op.name == "if":
+            self._need(region.yields[i] for region in op.regions)
+        elif op.name == "for" and i >= 0:
+            self._need((op.operands[1 + i], op.regions[0].yields[i]))
+        elif op.name == "while":
+            self._need((op.operands[i], op.regions[1].yields[i]))
+
+
+class _Remove(Rebuild):
+    """The rebuilt function, without what is not live."""
+
+    def __init__(self, liveness: _Liveness) -> None:
+        super().__init__({"if": self._if, "for": self._for, "while": self._while})
+        self._live = liveness.live
+        self._kept = liveness.kept
+
+    def op(self, b: Builder, op: Op) -> None:
+        if op in self._kept:
+            super().op(b, op)
+
+    def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        live = [r in self._live for r in op.results]
+        regions = tuple(self._pruned(b, r, (), _filter(r.yields, live)) for r in op.regions)
+        return self._control(b, op, op.operands, live, regions)
+
+    def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        (body,) = op.regions
+        index, *parameters = body.parameters
+        live = self._carried(op.results, parameters)
+        region = self._pruned(b, body, (index, *_filter(parameters, live)), _filter(body.yields, live))
+        return self._control(b, op, (op.operands[0], *_filter(op.operands[1:], live)), live, (region,))
+
+    def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        test, body = op.regions
+        live = self._carried(op.results, test.parameters, body.parameters)
+        regions = (
+            self._pruned(b, test, _filter(test.parameters, live), test.yields),
+            self._pruned(b, body, _filter(body.parameters, live), _filter(body.yields, live)),
+        )
+        return self._control(b, op, _filter(op.operands, live), live, regions)
+
+    def _carried(self, *places: Iterable[Value]) -> list[bool]:
+        """Which carried values are live as a result or as a parameter of a region."""
+        return [any(v in self._live for v in same) for same in zip(*places, strict=True)]
+
+    def _pruned(
+        self, b: Builder, region: Region, parameters: tuple[Value, ...], yields: tuple[Value, ...]
+    ) -> Region:
+        return self.region(b.nested(), Region(parameters, region.ops, yields))
+
+    def _control(
+        self, b: Builder, op: Op, operands: tuple[Value, ...], live: list[bool], regions: tuple[Region, ...]
+    ) -> tuple[Value, ...]:
+        """The op with its live results; the others get a value that nobody uses."""
+        types = tuple(r.type for r, is_live in zip(op.results, live, strict=True) if is_live)
+        made = iter(b.control(op.name, self.values(operands), types, regions, op.attributes))
+        return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))
+
+
+def _filter(values: Iterable[Value], live: list[bool]) -> tuple[Value, ...]:
+    return tuple(v for v, is_live in zip(values, live, strict=True) if is_live)

@@ -1,0 +1,115 @@
+"""Compute once what does not change: out of loops, and out of both arms of an `if`.
+
+    for %n (%i: i32) { %s = sqrt %x  use %s, %i }      ->   %s = sqrt %x   for %n (%i: i32) { use %s, %i }
+    if %c { %s = sqrt %x .. } { %s = sqrt %x .. }      ->   %s = sqrt %x   if %c { .. } { .. }
+
+Only ops that may run early move: pure and silent ones, all of which are total, and loads from the argument
+block. An op in an arm leaves the loop around the `if` only when it is cheap, as the arm may never be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slangrad.ir.builder import Builder, attribute_key
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.effects import may_run_early
+from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.rebuild import Rebuild
+
+CHEAP = 4
+
+
+def hoist(function: Function) -> Function:
+    """The function with each op as far out as is worthwhile."""
+    return _Hoist().function(function)
+
+
+@dataclass(slots=True)
+class _Level:
+    """A region being rebuilt, the outermost first."""
+
+    builder: Builder
+    is_loop: bool
+    parameters: frozenset[Value]
+
+    def makes(self, value: Value) -> bool:
+        return value in self.parameters or self.builder.made_here(value)
+
+
+class _Hoist(Rebuild):
+    def __init__(self) -> None:
+        super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
+        self._levels: list[_Level] = []
+
+    def function(self, function: Function) -> Function:
+        self._levels = []
+        return super().function(function)
+
+    def region(self, b: Builder, region: Region, is_loop: bool = False) -> Region:
+        parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
+        self.new.update(zip(region.parameters, parameters, strict=True))
+        self._levels.append(_Level(b, is_loop, frozenset(parameters)))
+        yields = self.inline(b, region)
+        self._levels.pop()
+        return Region(parameters, b.ops, yields)
+
+    def op(self, b: Builder, op: Op) -> None:
+        super().op(self._target(op) if self._movable(op) else b, op)
+
+    def _movable(self, op: Op) -> bool:
+        if not may_run_early(op):
+            return False
+        return op.name != "load" or self._in_argument_block(self.value(op.operands[0]))
+
+    def _in_argument_block(self, address: Value) -> bool:
+        """Whether an address is that of a parameter or of a part of it, so that it can always be read."""
+        op = self._levels[-1].builder.made_by(address)
+        while op is not None and op.name == "member":
+            op = self._levels[-1].builder.made_by(op.operands[0])
+        return op is not None and op.name == "parameter"
+
+    def _target(self, op: Op) -> Builder:
+        """The builder of the outermost level to which it is worth moving the op."""
+        operands = self.values(op.operands)
+        at = best = len(self._levels) - 1
+        while at > 0 and not any(self._levels[at].makes(v) for v in operands):
+            if self._levels[at].is_loop:
+                best = at - 1
+            elif PRIMITIVES[op.name].cost > CHEAP:
+                break
+            at -= 1
+        return self._levels[best].builder
+
+    # --- control flow
+
+    def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        regions = tuple(self.region(b.nested(), r, is_loop=True) for r in op.regions)
+        types = tuple(r.type for r in op.results)
+        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+
+    def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        for shared in self._shared(op.regions):
+            self.op(b, shared)
+        regions = tuple(self.region(b.nested(), r) for r in op.regions)
+        types = tuple(r.type for r in op.results)
+        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+
+    def _shared(self, arms: Sequence[Region]) -> Iterable[Op]:
+        """Movable ops of the first arm that the second arm has, too; equal ones get equal numbers."""
+        numbers: dict[object, int] = {}
+        first, second = ({n: op for op, n in self._numbered(arm, numbers)} for arm in arms)
+        return [op for n, op in first.items() if n in second]
+
+    def _numbered(self, arm: Region, numbers: dict[object, int]) -> Iterable[tuple[Op, int]]:
+        inside: dict[Value, int] = {}
+        made = {r for op in arm.ops for r in op.results}
+        for op in arm.ops:
+            local = any(v in made and v not in inside for v in op.operands)
+            if local or not may_run_early(op) or op.name == "load":
+                continue
+            operands = tuple(inside.get(v) or self.value(v) for v in op.operands)
+            key = (op.name, operands, op.results[0].type, *attribute_key(op.attributes))
+            number = inside[op.results[0]] = numbers.setdefault(key, len(numbers) + 1)
+            yield op, number

@@ -1,0 +1,123 @@
+"""Put the bodies of functions where they are called.
+
+    %y = call @square %x : f32      ->      %y = mul %x, %x
+
+Before autodiff, functions with derivatives of their own stay calls (`everything=False`), so that these can
+be asked for; afterwards everything goes. Requests (jvp, vjp) keep naming their functions. Lowering refused
+recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Limits
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Program, Value, walk
+from slangrad.ir.primitives import REQUESTS
+from slangrad.ir.rebuild import Rebuild, copy_op
+
+Keep = Callable[[Function], bool]
+
+
+def inline(program: Program, everything: bool = False, limits: Limits | None = None) -> Program:
+    """The program with calls inlined in all functions; the functions themselves stay."""
+    limits, keep = limits or Limits(), (_keep_none if everything else _keep_derivatives)
+    done: dict[str, Function] = {}
+    for function in _callees_first(program, program.functions):
+        done[function.name] = _Inline(done, keep, limits, function).function(function)
+    return replace(program, functions={name: done[name] for name in program.functions})
+
+
+def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:
+    """One function with its calls inlined, and theirs, but for calls of functions that `keep` holds back."""
+    limits = limits or Limits()
+    done: dict[str, Function] = {}
+    for callee in _callees_first(program, _called(function, ("call",))):
+        done[callee.name] = _Inline(done, keep, limits, callee).function(callee)
+    return _Inline(done, keep, limits, function).function(function)
+
+
+def _keep_none(function: Function) -> bool:
+    return False
+
+
+def _keep_derivatives(function: Function) -> bool:
+    return function.derivatives is not None
+
+
+class _Inline(Rebuild):
+    """One caller. `done` holds the functions it may call, themselves inlined already."""
+
+    def __init__(self, done: dict[str, Function], keep: Keep, limits: Limits, caller: Function) -> None:
+        super().__init__({"call": self._call})
+        self._done = done
+        self._keep = keep
+        self._limit = limits.inline_ops
+        self._caller = caller
+        self._size = sum(1 for _ in walk(caller.region))
+
+    def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        callee = self._done[_callee(op)]
+        if self._keep(callee):
+            return copy_op(rebuild, b, op)
+        self._grow(callee, op)
+        self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
+        return self.inline(b, callee.region)
+
+    def _grow(self, callee: Function, op: Op) -> None:
+        self._size += sum(1 for _ in walk(callee.region))
+        if self._size > self._limit:
+            message = f"'{self._caller.name}' has more than {self._limit} operations after inlining"
+            note = "functions are compiled into their callers (limit inline_ops)"
+            raise CompileError([Diagnostic("E0791", message, op.span or self._caller.span, note)])
+
+
+def _callee(op: Op) -> str:
+    name = op.attributes["callee"]
+    assert isinstance(name, str)
+    return name
+
+
+def _callees_first(program: Program, roots: Iterable[str]) -> list[Function]:
+    """The roots and all that they call, each after those that it calls."""
+    order: dict[str, Function] = {}
+    entered: set[str] = set()
+    stack = list(reversed(list(roots)))
+    while stack:
+        name = stack[-1]
+        function = program.functions[name]
+        if name in entered or name in order:
+            stack.pop()
+            order.setdefault(name, function)
+            continue
+        entered.add(name)
+        for callee in _called(function, ("call",)):
+            assert callee not in entered or callee in order, f"{callee} is recursive"
+            stack.append(callee)
+    return list(order.values())
+
+
+def _called(function: Function, ops: Iterable[str]) -> list[str]:
+    wanted = frozenset(ops)
+    return list(dict.fromkeys(_callee(op) for op in walk(function.region) if op.name in wanted))
+
+
+def reachable(program: Program, roots: Iterable[str]) -> Program:
+    """The program with only the functions that the roots need, by call, request or derivative."""
+    kept: dict[str, Function] = {}
+    stack = [*roots]
+    for d in program.differentials.values():
+        stack += [name for name in (d.zero, d.add) if name is not None]
+    while stack:
+        name = stack.pop()
+        if name in kept:
+            continue
+        function = kept[name] = program.functions[name]
+        stack += _called(function, ("call", *REQUESTS))
+        if function.derivatives is not None:
+            own = function.derivatives
+            stack += [each for each in (own.jvp, own.vjp, own.primal_substitute) if each is not None]
+    return replace(program, functions={name: f for name, f in program.functions.items() if name in kept})

@@ -1,0 +1,72 @@
+"""Write out loops whose number of iterations is known: those marked `unroll`, and small ones.
+
+    %s = for 2, %x : f32 (%i: i32, %s: f32) {      ->      %a = add %x, %y
+      %t = add %s, %y                                      %b = add %a, %y
+      yield %t
+    }
+
+Constant indices then turn elements of arrays into values. A marked loop beyond the limit is the user's
+error; a marked loop whose count is not constant stays a loop.
+"""
+
+from __future__ import annotations
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Limits
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.rebuild import Rebuild, copy_op
+
+SMALL = 128  # ops that a loop may become without being marked
+
+
+def unroll(function: Function, limits: Limits | None = None) -> Function:
+    """The function with marked and small loops written out."""
+    return _Unroll(function, limits or Limits()).function(function)
+
+
+class _Unroll(Rebuild):
+    def __init__(self, function: Function, limits: Limits) -> None:
+        super().__init__({"for": self._for})
+        self._limit = limits.unroll_iterations
+        self._function = function
+        self._constants = _constants(function.region)
+
+    def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        count, *carried = self.values(op.operands)
+        trips = b.constant_of(count)
+        if not isinstance(trips, int) or not self._wanted(op, max(trips, 0)):
+            return copy_op(rebuild, b, op)
+        (body,) = op.regions
+        for i in range(trips - 1, -1, -1) if op.attributes.get("reverse") else range(trips):
+            self.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))
+            carried = list(self.inline(b, body))
+        return tuple(carried)
+
+    def _wanted(self, op: Op, trips: int) -> bool:
+        if not op.attributes.get("unroll"):
+            return trips * self._size(op.regions[0]) <= SMALL
+        if trips > self._limit:
+            message = f"a loop of {trips} iterations is too long to be unrolled"
+            note = f"at most {self._limit} iterations are written out (limit unroll_iterations)"
+            raise CompileError([Diagnostic("E0792", message, op.span or self._function.span, note)])
+        return True
+
+    def _size(self, region: Region) -> int:
+        """Ops of a region when the loops within it are unrolled, too, where that is allowed."""
+        return sum(self._size_of(op) for op in region.ops if op.name != "const")
+
+    def _size_of(self, op: Op) -> int:
+        size = 1 + sum(map(self._size, op.regions))
+        trips = self._constants.get(op.operands[0]) if op.name == "for" else None
+        return size if trips is None or size * trips > SMALL else max(1, size * trips)
+
+
+def _constants(region: Region) -> dict[Value, int]:
+    """The integers among the constants of a function."""
+    found = {}
+    for op in walk(region):
+        number = op.attributes.get("value")
+        if op.name == "const" and isinstance(number, int):
+            found[op.results[0]] = number
+    return found
