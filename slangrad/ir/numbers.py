@@ -128,7 +128,9 @@ def remainder(t: Scalar, x: Number, y: Number) -> Number:
 
 def fused_multiply_add(t: Scalar, x: Number, y: Number, z: Number) -> Number:
     """x * y + z, rounded once."""
-    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)):
+    if math.isfinite(x) and math.isfinite(y) and not math.isfinite(z):
+        return z
+    if not (math.isfinite(x) and math.isfinite(y)):
         return float(x) * float(y) + float(z)
     exact = Fraction(x) * Fraction(y) + Fraction(z)
     if exact == 0:
