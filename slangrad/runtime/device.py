@@ -58,6 +58,11 @@ class Device(ABC):
     kind: str
     name: str
 
+    @property
+    def runtime(self) -> Device:
+        """Itself: whoever has a device of the runtime behind it has this attribute."""
+        return self
+
     @abstractmethod
     def allocate(self, size: int, zero: bool = False) -> Block:
         """Memory aligned to 64 bytes, freed when the block is no longer referred to."""

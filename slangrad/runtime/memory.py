@@ -101,8 +101,6 @@ class CachingAllocator:
             found = self._obtain(rounded, zero)
         elif zero:
             self._source.fill_zero(found[0], size)
-        with self._lock:
-            self.in_use += rounded
         return Block(found[0], rounded, found[1], self)
 
     def take_back(self, address: int, size: int, handle: object) -> None:
@@ -138,8 +136,10 @@ class CachingAllocator:
                 self._free.setdefault(size, []).append((address, handle))
 
     def _reuse(self, rounded: int) -> tuple[int, object] | None:
+        """Memory of that size class from the cache. It counts as used whoever provides it."""
         with self._lock:
             self._sort_returned()
+            self.in_use += rounded
             kept = self._free.get(rounded)
             if not kept:
                 return None
@@ -154,6 +154,8 @@ class CachingAllocator:
         try:
             return self._source.obtain(rounded, zero)
         except MemoryError:
+            with self._lock:
+                self.in_use -= rounded
             raise MemoryError(f"no room for {rounded} bytes ({self.in_use} bytes are in use)") from None
 
 

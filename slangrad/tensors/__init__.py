@@ -1,0 +1,1 @@
+"""Typed storage: buffers and strided tensors over device memory."""

@@ -1,0 +1,204 @@
+"""Device memory with a size, and perhaps an element type.
+
+    buffer = Buffer.create(device, element_type=module.Particle, element_count=100)
+    buffer.copy_from_numpy(array)      # converted to the element's scalar type where no value changes
+    buffer.to_numpy()                  # the bytes, np.uint8
+
+`device` is a runtime device or an object whose attribute `runtime` is one; `buffer.device` is what was given.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntFlag
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import Type
+from slangrad.runtime.device import Device, Region
+from slangrad.runtime.memory import Block, foreign_block
+from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.element_types import element_type as find_element_type
+from slangrad.tensors.element_types import holds_structs, numpy_layout
+
+BYTES = np.dtype(np.uint8)
+
+
+class BufferUsage(IntFlag):
+    """What a buffer may be used for. Without `unordered_access` no kernel may write to it."""
+
+    none = 0
+    vertex_buffer = 1
+    index_buffer = 2
+    constant_buffer = 4
+    indirect_argument = 8
+    shader_resource = 16
+    unordered_access = 32
+    copy_source = 64
+    copy_destination = 128
+    shared = 256
+
+
+class MemoryType(Enum):
+    """Where memory lies; the CPU device has one kind only."""
+
+    device_local = "device_local"
+    upload = "upload"
+    read_back = "read_back"
+
+
+READ_WRITE = BufferUsage.shader_resource | BufferUsage.unordered_access
+
+
+def runtime_of(device: object, argument: str = "device") -> Device:
+    """The runtime device behind what users hold; TypeError for anything else."""
+    found = getattr(device, "runtime", None)
+    if not isinstance(found, Device):
+        raise TypeError(f"{argument}: expected a device, as create_device() gives one, not {device!r}")
+    return found
+
+
+class Buffer:
+    """Memory that lives as long as the buffer."""
+
+    # fmt: off
+    __slots__ = ("__weakref__", "_block", "address", "device", "element_type", "label", "memory_type",
+                 "runtime", "size", "struct_size", "usage", "writable")
+    # fmt: on
+
+    def __init__(
+        self,
+        device: Any,
+        block: Block,
+        size: int,
+        element_type: Type | None = None,
+        struct_size: int = 1,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+        label: str = "",
+    ) -> None:
+        self.device = device
+        self.runtime: Device = device.runtime
+        self._block = block
+        self.address = block.address
+        self.size = size
+        self.element_type = element_type
+        self.struct_size = struct_size
+        self.usage = usage
+        self.writable = usage is READ_WRITE or bool(usage & BufferUsage.unordered_access)
+        self.memory_type = memory_type
+        self.label = label
+
+    @staticmethod
+    def create(
+        device: object,
+        size: int | None = None,
+        *,
+        element_type: object = None,
+        element_count: int | None = None,
+        struct_size: int | None = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+        data: AnyArray | None = None,
+        zero: bool = False,
+        label: str = "",
+    ) -> Buffer:
+        """`size` in bytes, or `element_count` elements of `struct_size` or a type, or as big as `data`."""
+        t = None if element_type is None else find_element_type(element_type, "element_type")
+        stride = struct_size or (1 if t is None else layout_of(t).size)
+        size = _size_in_bytes(size, element_count, stride, data)
+        block = runtime_of(device).allocate(size, zero)
+        buffer = Buffer(device, block, size, t, stride, usage, memory_type, label)
+        if data is not None:
+            buffer.runtime.write(buffer.address, np.ascontiguousarray(data))
+        return buffer
+
+    @staticmethod
+    def typed(
+        device: object,
+        element: Type,
+        count: int,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+        zero: bool = False,
+    ) -> Buffer:
+        """A buffer of `count` elements."""
+        stride = layout_of(element).size
+        block = runtime_of(device).allocate(count * stride, zero)
+        return Buffer(device, block, count * stride, element, stride, usage, memory_type)
+
+    @staticmethod
+    def foreign(
+        device: object, element: Type, address: int, size: int, owner: object, usage: BufferUsage
+    ) -> Buffer:
+        """A buffer over memory of the device that somebody else allocated; `owner` is kept alive."""
+        runtime_of(device)
+        block = foreign_block(address, size, owner)
+        return Buffer(device, block, size, element, layout_of(element).size, usage)
+
+    def __repr__(self) -> str:
+        return f"Buffer(size={self.size}, struct_size={self.struct_size}, usage={self.usage!r})"
+
+    @property
+    def device_address(self) -> int:
+        return self.address
+
+    @property
+    def element_count(self) -> int:
+        return self.size // self.struct_size if self.struct_size else 0
+
+    def to_numpy(self) -> npt.NDArray[np.uint8]:
+        """A copy of the bytes; `buffer.to_numpy().view(np.float32)` gives numbers."""
+        return self.runtime.read(Region(self.address, (self.size,), (1,), BYTES))  # type: ignore[return-value]
+
+    def copy_from_numpy(self, data: AnyArray) -> None:
+        """Overwrite the front of the buffer. Structs, and buffers without an element type, take any bytes."""
+        source = as_source(data, "data")
+        if self.element_type is not None and not holds_structs(self.element_type):
+            source = convert_exactly(source, numpy_layout(self.element_type)[0], "data")
+        if source.nbytes > self.size:
+            raise ValueError(
+                f"data: Numpy array is larger than the buffer ({source.nbytes} > {self.size} bytes)"
+            )
+        self.runtime.write(self.address, source)
+
+    def clear(self) -> None:
+        """Set all bytes to zero."""
+        self.runtime.clear(Region(self.address, (self.size,), (1,), BYTES))
+
+    def read_bytes(self, offset: int, size: int) -> bytes:
+        self._check_range(offset, size)
+        return self.runtime.read(Region(self.address + offset, (size,), (1,), BYTES)).tobytes()
+
+    def write_bytes(self, offset: int, data: bytes | bytearray | memoryview) -> None:
+        source = np.frombuffer(data, np.uint8)
+        self._check_range(offset, source.nbytes)
+        self.runtime.write(self.address + offset, source)
+
+    def _check_range(self, offset: int, size: int) -> None:
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise ValueError(f"offset: bytes {offset} to {offset + size} are not in a buffer of {self.size}")
+
+
+def as_source(data: Any, argument: str) -> AnyArray:
+    """`data` if it is a NumPy array without gaps."""
+    if not isinstance(data, np.ndarray):
+        raise TypeError(f"{argument}: expected a NumPy array, not {type(data).__name__}; use np.asarray()")
+    if not data.flags.c_contiguous:
+        raise ValueError(f"{argument}: Source Numpy array must be contiguous; use np.ascontiguousarray()")
+    return data
+
+
+def _size_in_bytes(size: int | None, count: int | None, stride: int, data: AnyArray | None) -> int:
+    if size is None and count is None:
+        if data is None:
+            raise ValueError("size: give a size in bytes, an element_count, or data")
+        return data.nbytes
+    found = (count or 0) * stride if size is None else size
+    if found < 0:
+        raise ValueError(f"size: a buffer cannot have {found} bytes")
+    if data is not None and data.nbytes != found:
+        raise ValueError(f"data: {data.nbytes} bytes were given for a buffer of {found} bytes")
+    return found

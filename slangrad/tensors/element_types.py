@@ -1,0 +1,232 @@
+"""What users write as a dtype, as an IR type; and IR types as NumPy sees them.
+
+    "float3", module.float3, np.float32, float, torch.float32   ->   f32x3, ..., f32, f32, f32
+    f32x3x4 -> np.float32 with trailing dimensions (3, 4)       struct -> np.uint8 with its size
+
+Objects with an attribute `ir_type` (reflected types, structs, host vectors) stand for that type.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import (
+    BOOL,
+    F16,
+    F32,
+    F64,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    Array,
+    Lanes,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    array,
+    components,
+    is_float,
+    matrix,
+    vector,
+)
+
+NumpyType = np.dtype[np.generic]
+
+# fmt: off
+_ROWS: tuple[tuple[Scalar, type[np.generic], str], ...] = (
+    # type  NumPy        names; the first is what messages say
+    (BOOL, np.bool_,   "bool"),
+    (I8,   np.int8,    "int8_t int8"),
+    (I16,  np.int16,   "int16_t int16"),
+    (I32,  np.int32,   "int int32_t int32"),
+    (I64,  np.int64,   "int64_t int64"),
+    (U8,   np.uint8,   "uint8_t uint8"),
+    (U16,  np.uint16,  "uint16_t uint16"),
+    (U32,  np.uint32,  "uint uint32_t uint32"),
+    (U64,  np.uint64,  "uint64_t uint64"),
+    (F16,  np.float16, "half float16_t float16"),
+    (F32,  np.float32, "float float32_t float32"),
+    (F64,  np.float64, "double float64_t float64"),
+)
+# fmt: on
+
+_BY_NAME = {name: scalar for scalar, _, names in _ROWS for name in names.split()}
+_NAMES = {scalar: names.split()[0] for scalar, _, names in _ROWS}
+_TO_NUMPY: dict[Scalar, NumpyType] = {scalar: np.dtype(kind) for scalar, kind, _ in _ROWS}
+_FROM_NUMPY = {dtype: scalar for scalar, dtype in _TO_NUMPY.items()}
+_PYTHON: dict[object, Scalar] = {bool: BOOL, int: I32, float: F32}
+
+_SCALAR = "|".join(sorted(_BY_NAME, key=len, reverse=True))
+_PLAIN = re.compile(rf"({_SCALAR})(?:([1-4])(?:x([1-4]))?)?")
+_GENERIC = re.compile(r"(vector|matrix|Array)<(.*)>")
+_SUFFIX = re.compile(r"\[(\d+)\]")
+
+
+def element_type(given: object, argument: str = "dtype") -> Type:
+    """The IR type that `given` stands for; TypeError or ValueError, naming the argument, if there is none."""
+    if given is None:
+        raise ValueError(f"{argument}: Element type (dtype) must be specified, for example dtype='float'")
+    found = _find(given)
+    if found is None:
+        raise TypeError(
+            f"{argument}: {given!r} is no element type; give a name such as 'float3', a type of a module "
+            "(module.float3), or a NumPy dtype"
+        )
+    if not _storable(found):
+        raise ValueError(f"{argument}: values of type {slang_name(found)} cannot be stored in memory")
+    return found
+
+
+def _find(given: object) -> Type | None:
+    if isinstance(given, Type):
+        return given
+    declared = getattr(given, "ir_type", None)
+    if isinstance(declared, Type):
+        return declared
+    if isinstance(given, str):
+        return _by_name(given)
+    if isinstance(given, type) and given in _PYTHON:
+        return _PYTHON[given]
+    if type(given).__module__ == "torch":
+        return _BY_NAME.get(str(given).removeprefix("torch."))
+    if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
+        return from_numpy_type(np.dtype(given))
+    return None
+
+
+@cache
+def _by_name(text: str) -> Type:
+    """`float`, `float3`, `float3x4`, `vector<float,3>`, `float3[2]`; arrays of arrays grow rightwards."""
+    name = text.replace(" ", "")
+    start = name.find("[", name.rfind(">") + 1)
+    base, suffix = (name, "") if start < 0 else (name[:start], name[start:])
+    found = _plain(base) or _generic(base)
+    if found is None or _SUFFIX.sub("", suffix):
+        raise ValueError(f"dtype: unknown type name {text!r}; for a type of a module give module.Name")
+    for length in _SUFFIX.findall(suffix):
+        found = array(found, int(length))
+    return found
+
+
+def _plain(name: str) -> Type | None:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    match = _PLAIN.fullmatch(name)
+    if match is None:
+        return None
+    scalar, first, second = _BY_NAME[match[1]], int(match[2]), match[3]
+    return vector(scalar, first) if second is None else matrix(scalar, first, int(second))
+
+
+def _generic(name: str) -> Type | None:
+    match = _GENERIC.fullmatch(name)
+    if match is None:
+        return None
+    arguments = match[2].rsplit(",", 2 if match[1] == "matrix" else 1)
+    if not all(size.isdecimal() for size in arguments[1:]):
+        return None
+    element, sizes = _by_name(arguments[0]), [int(size) for size in arguments[1:]]
+    if match[1] == "Array" and len(sizes) == 1:
+        return array(element, sizes[0])
+    if not isinstance(element, Scalar):
+        return None
+    if match[1] == "vector" and len(sizes) == 1:
+        return vector(element, sizes[0])
+    return matrix(element, sizes[0], sizes[1]) if match[1] == "matrix" and len(sizes) == 2 else None
+
+
+@cache
+def _storable(t: Type) -> bool:
+    if isinstance(t, Lanes) or (isinstance(t, Array) and t.length is None):
+        return False
+    return all(_storable(part) for part in components(t))
+
+
+def from_numpy_type(dtype: NumpyType) -> Type | None:
+    """The type of a NumPy dtype in any byte order, subarrays included; None for structured ones."""
+    found: Type | None = _FROM_NUMPY.get(dtype.base.newbyteorder("="))
+    for size in reversed(dtype.shape):
+        found = found and array(found, size)
+    return found
+
+
+@cache
+def numpy_layout(t: Type) -> tuple[NumpyType, tuple[int, ...]]:
+    """The scalar dtype of a type's memory, and the dimensions one element adds: structs are bytes."""
+    if isinstance(t, Scalar):
+        return _TO_NUMPY[t], ()
+    if isinstance(t, Vector):
+        return _TO_NUMPY[t.element], (t.length,)
+    if isinstance(t, Matrix):
+        return _TO_NUMPY[t.element], (t.rows, t.columns)
+    if isinstance(t, Array) and t.length is not None:
+        dtype, inner = numpy_layout(t.element)
+        return dtype, (t.length, *inner)
+    if isinstance(t, Pointer):
+        return np.dtype(np.uint64), ()
+    return np.dtype(np.uint8), (layout_of(t).size,)
+
+
+@cache
+def structured_dtype(t: Type) -> NumpyType:
+    """The NumPy dtype with the fields of a struct at their places in memory."""
+    if isinstance(t, Array) and t.length is not None:
+        return np.dtype((structured_dtype(t.element), (t.length,)))
+    if not isinstance(t, Struct):
+        return np.dtype(numpy_layout(t))
+    layout = layout_of(t)
+    names = [name for name, _ in t.fields]
+    formats = [structured_dtype(field) for _, field in t.fields]
+    offsets = list(layout.offsets)
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": layout.size})
+
+
+def holds_structs(t: Type) -> bool:
+    """Whether elements are structs or arrays of structs, which NumPy sees as bytes."""
+    return isinstance(t, Struct) or (isinstance(t, Array) and holds_structs(t.element))
+
+
+def derivative_type(t: Type) -> Type | None:
+    """The type of a derivative: floating-point types are their own; None for integers, and for structs, whose
+    derivative types only the program knows."""
+    if isinstance(t, Array):
+        element = derivative_type(t.element)
+        return None if element is None else array(element, t.length)
+    if isinstance(t, (Vector, Matrix)):
+        return t if is_float(t.element) else None
+    return t if is_float(t) else None
+
+
+def slang_name(t: Type) -> str:
+    """A type as Slang writes it: float3, float[4][2], Particle."""
+    if isinstance(t, Scalar):
+        return _NAMES[t]
+    if isinstance(t, Vector):
+        return f"{_NAMES[t.element]}{t.length}"
+    if isinstance(t, Matrix):
+        return f"{_NAMES[t.element]}{t.rows}x{t.columns}"
+    if isinstance(t, Array):
+        return f"{slang_name(t.element)}[{'' if t.length is None else t.length}]"
+    if isinstance(t, Pointer):
+        return f"{slang_name(t.element)}*"
+    return t.name if isinstance(t, Struct) else str(t)
+
+
+class TypeView:
+    """How types are shown to users: as IR types, until the public API puts its reflected types here."""
+
+    show: ClassVar[Callable[[Type], object]] = lambda t: t

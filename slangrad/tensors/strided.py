@@ -1,0 +1,141 @@
+"""A strided view of a buffer: what the call path reads, and the ways to and from the host.
+
+    view.address      of the first element          view.shape, view.strides      in elements
+    view.to_numpy()   float3 (5,) -> float32 (5, 3)  view.copy_from_numpy(array)   checked, never rounded
+
+Knows nothing of gradients; `tensor.py` adds them.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import Type
+from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
+from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.element_types import TypeView, structured_dtype
+from slangrad.tensors.shape import Shape, is_contiguous
+from slangrad.tensors.transfer import region_of, source_for, whole_elements
+from slangrad.tensors.views import View, last_element
+
+
+class StridedView:
+    """Elements of one type in a buffer. `address` is that of the first one, and `element_size` its bytes."""
+
+    # fmt: off
+    __slots__ = ("__weakref__", "_contiguous", "_dtype", "address", "element_size", "element_type", "offset",
+                 "shape", "storage", "strides")
+    # fmt: on
+
+    def _set(self, storage: Buffer, element: Type, dtype: object, view: View) -> None:
+        self.storage = storage
+        self.element_type = element
+        self._dtype = dtype
+        self.shape = view.shape if type(view.shape) is Shape else Shape(view.shape)
+        self.strides = view.strides if type(view.strides) is Shape else Shape(view.strides)
+        self.offset = view.offset
+        self.element_size = layout_of(element).size
+        self.address = storage.address + view.offset * self.element_size
+        self._contiguous = is_contiguous(view.shape, view.strides)
+
+    def _check(self) -> None:
+        """ValueError if the view does not lie in its storage."""
+        if len(self.shape) != len(self.strides):
+            rank, steps = len(self.shape), len(self.strides)
+            raise ValueError(f"strides: Shape dimensions ({rank}) must match stride dimensions ({steps})")
+        if any(step < 0 for step in self.strides):
+            raise ValueError(f"strides: Strides must be positive or zero, not {self.strides}")
+        if self.offset < 0:
+            raise ValueError(f"offset: Tensor view offset is negative ({self.offset})")
+        last = last_element(self.shape, self.strides)
+        if last < 0 or not self.element_size:
+            return
+        room = self.storage.size // self.element_size
+        if self.offset + last >= room:
+            raise ValueError(
+                f"shape: the view reaches element {self.offset + last} of a storage of {room} elements"
+            )
+
+    @property
+    def device(self) -> object:
+        return self.storage.device
+
+    @property
+    def dtype(self) -> object:
+        """The element type: the type of a module that was given, else what the public API shows."""
+        if hasattr(self._dtype, "ir_type"):
+            return self._dtype
+        return TypeView.show(self.element_type)
+
+    @property
+    def element_count(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def usage(self) -> BufferUsage:
+        return self.storage.usage
+
+    @property
+    def memory_type(self) -> MemoryType:
+        return self.storage.memory_type
+
+    @property
+    def writable(self) -> bool:
+        return self.storage.writable
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in row-major order."""
+        return self._contiguous
+
+    def __str__(self) -> str:
+        return str(self.to_numpy())
+
+    def to_numpy(self, structured: bool = False) -> AnyArray:
+        """A copy: the view's dimensions, then those of an element. Structs are bytes; with `structured` they
+        are records with named fields."""
+        region = region_of(self.element_type, self.address, self.shape, self.strides)
+        found = self.storage.runtime.read(region)
+        if not structured:
+            return found
+        record = structured_dtype(self.element_type)
+        return found.view(record.base).reshape(*self.shape, *record.shape)
+
+    def copy_from_numpy(self, data: AnyArray) -> None:
+        """Overwrite all elements. Arrays of another dtype are converted if no value changes."""
+        source = as_source(data, "data")
+        if not self._contiguous:
+            raise ValueError("Destination tensor must be contiguous; copy into a contiguous tensor instead")
+        source = source_for(self.element_type, self.element_count, source)
+        self.storage.runtime.write(self.address, source)
+
+    def clear(self, command_encoder: Any = None) -> None:
+        """Set the elements of this view to zero, at once or as a command of an encoder."""
+        if command_encoder is not None:
+            command_encoder.clear_tensor(self)
+            return
+        region = whole_elements(self.element_type, self.address, self.shape, self.strides)
+        self.storage.runtime.clear(region)
+
+    def host_view(self) -> AnyArray:
+        """The memory itself as a NumPy array that keeps the storage alive; as in `to_numpy`, elements add
+        dimensions. BufferError where the host cannot reach it."""
+        region = region_of(self.element_type, self.address, self.shape, self.strides)
+        found = self.storage.runtime.host_view(region, self.storage)
+        if found is None:
+            raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")
+        return found
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
+        if copy is False:
+            raise ValueError("copy: a tensor is copied to the host; np.from_dlpack(tensor) shares its memory")
+        found = self.to_numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The memory itself, for other libraries."""
+        return self.host_view().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.host_view().__dlpack_device__()

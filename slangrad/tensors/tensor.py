@@ -1,0 +1,347 @@
+"""Tensor: a strided view of a buffer, and the tensors of its gradients.
+
+    x = Tensor.from_numpy(device, np.ones((4, 3), np.float32)).with_grads()
+    x[1:3].shape == (2, 3)      x[1:3].offset == 3      x.grad.to_numpy()      x.storage
+
+Strides and offsets count elements. A view shares memory with its tensor, and its gradients are the same view
+of the tensor's gradients. What a tensor is without gradients stands in `strided.py`.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from slangrad.ir.types import Type
+from slangrad.runtime.device import Region
+from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
+from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.element_types import derivative_type, holds_structs, slang_name
+from slangrad.tensors.element_types import element_type as find_element_type
+from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
+from slangrad.tensors.strided import StridedView
+from slangrad.tensors.transfer import filled, import_array
+from slangrad.tensors.views import View, broadcast, indexed, transposed
+
+
+class Tensor(StridedView):
+    """An n-dimensional array of scalars, vectors, matrices, arrays or structs on a device."""
+
+    __slots__ = ("_grad_in", "_grad_out")
+
+    def __init__(
+        self,
+        storage: Any,
+        dtype: object = None,
+        shape: object = None,
+        strides: object = (),
+        offset: int = 0,
+        grad_in: Tensor | None = None,
+        grad_out: Tensor | None = None,
+        *,
+        element_type: object = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+    ) -> None:
+        """A view of a buffer; given a device instead of a buffer, a new tensor that is not initialized."""
+        given = element_type if dtype is None else dtype
+        found = find_element_type(given)
+        if shape is None:
+            raise TypeError("shape: give the size of each dimension, for example shape=(4, 3)")
+        sizes = as_shape(shape)
+        if not isinstance(storage, Buffer):
+            storage = Buffer.typed(storage, found, sizes.element_count, usage, memory_type)
+        steps = as_integers(strides, "strides") or contiguous_strides(sizes)
+        self._set(storage, found, given, View(sizes, steps, operator.index(offset)))
+        self._check()
+        self._grad_in: Tensor | None = None
+        self._grad_out: Tensor | None = None
+        self.grad_in = grad_in
+        self.grad_out = grad_out
+
+    @staticmethod
+    def empty(
+        device: object,
+        shape: object,
+        dtype: object = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+    ) -> Tensor:
+        """A tensor whose elements are not initialized."""
+        return _allocate(device, shape, dtype, usage, memory_type, zero=False)
+
+    @staticmethod
+    def zeros(
+        device: object,
+        shape: object,
+        dtype: object = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+    ) -> Tensor:
+        """A tensor whose bytes are zero."""
+        return _allocate(device, shape, dtype, usage, memory_type, zero=True)
+
+    @staticmethod
+    def full(
+        device: object,
+        shape: object,
+        fill_value: object,
+        dtype: object = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+    ) -> Tensor:
+        """A tensor whose elements are all `fill_value`: a number, or an array of an element's shape."""
+        tensor = _allocate(device, shape, dtype, usage, memory_type, zero=False)
+        values = filled(tensor.element_type, tensor.shape, fill_value)
+        tensor.storage.runtime.write(tensor.address, values)
+        return tensor
+
+    @staticmethod
+    def ones(
+        device: object,
+        shape: object,
+        dtype: object = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+    ) -> Tensor:
+        return Tensor.full(device, shape, 1, dtype, usage, memory_type)
+
+    @staticmethod
+    def empty_like(other: Tensor) -> Tensor:
+        """Another tensor of the same shape and type, contiguous and without gradients."""
+        return other._like(zero=False)
+
+    @staticmethod
+    def zeros_like(other: Tensor) -> Tensor:
+        return other._like(zero=True)
+
+    @staticmethod
+    def from_numpy(
+        device: object,
+        ndarray: AnyArray,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+        *,
+        dtype: object = None,
+        target_slang_dtype: object = None,
+    ) -> Tensor:
+        """A copy of an array. A transposed array stays transposed: the tensor gets its strides.
+
+        With `dtype`, trailing dimensions become vectors, matrices or arrays, and structured arrays structs.
+        """
+        if not isinstance(ndarray, np.ndarray):
+            raise TypeError(
+                f"ndarray: expected a NumPy array, not {type(ndarray).__name__}; use np.asarray()"
+            )
+        given = target_slang_dtype if dtype is None else dtype
+        found = import_array(ndarray, None if given is None else find_element_type(given))
+        storage = Buffer.typed(device, found.element_type, prod(found.shape), usage, memory_type)
+        storage.runtime.write(storage.address, found.data)
+        return _make(storage, found.element_type, given, View(found.shape, found.strides, 0))
+
+    @staticmethod
+    def numpy(device: object, ndarray: AnyArray) -> Tensor:
+        """The older name of `from_numpy`."""
+        message = "Tensor.numpy is deprecated: use Tensor.from_numpy"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return Tensor.from_numpy(device, ndarray)
+
+    @staticmethod
+    def from_dlpack(device: object, source: Any, usage: BufferUsage = READ_WRITE) -> Tensor:
+        """A tensor over another library's CPU array, without a copy where the device can use that memory and
+        the array has no gaps. What must not be written becomes a read-only tensor."""
+        array = np.from_dlpack(source)
+        found = import_array(array, None)
+        address = found.data.ctypes.data
+        reachable = runtime_of(device).host_view(Region(address, (0,), (1,), BYTES), None) is not None
+        if not reachable or not np.may_share_memory(found.data, array):
+            return Tensor.from_numpy(device, array, usage)
+        if not array.flags.writeable:
+            usage &= ~BufferUsage.unordered_access
+        storage = Buffer.foreign(device, found.element_type, address, array.nbytes, array, usage)
+        return _make(storage, found.element_type, None, View(found.shape, found.strides, 0))
+
+    def _like(self, zero: bool) -> Tensor:
+        old = self.storage
+        storage = Buffer.typed(
+            old.device, self.element_type, self.element_count, old.usage, old.memory_type, zero
+        )
+        return _make(storage, self.element_type, self._dtype, _whole(self.shape))
+
+    def __repr__(self) -> str:
+        flags = [str(grad is not None).lower() for grad in (self._grad_in, self._grad_out)]
+        return (
+            f"Tensor(dtype={slang_name(self.element_type)}, shape={self.shape}, "
+            f"has_grad_in={flags[0]}, has_grad_out={flags[1]})"
+        )
+
+    def __getitem__(self, index: object) -> Tensor:
+        """A view: ints, slices with a positive step, `...` and None. A full index leaves rank 1."""
+        return self._viewed(lambda t: indexed(t.shape, t.strides, index))
+
+    def broadcast_to(self, shape: object) -> Tensor:
+        """A view that repeats dimensions of size 1 and adds dimensions in front."""
+        target = as_shape(shape)
+        return self._viewed(lambda t: broadcast(t.shape, t.strides, target))
+
+    def transpose(self, *axes: int) -> Tensor:
+        """A view with the dimensions in another order, all in reverse if no axes are given."""
+        order = as_integers(axes[0] if len(axes) == 1 else axes, "axes")
+        return self._viewed(lambda t: transposed(t.shape, t.strides, order))
+
+    def view(self, shape: object, strides: object = (), offset: int = 0) -> Tensor:
+        """Any strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous."""
+        sizes = as_shape(shape)
+        steps = as_integers(strides, "strides") or contiguous_strides(sizes)
+        made = View(sizes, steps, operator.index(offset))
+        for grad in (self._grad_in, self._grad_out):
+            if grad is not None and grad.strides != self.strides:
+                raise ValueError("view: the gradients have other strides; use tensor.detach().view()")
+        return self._viewed(lambda t: made)
+
+    def detach(self) -> Tensor:
+        """The same view without gradients."""
+        view = View(self.shape, self.strides, self.offset)
+        return _make(self.storage, self.element_type, self._dtype, view)
+
+    def point_to(self, target: Tensor) -> None:
+        """Look at the memory of another tensor of the same shape and element type from now on."""
+        if self.shape != target.shape:
+            raise ValueError(
+                f"target: Shape of existing and new tensor view must match: {self.shape} and {target.shape}"
+            )
+        if self.element_type is not target.element_type:
+            raise ValueError(
+                f"target: Element size and type must match: {slang_name(self.element_type)} and "
+                f"{slang_name(target.element_type)}"
+            )
+        if self.usage != target.usage or self.memory_type != target.memory_type:
+            raise ValueError("target: Usage flags and memory type of both storages must match")
+        view = View(target.shape, target.strides, target.offset)
+        self._set(target.storage, self.element_type, self._dtype, view)
+
+    def _viewed(self, change: Callable[[Tensor], View]) -> Tensor:
+        """The view `change(self)` with the views `change(gradient)` of the gradients."""
+        shape, strides, offset = change(self)
+        made = _make(self.storage, self.element_type, self._dtype, View(shape, strides, self.offset + offset))
+        made._check()
+        if self._grad_in is not None:
+            made._grad_in = self._grad_in._viewed(change)
+        if self._grad_out is not None:
+            same = self._grad_out is self._grad_in
+            made._grad_out = made._grad_in if same else self._grad_out._viewed(change)
+        return made
+
+    @property
+    def grad_in(self) -> Tensor | None:
+        """Where a kernel that writes this tensor reads the gradient from."""
+        return self._grad_in
+
+    @grad_in.setter
+    def grad_in(self, grad: Tensor | None) -> None:
+        self._check_gradient(grad, "grad_in", "input")
+        if grad is not None and not self.writable:
+            raise ValueError(
+                "grad_in: Supplying input gradients is only allowed if the primal tensor is writable: "
+                "it needs the usage unordered_access"
+            )
+        self._grad_in = grad
+
+    @property
+    def grad_out(self) -> Tensor | None:
+        """Where a kernel that reads this tensor adds the gradient to."""
+        return self._grad_out
+
+    @grad_out.setter
+    def grad_out(self, grad: Tensor | None) -> None:
+        self._check_gradient(grad, "grad_out", "output")
+        self._grad_out = grad
+
+    @property
+    def grad(self) -> Tensor:
+        """`grad_out`, if there is one."""
+        if self._grad_out is None:
+            raise RuntimeError("Tensor has no grad. Attach one with tensor = tensor.with_grads()")
+        return self._grad_out
+
+    def with_grads(
+        self, grad_in: Tensor | None = None, grad_out: Tensor | None = None, zero: bool | None = None
+    ) -> Tensor:
+        """A tensor over the same storage with gradients: the given one or a new one serves as both.
+
+        New gradients are zero unless `zero` is False; given ones are cleared only if `zero` is True. A tensor
+        that nobody may write gets no `grad_in` of its own.
+        """
+        given = [grad for grad in (grad_in, grad_out) if grad is not None]
+        if zero:
+            for grad in given:
+                grad.clear()
+        shared = given[0] if given else self._new_gradient(zero is not False)
+        made = self.detach()
+        made.grad_out = shared if grad_out is None else grad_out
+        if self.writable or grad_in is not None:
+            made.grad_in = shared if grad_in is None else grad_in
+        return made
+
+    def _derivative(self) -> tuple[Type | None, object]:
+        """The type of gradients. Types of a module know their own; a struct without that gives None."""
+        declared = getattr(self._dtype, "derivative", None)
+        if declared is not None:
+            return find_element_type(declared), declared
+        return derivative_type(self.element_type), None
+
+    def _new_gradient(self, zero: bool) -> Tensor:
+        element, dtype = self._derivative()
+        if element is None:
+            raise ValueError(
+                f"No derivative type found for {slang_name(self.element_type)}: this tensor has no gradients"
+            )
+        storage = Buffer.typed(
+            self.device, element, self.element_count, READ_WRITE | BufferUsage.shared, zero=zero
+        )
+        return _make(storage, element, dtype, _whole(self.shape))
+
+    def _check_gradient(self, grad: object, argument: str, which: str) -> None:
+        if grad is None:
+            return
+        if not isinstance(grad, Tensor):
+            raise TypeError(f"{argument}: expected a Tensor, not {type(grad).__name__}")
+        name = slang_name(self.element_type)
+        expected, _ = self._derivative()
+        if expected is None and not holds_structs(self.element_type):
+            raise ValueError(f"{argument}: No derivative type found for {name}")
+        if expected is not None and grad.element_type is not expected:
+            raise ValueError(
+                f"{argument}: Invalid element type of {which} gradient for tensor of type {name}: "
+                f"Expected {slang_name(expected)}, received {slang_name(grad.element_type)}"
+            )
+        if grad.shape != self.shape:
+            raise ValueError(f"{argument}: shape {grad.shape} does not match the tensor's shape {self.shape}")
+
+
+def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:
+    """A tensor without gradients, and without checks."""
+    made = Tensor.__new__(Tensor)
+    made._set(storage, element, dtype, view)
+    made._grad_in = made._grad_out = None
+    return made
+
+
+def _whole(shape: Shape) -> View:
+    return View(shape, contiguous_strides(shape), 0)
+
+
+def _allocate(
+    device: object, shape: object, dtype: object, usage: BufferUsage, memory_type: MemoryType, zero: bool
+) -> Tensor:
+    element = find_element_type(dtype)
+    sizes = as_shape(shape)
+    if not sizes:
+        raise ValueError("shape: Cannot create a tensor with zero dimensions; use shape=(1,)")
+    storage = Buffer.typed(device, element, sizes.element_count, usage, memory_type, zero)
+    return _make(storage, element, dtype, _whole(sizes))

@@ -1,0 +1,151 @@
+"""What NumPy arrays become in memory, and memory as NumPy sees it.
+
+    float32 (5, 3) with dtype float3    ->  5 elements of 12 bytes         float3 (5,)  ->  float32 (5, 3)
+    structured (5,) with dtype Particle ->  5 structs, field by field      Particle (5,) -> uint8 (5, size)
+
+Values are converted only where each survives; see conversion.py.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import Type
+from slangrad.runtime.device import Region
+from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.element_types import (
+    from_numpy_type,
+    holds_structs,
+    numpy_layout,
+    slang_name,
+    structured_dtype,
+)
+from slangrad.tensors.shape import contiguous_strides
+
+
+class Import(NamedTuple):
+    """A NumPy array as a tensor: what to write, and how the tensor looks at it."""
+
+    element_type: Type
+    data: AnyArray
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def region_of(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Region:
+    """The scalars (for structs, the bytes) of strided elements."""
+    dtype, inner = numpy_layout(t)
+    size = layout_of(t).size
+    inner_strides = [step * dtype.itemsize for step in contiguous_strides(inner)]
+    return Region(address, (*shape, *inner), (*(step * size for step in strides), *inner_strides), dtype)
+
+
+def whole_elements(t: Type, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Region:
+    """The elements as opaque bytes."""
+    size = layout_of(t).size
+    return Region(address, shape, tuple(step * size for step in strides), np.dtype(f"V{size}"))
+
+
+def import_array(given: AnyArray, target: Type | None) -> Import:
+    """How `from_numpy` stores an array, as `target` if there is one."""
+    if target is None:
+        target = _type_of(given)
+    if given.dtype.names is not None:
+        return _contiguous(target, _structs(given, target), given.shape)
+    dtype, inner = numpy_layout(target)
+    rank = given.ndim - len(inner)
+    if rank < 0 or given.shape[rank:] != inner:
+        raise ValueError(
+            f"ndarray: shape {given.shape} does not match: elements of type {slang_name(target)} need "
+            f"{inner} as the last dimensions"
+        )
+    data = convert_exactly(given, dtype, "ndarray")
+    order = None if inner else _memory_order(data)
+    if order is None:
+        return _contiguous(target, np.ascontiguousarray(data), given.shape[:rank])
+    strides = tuple(step // dtype.itemsize for step in data.strides)
+    return Import(target, data.transpose(order), data.shape, strides)
+
+
+def source_for(t: Type, count: int, source: AnyArray) -> AnyArray:
+    """`source`, which has no gaps, as the bytes of exactly `count` elements."""
+    if source.dtype.names is not None:
+        source = _structs(source, t)
+    elif not (holds_structs(t) and source.dtype.itemsize == 1):
+        source = convert_exactly(source, numpy_layout(t)[0], "data")
+    wanted = count * layout_of(t).size
+    if source.nbytes > wanted:
+        raise ValueError(f"data: Numpy array is larger than the tensor ({source.nbytes} > {wanted} bytes)")
+    if source.nbytes < wanted:
+        raise ValueError(
+            f"data: Numpy array is smaller than the tensor ({source.nbytes} < {wanted} bytes); "
+            "copy into a part of it: tensor[:n].copy_from_numpy(array)"
+        )
+    return source
+
+
+def filled(t: Type, shape: tuple[int, ...], value: object) -> AnyArray:
+    """An array of elements that are all `value`: a number, or an array of an element's shape."""
+    if holds_structs(t):
+        raise ValueError(f"fill_value: elements of type {slang_name(t)} have no common value; use from_numpy")
+    dtype, inner = numpy_layout(t)
+    one = np.asarray(value)
+    if one.dtype.kind == "f" and dtype.kind == "f":
+        one = one.astype(dtype)
+    one = convert_exactly(one, dtype, "fill_value")
+    if one.ndim > len(inner) or any(a not in (1, b) for a, b in zip(one.shape[::-1], inner[::-1])):
+        raise ValueError(f"fill_value: shape {one.shape} does not fit an element of type {slang_name(t)}")
+    return np.full((*shape, *inner), one, dtype)
+
+
+def _contiguous(t: Type, data: AnyArray, shape: tuple[int, ...]) -> Import:
+    return Import(t, data, shape, contiguous_strides(shape))
+
+
+def _type_of(given: AnyArray) -> Type:
+    if given.dtype.names is not None:
+        raise ValueError(
+            f"ndarray: Structured numpy dtype {given.dtype} has no Slang type of its own; name the struct: "
+            "Tensor.from_numpy(device, array, dtype=module.Name)"
+        )
+    found = from_numpy_type(given.dtype)
+    if found is None:
+        raise ValueError(
+            f"ndarray: Unsupported numpy dtype {given.dtype}; use astype(), for example np.float32"
+        )
+    return found
+
+
+def _structs(given: AnyArray, t: Type) -> AnyArray:
+    """A structured array with the places of the Slang struct, without gaps between elements."""
+    wanted = structured_dtype(t)
+    if given.dtype == wanted:
+        return np.ascontiguousarray(given)
+    if given.dtype.names != wanted.names or not _same_fields(given.dtype, wanted):
+        raise ValueError(
+            f"ndarray: structured dtype {given.dtype} ({given.dtype.itemsize} bytes) does not match type "
+            f"{slang_name(t)} ({wanted.itemsize} bytes), whose dtype is {wanted}"
+        )
+    moved = np.zeros(given.shape, wanted)
+    moved[...] = given
+    return moved
+
+
+def _same_fields(a: np.dtype[np.generic], b: np.dtype[np.generic]) -> bool:
+    """Whether two dtypes differ at most in where their fields lie."""
+    if a.names is None or b.names is None:
+        return a.names is b.names and a.base == b.base and a.shape == b.shape
+    if a.names != b.names or a.fields is None or b.fields is None:
+        return False
+    return all(_same_fields(a.fields[name][0], b.fields[name][0]) for name in a.names)
+
+
+def _memory_order(data: AnyArray) -> tuple[int, ...] | None:
+    """The order of dimensions in which the array fills its memory without gaps; None when it does not."""
+    if data.size == 0:
+        return None
+    order = sorted(range(data.ndim), key=lambda i: (data.strides[i], data.shape[i]), reverse=True)
+    return tuple(order) if data.transpose(order).flags.c_contiguous else None

@@ -1,0 +1,121 @@
+"""Views: from shape and strides to other ones, without touching memory.
+
+    (4, 3) strides (3, 1)   [1]           ->  (3,) strides (1,), 3 elements further
+                            [:, None]     ->  (4, 1, 3) strides (3, 0, 1)
+                            broadcast_to((2, 4, 3))  ->  (2, 4, 3) strides (0, 3, 1)
+
+Strides and offsets count elements. Strides are never negative.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+Sizes = tuple[int, ...]
+
+
+class View(NamedTuple):
+    """`offset` is relative to what the view was made from."""
+
+    shape: Sizes
+    strides: Sizes
+    offset: int
+
+
+def indexed(shape: Sizes, strides: Sizes, index: object) -> View:
+    """What `tensor[index]` shows; a full index gives one element of rank 1."""
+    entries = _expand(index if isinstance(index, tuple) else (index,), len(shape))
+    new_shape: list[int] = []
+    new_strides: list[int] = []
+    offset = dimension = 0
+    for entry in entries:
+        if entry is None:
+            new_shape.append(1)
+            new_strides.append(0)
+            continue
+        size, stride = shape[dimension], strides[dimension]
+        if isinstance(entry, slice):
+            start, length, step = _slice(entry, size, dimension)
+            new_shape.append(length)
+            new_strides.append(step * stride)
+        else:
+            start = _position(entry, size, dimension)
+        offset += start * stride
+        dimension += 1
+    if not new_shape:
+        return View((1,), (1,), offset)
+    return View(tuple(new_shape), tuple(new_strides), offset)
+
+
+def broadcast(shape: Sizes, strides: Sizes, target: Sizes) -> View:
+    """Aligned at the last dimension; what is repeated gets stride 0."""
+    extra = len(target) - len(shape)
+    if extra < 0:
+        raise ValueError(f"shape: Broadcast shape must be larger than tensor shape, not {target} for {shape}")
+    for i, (size, wanted) in enumerate(zip(shape, target[extra:])):
+        if size not in (1, wanted):
+            raise ValueError(
+                f"shape: Current dimension {size} at index {i} must be equal to new dimension {wanted} or 1"
+            )
+    repeated = [0 if size == 1 else stride for size, stride in zip(shape, strides)]
+    return View(target, (0,) * extra + tuple(repeated), 0)
+
+
+def transposed(shape: Sizes, strides: Sizes, axes: Sizes) -> View:
+    """Dimension i of the view is dimension axes[i]; no axes: all in reverse."""
+    rank = len(shape)
+    order = tuple(axis + rank if axis < 0 else axis for axis in axes) or tuple(range(rank))[::-1]
+    if sorted(order) != list(range(rank)):
+        raise ValueError(f"axes: {axes} do not name each of the {rank} dimensions once")
+    return View(tuple(shape[i] for i in order), tuple(strides[i] for i in order), 0)
+
+
+def last_element(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """How far the last element is from the first; -1 when there are no elements."""
+    if 0 in shape:
+        return -1
+    return sum((size - 1) * stride for size, stride in zip(shape, strides))
+
+
+def _expand(index: tuple[object, ...], rank: int) -> list[object]:
+    """The index with one entry for each dimension, besides the entries None."""
+    for position, entry in enumerate(index):
+        _check_entry(entry, position)
+    used = sum(entry is not None and entry is not Ellipsis for entry in index)
+    if used > rank:
+        raise IndexError(f"Too many indices for tensor of dimension {rank}: {used} were given")
+    dots = [i for i, entry in enumerate(index) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError("only one '...' may stand in an index")
+    at = dots[0] if dots else len(index)
+    everything: list[object] = [slice(None)] * (rank - used)
+    return [*index[:at], *everything, *index[at + 1 :]]
+
+
+def _check_entry(entry: object, position: int) -> None:
+    if entry is None or entry is Ellipsis or isinstance(entry, slice):
+        return
+    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+        raise TypeError(
+            f"Illegal argument at dimension {position}: Allowed are int, slice, ..., or None; "
+            f"found {type(entry).__name__} instead"
+        )
+
+
+def _slice(entry: slice, size: int, dimension: int) -> tuple[int, int, int]:
+    start, stop, step = entry.indices(size)
+    if step <= 0:
+        raise ValueError(
+            f"Slice step must be greater than zero (found stride {step} at dimension {dimension}); "
+            "copy the reversed array: Tensor.from_numpy(device, tensor.to_numpy()[::-1])"
+        )
+    return start, len(range(start, stop, step)), step
+
+
+def _position(entry: object, size: int, dimension: int) -> int:
+    i = operator.index(entry)  # type: ignore[arg-type]
+    if not -size <= i < size:
+        raise IndexError(f"index {i} is out of range for dimension {dimension} of size {size}")
+    return i + size if i < 0 else i

@@ -1,0 +1,226 @@
+"""Views against NumPy's."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slangrad.runtime.cpu import CpuDevice
+from slangrad.tensors.tensor import Tensor
+
+INDICES = [
+    3,
+    -1,
+    (3, 4, 2, 1),
+    (3, 4, ...),
+    (..., 1),
+    (3, ..., 1),
+    ...,
+    (),
+    None,
+    (2, 6, None, None, 2, None),
+    (2, slice(4, None)),
+    (1, slice(None, -3)),
+    (slice(None, None, 2), ..., 3),
+    slice(4, None, 3),
+    slice(5, 2),
+    slice(100, 200),
+    (slice(None), slice(1, 2), np.int64(3)),
+    (None, ..., None),
+]
+
+
+def tensor_of(device: CpuDevice, *shape: int) -> tuple[Tensor, np.ndarray]:
+    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return Tensor.from_numpy(device, array), array
+
+
+@pytest.mark.parametrize("index", INDICES, ids=repr)
+def test_indexing_is_numpys(device: CpuDevice, index: object) -> None:
+    tensor, array = tensor_of(device, 10, 8, 5, 4)
+    view, expected = tensor[index], array[index]
+    if expected.ndim == 0:
+        expected = expected.reshape(1)
+    assert view.shape == expected.shape
+    assert np.array_equal(view.to_numpy(), expected)
+    if expected.size:
+        assert tuple(4 * step for step in view.strides) == expected.strides
+        assert view.address == tensor.address + 4 * view.offset
+    assert view.storage is tensor.storage
+    assert view.is_contiguous() == expected.flags.c_contiguous
+
+
+SLICES = st.builds(slice, *[st.none() | st.integers(-9, 9)] * 2, st.none() | st.integers(1, 4))
+ENTRIES = st.lists(st.integers(-3, 2) | SLICES | st.none(), max_size=4)
+
+
+@given(ENTRIES, ENTRIES, st.booleans())
+def test_random_indices(first: list[object], second: list[object], dots: bool) -> None:
+    index = (*first, *([...] if dots else []), *second)
+    used = sum(entry is not None and entry is not ... for entry in index)
+    tensor, array = tensor_of(CpuDevice(), 3, 4, 3)
+    if used > 3:
+        with pytest.raises(IndexError, match="Too many indices for tensor of dimension 3"):
+            tensor[index]
+        return
+    expected = array[index]
+    assert np.array_equal(tensor[index].to_numpy(), expected.reshape(expected.shape or (1,)))
+
+
+def test_views_of_views(device: CpuDevice) -> None:
+    tensor, array = tensor_of(device, 6, 6)
+    assert np.array_equal(tensor[1:][::2, 1:5][1].to_numpy(), array[1:][::2, 1:5][1])
+    assert tensor[1:][::2, 1:5][1].offset == 19
+
+
+def test_a_full_index_gives_one_element(device: CpuDevice) -> None:
+    tensor, _ = tensor_of(device, 3, 4)
+    element = tensor[2, 1]
+    assert (element.shape, element.strides, element.offset) == ((1,), (1,), 9)
+    assert element.to_numpy().item() == 9.0
+
+
+def test_writing_through_a_view(device: CpuDevice) -> None:
+    tensor, array = tensor_of(device, 4, 3)
+    tensor[1].copy_from_numpy(np.array([7, 8, 9], np.float32))
+    array[1] = [7, 8, 9]
+    assert np.array_equal(tensor.to_numpy(), array)
+
+
+@pytest.mark.parametrize(
+    "index", [slice(1, 3), (slice(None), 1), (slice(None, None, 2), slice(1, None)), 0, (2, 2)]
+)
+def test_clearing_a_view_leaves_the_rest(device: CpuDevice, index: object) -> None:
+    tensor, array = tensor_of(device, 4, 3)
+    array += 1
+    tensor.copy_from_numpy(array)
+    tensor[index].clear()
+    array[index] = 0
+    assert np.array_equal(tensor.to_numpy(), array)
+
+
+def test_iterating_visits_the_rows(device: CpuDevice) -> None:
+    tensor, array = tensor_of(device, 3, 2)
+    assert [row.to_numpy().tolist() for row in tensor] == array.tolist()
+
+
+@pytest.mark.parametrize(
+    ("index", "error", "message"),
+    [
+        (
+            "bad",
+            TypeError,
+            "Illegal argument at dimension 0: Allowed are int, slice, ..., or None; found str instead",
+        ),
+        ((0, [1]), TypeError, "Illegal argument at dimension 1"),
+        (True, TypeError, "found bool instead"),
+        (1.0, TypeError, "found float instead"),
+        ((0, 0, 0), IndexError, "Too many indices for tensor of dimension 2: 3 were given"),
+        (4, IndexError, "index 4 is out of range for dimension 0 of size 4"),
+        (-5, IndexError, "index -5 is out of range for dimension 0"),
+        ((0, 3), IndexError, "index 3 is out of range for dimension 1 of size 3"),
+        ((..., ...), IndexError, "only one '...'"),
+        (
+            slice(None, None, -1),
+            ValueError,
+            r"Slice step must be greater than zero \(found stride -1 at dimension 0",
+        ),
+        (slice(None, None, 0), ValueError, "slice step cannot be zero"),
+    ],
+)
+def test_bad_indices(device: CpuDevice, index: object, error: type, message: str) -> None:
+    tensor, _ = tensor_of(device, 4, 3)
+    with pytest.raises(error, match=message):
+        tensor[index]
+
+
+def test_view_restrides_the_storage(device: CpuDevice) -> None:
+    tensor, array = tensor_of(device, 256)
+    view = tensor.view((8, 8), (1, 8), 64)
+    assert (view.shape, view.strides, view.offset) == ((8, 8), (1, 8), 64)
+    assert np.array_equal(view.to_numpy(), array[64:128].reshape(8, 8).T)
+    back = view.view(tensor.shape, offset=-64)
+    assert (back.shape, back.strides, back.offset) == ((256,), (1,), 0)
+    assert tensor.view((4, 64)).strides == (64, 1)
+    assert tensor.view(128).shape == (128,)
+    assert tensor.view((), (), 3).to_numpy() == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((5, 4), (5,)), r"Shape dimensions \(2\) must match stride dimensions \(1\)"),
+        (((5, 4), (-5, 1)), r"Strides must be positive or zero, not \[-5, 1\]"),
+        (((5, 4), (), -1), r"Tensor view offset is negative \(-1\)"),
+        (((5, 5),), "the view reaches element 24 of a storage of 20 elements"),
+        (((5, 4), (), 1), "the view reaches element 20 of a storage of 20"),
+        (((3,), (10,)), "the view reaches element 20"),
+    ],
+)
+def test_bad_views(device: CpuDevice, arguments: tuple, message: str) -> None:
+    tensor, _ = tensor_of(device, 20)
+    with pytest.raises(ValueError, match=message):
+        tensor.view(*arguments)
+
+
+def test_an_empty_view_may_lie_anywhere(device: CpuDevice) -> None:
+    tensor, _ = tensor_of(device, 20)
+    assert tensor.view((0, 100), (), 20).to_numpy().shape == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [((3,), (4, 3)), ((4, 1), (4, 3)), ((1,), (5,)), ((3, 1, 1), (2, 3, 4, 5)), ((3,), (3,))],
+)
+def test_broadcasting_is_numpys(device: CpuDevice, shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+    tensor, array = tensor_of(device, *shape)
+    view = tensor.broadcast_to(target)
+    assert view.shape == target
+    assert np.array_equal(view.to_numpy(), np.broadcast_to(array, target))
+    assert view.storage is tensor.storage
+
+
+def test_bad_broadcasts(device: CpuDevice) -> None:
+    tensor, _ = tensor_of(device, 32, 1, 1)
+    with pytest.raises(ValueError, match="Broadcast shape must be larger than tensor shape"):
+        tensor.broadcast_to((32,))
+    with pytest.raises(
+        ValueError, match="Current dimension 32 at index 0 must be equal to new dimension 16 or 1"
+    ):
+        tensor.broadcast_to((16, 5, 5))
+
+
+@pytest.mark.parametrize("axes", [(), (1, 0, 2), (2, 0, 1), (-1, 0, 1)])
+def test_transposing_is_numpys(device: CpuDevice, axes: tuple[int, ...]) -> None:
+    tensor, array = tensor_of(device, 2, 3, 4)
+    assert np.array_equal(tensor.transpose(*axes).to_numpy(), array.transpose(axes or None))
+    assert np.array_equal(tensor.transpose(axes).to_numpy(), array.transpose(axes or None))
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (0, 0, 1), (0, 1, 3)])
+def test_bad_axes(device: CpuDevice, axes: tuple[int, ...]) -> None:
+    tensor, _ = tensor_of(device, 2, 3, 4)
+    with pytest.raises(ValueError, match="do not name each of the 3 dimensions once"):
+        tensor.transpose(*axes)
+
+
+def test_pointing_elsewhere(device: CpuDevice) -> None:
+    a, array_a = tensor_of(device, 4, 3)
+    b = Tensor.from_numpy(device, (array_a + 100).T)
+    row = a[1]
+    row.point_to(b.transpose()[2])
+    assert row.to_numpy().tolist() == [106, 107, 108]
+    row.point_to(b[:, 0].broadcast_to((3, 3))[0])
+    assert row.to_numpy().tolist() == [100, 101, 102]
+    assert row.storage is b.storage
+    assert np.array_equal(a.to_numpy(), array_a)
+
+
+def test_pointing_at_something_else_is_refused(device: CpuDevice) -> None:
+    tensor = Tensor.zeros(device, (4, 4), "float")
+    with pytest.raises(ValueError, match="Shape of existing and new tensor view must match"):
+        tensor.point_to(Tensor.zeros(device, (8, 2), "float"))
+    with pytest.raises(ValueError, match="Element size and type must match: float and double"):
+        tensor.point_to(Tensor.zeros(device, (4, 4), "double"))
+    with pytest.raises(ValueError, match="Usage flags"):
+        tensor.point_to(Tensor.zeros(device, (4, 4), "float", usage=tensor.usage | 256))
