@@ -145,7 +145,7 @@ def _same_fields(a: np.dtype[np.generic], b: np.dtype[np.generic]) -> bool:
 
 def _memory_order(data: AnyArray) -> tuple[int, ...] | None:
     """The order of dimensions in which the array fills its memory without gaps; None when it does not."""
-    if data.size == 0:
+    if data.size == 0 or min(data.strides, default=0) < 0:
         return None
     order = sorted(range(data.ndim), key=lambda i: (data.strides[i], data.shape[i]), reverse=True)
     return tuple(order) if data.transpose(order).flags.c_contiguous else None

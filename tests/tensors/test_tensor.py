@@ -134,6 +134,11 @@ def test_arrays_with_gaps_become_contiguous(device: CpuDevice, index: object) ->
     assert np.array_equal(tensor.to_numpy(), array)
 
 
+def test_reversed_arrays_of_one_element(device: CpuDevice) -> None:
+    tensor = Tensor.from_numpy(device, np.ones((1, 3))[::-1])
+    assert tensor.strides == (3, 1)
+
+
 def test_broadcast_and_scalar_arrays(device: CpuDevice) -> None:
     repeated = np.broadcast_to(np.float32(3), (2, 3))
     assert np.array_equal(Tensor.from_numpy(device, repeated).to_numpy(), repeated)
