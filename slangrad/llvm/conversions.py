@@ -81,23 +81,17 @@ def convert(w: Writer, source: Scalar, target: Scalar, source_type: str, target_
         return x
     types = {"T": source_type, "R": target_type}
     operands = {"x": x}
-    if target.kind == "bool":
-        return w.expand(_truth(source), types, operands)
     if source is F16:
         wide = extend_half(w, source_type, x)
         return convert(w, F32, target, like(source_type, "float"), target_type, wide)
+    if target.kind == "bool":
+        return w.expand(_truth(source), types, operands)
     if target is F16:
         return _to_half(w, source, source_type, x)
     return w.expand(_direct(source, target), types, operands)
 
 
 def _truth(source: Scalar) -> str:
-    if source is F16:  # neither zero once the sign is shifted out
-        return """
-            %bits = bitcast {T} %x to {i16}
-            %magnitude = shl {i16} %bits, [i16 1]
-            %r = icmp ne {i16} %magnitude, [i16 0]
-        """
     return "%r = fcmp une {T} %x, [T 0.0]" if source.kind == "float" else "%r = icmp ne {T} %x, [T 0]"
 
 

@@ -101,7 +101,6 @@ _FMA = """
 define internal double @fused(double %x, double %y, double %z) nounwind {
   %product = fmul double %x, %y
   %plain = fadd double %product, %z
-  %ap = call double @llvm.fabs.f64(double %plain)
   %ax = call double @llvm.fabs.f64(double %x)
   %ay = call double @llvm.fabs.f64(double %y)
   %az = call double @llvm.fabs.f64(double %z)
@@ -116,7 +115,9 @@ define internal double @fused(double %x, double %y, double %z) nounwind {
   %ordinary = and i1 %f2, %n1
   br i1 %ordinary, label %finite, label %simple
 simple:
-  ret double %plain
+  %z_only = xor i1 %f1, %f2
+  %special = select i1 %z_only, double %z, double %plain
+  ret double %special
 finite:
   %z_is_zero = fcmp oeq double %z, 0.0
   br i1 %z_is_zero, label %multiply, label %exact

@@ -1,0 +1,164 @@
+"""Kernels as machine code, next to the oracle: both run on copies of the same buffers.
+
+    outcome = run(program, {"x": numpy_array, "n": 5}, threads=100, lanes=8, cpu="x86-64-v3")
+    assert_like_oracle(program, arguments, threads=100)        at several numbers of lanes
+
+An argument is an array (the kernel gets its address) or a number of the parameter's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from struct import pack_into
+
+import numpy as np
+import numpy.typing as npt
+
+from slangrad.base.options import Options
+from slangrad.ir import types as t
+from slangrad.ir.core import Function, Op, Program
+from slangrad.ir.interpret import Recorded, run_kernel
+from slangrad.ir.layout import layout_of
+from slangrad.ir.numbers import numpy_dtype
+from slangrad.llvm import native
+from slangrad.llvm.cpu import Kernel, kernel_module
+from slangrad.runtime.cpu import CpuDevice, NativeKernel
+from slangrad.runtime.reports import BoundsError, Site
+from slangrad.spmd.widen import widen
+
+Array = npt.NDArray[np.generic]
+Argument = Array | int | float | bool
+Arguments = Mapping[str, Argument]
+
+LANES = (1, 4, 8, 16, 32)
+KERNEL = "kernel"
+
+
+@dataclass
+class Outcome:
+    """Arrays as the kernel left them; the first index error; printed text."""
+
+    arrays: dict[str, Array]
+    bounds: tuple[int, int] | None = None
+    prints: str = ""
+
+
+@dataclass
+class Compiled:
+    kernel: NativeKernel
+    sites: tuple[Op, ...]
+    text: str = field(repr=False)
+
+
+def options_for(cpu: str = "", lanes: int = 16, contraction: bool = False) -> Options:
+    return Options(cpu=cpu, lanes=lanes, contraction=contraction)
+
+
+@cache
+def target_for(cpu: str) -> native.Target:
+    return native.target_of(Options(cpu=cpu))
+
+
+def module_text(program: Program, options: Options, masked_only: bool = False, exclusive: bool = False) -> str:
+    return _module(program, options, masked_only, exclusive).text
+
+
+def _module(program, options, masked_only, exclusive):  # type: ignore[no-untyped-def]
+    wide = widen(program.functions[KERNEL], options.lanes, exclusive)
+    full = None if masked_only and wide.masked is not None else wide.full
+    kernel = Kernel(full, wide.masked, wide.lanes, program.arguments)
+    return kernel_module(kernel, target_for(options.cpu), options)
+
+
+def compile_kernel(
+    program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
+) -> Compiled:
+    module = _module(program, options, masked_only, exclusive)
+    code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
+    sites = tuple(Site.at(op.span, str(op.attributes.get("format", ""))) for op in module.sites)
+    size = 0 if program.arguments is None else layout_of(program.arguments).size
+    kernel = NativeKernel(
+        name=KERNEL,
+        argument_size=size,
+        sites=sites,
+        entry=code.addresses["entry"],
+        drain=code.addresses["drain"],
+        ordered=exclusive,
+        code=code,
+    )
+    return Compiled(kernel, module.sites, module.text)
+
+
+def argument_block(program: Program, arguments: Arguments) -> tuple[bytearray, dict[str, Array]]:
+    """The block, and copies of the arrays that it points to."""
+    block = program.arguments
+    assert block is not None
+    layout, arrays = layout_of(block), {}
+    data = bytearray(layout.size)
+    for (name, type_), offset in zip(block.fields, layout.offsets, strict=True):
+        given = arguments[name]
+        if isinstance(given, np.ndarray):
+            arrays[name] = given.copy()
+            pack_into("Q", data, offset, arrays[name].ctypes.data)
+        else:
+            assert isinstance(type_, t.Scalar)
+            raw = np.asarray(given, numpy_dtype(type_)).tobytes()
+            data[offset : offset + len(raw)] = raw
+    return data, arrays
+
+
+def run(
+    compiled: Compiled, program: Program, arguments: Arguments, grid: tuple[int, int, int], threads: int = 2
+) -> Outcome:
+    data, arrays = argument_block(program, arguments)
+    outcome = Outcome(arrays)
+    try:
+        CpuDevice(Options(threads=threads)).launch(compiled.kernel, data, grid)
+    except BoundsError as error:
+        outcome.bounds = (error.index, error.extent)
+    return outcome
+
+
+def oracle(program: Program, arguments: Arguments, grid: tuple[int, int, int]) -> tuple[Outcome, Recorded]:
+    data, arrays = argument_block(program, arguments)
+    reports = Recorded()
+    address = np.frombuffer(data, np.uint8)
+    run_kernel(program, KERNEL, address.ctypes.data, grid, reports)
+    return Outcome(arrays, reports.bounds[0] if reports.bounds else None), reports
+
+
+def assert_equal_arrays(expected: Mapping[str, Array], found: Mapping[str, Array], what: str) -> None:
+    """Bit for bit; any NaN is like any other."""
+    for name, array in expected.items():
+        same = array.view(f"u{array.itemsize}") == found[name].view(f"u{array.itemsize}")
+        if array.dtype.kind == "f":
+            same |= np.isnan(array) & np.isnan(found[name])
+        if not same.all():
+            at = int(np.argmin(same))
+            raise AssertionError(f"{what}: {name}[{at}] is {found[name][at]!r}, not {array[at]!r}")
+
+
+def assert_like_oracle(
+    program: Program,
+    arguments: Arguments,
+    grid: int | tuple[int, int, int],
+    lanes: tuple[int, ...] = LANES,
+    cpus: tuple[str, ...] = ("",),
+    exclusive: bool = False,
+) -> None:
+    grid = (grid, 1, 1) if isinstance(grid, int) else grid
+    expected, _ = oracle(program, arguments, grid)
+    for cpu in cpus:
+        for count in lanes:
+            for masked_only in (False, True) if count > 1 else (False,):
+                compiled = compile_kernel(program, options_for(cpu, count), masked_only, exclusive)
+                found = run(compiled, program, arguments, grid)
+                what = f"{count} lanes, {cpu or 'this machine'}{', masked' if masked_only else ''}"
+                assert_equal_arrays(expected.arrays, found.arrays, what)
+                assert found.bounds == expected.bounds or (found.bounds and expected.bounds), what
+
+
+def kernel_function(program: Program) -> Function:
+    return program.functions[KERNEL]

@@ -1,0 +1,46 @@
+"""Random flat programs: machine code of several widths does what the oracle does, bit for bit."""
+
+import numpy as np
+import pytest
+
+from slangrad.ir import types as t
+from slangrad.ir.core import Function, Program
+from slangrad.ir.interpret import Recorded
+from slangrad.ir.rebuild import Rebuild
+from slangrad.runtime.cpu import CpuDevice
+from slangrad.base.options import Options
+from tests.ir.outcomes import KERNEL, Launch, assert_same, kernel_of, kernel_outcome
+from tests.ir.random_programs import FLAT, Style, random_inputs, random_program
+from tests.llvm.machine import compile_kernel, options_for
+from dataclasses import replace
+
+MEMORY = replace(FLAT, memory=True, size=35)
+THREADS = 21
+
+
+def inlined(program: Program) -> Program:
+    """The kernel with the call of "main" replaced by its body."""
+    main = program.functions["main"]
+
+    def inline_main(walk, b, op):  # type: ignore[no-untyped-def]
+        walk.new.update(zip(main.region.parameters, walk.values(op.operands), strict=True))
+        return walk.inline(b, main.region)
+
+    kernel = Rebuild({"call": inline_main}).function(program.functions[KERNEL])
+    return Program({KERNEL: kernel}, {}, program.arguments)
+
+
+@pytest.mark.parametrize("style", [FLAT, MEMORY], ids=["flat", "memory"])
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs(seed: int, style: Style) -> None:
+    program = random_program(seed, style)
+    main: Function = program.functions["main"]
+    kernel = kernel_of(program)
+    inputs = [random_inputs(main, 1000 * seed + i) for i in range(THREADS)]
+    expected = kernel_outcome(kernel, main, inputs)
+    flat = inlined(kernel)
+    for lanes in (1, 8, 16):
+        launch = Launch(main, inputs)
+        compiled = compile_kernel(flat, options_for("", lanes))
+        CpuDevice(Options(threads=1)).launch(compiled.kernel, launch.block, (launch.threads, 1, 1))
+        assert_same(expected, launch.outcome(Recorded()))
