@@ -82,11 +82,10 @@ class Needs:
         self.values: dict[Value, None] = {}
 
     def find(self, scope: Scope, value: Value) -> Value:
-        op = self.outline.makers.get(value)
-        if op is not None and op.name in ("const", "zero"):
-            return scope.b.primitive(op.name, (), value.type, op.attributes)
-        self.values[value] = None
-        return value
+        constant = _constant(scope, self.outline, value)
+        if constant is None:
+            self.values[value] = None
+        return constant or value
 
 
 class Residuals:
@@ -106,7 +105,9 @@ class Residuals:
         return found
 
     def _find(self, scope: Scope, value: Value) -> Value:
-        loop = self.outline.homes[value].loop
+        loop, constant = self.outline.homes[value].loop, _constant(scope, self.outline, value)
+        if constant is not None:
+            return constant
         if value in self._plan.again:
             return self._again(scope, value)
         if loop is None:
@@ -128,6 +129,14 @@ class Residuals:
         return position(scope.b, self.outline, loop, scope.ordinal, scope.fetch)
 
 
+def _constant(scope: Scope, outline: Outline, value: Value) -> Value | None:
+    """A constant is made anew wherever it is needed."""
+    op = outline.makers.get(value)
+    if op is None or op.name not in ("const", "zero"):
+        return None
+    return scope.b.primitive(op.name, (), value.type, op.attributes)
+
+
 def position(
     b: Builder,
     outline: Outline,
@@ -137,8 +146,8 @@ def position(
 ) -> Value:
     """Where the current iteration of a loop stands on its tapes, in both sweeps.
 
-    A loop of its own: the iteration. Inner loops of known counts: the number in the nest. Others: counted from
-    where this run of the loop begins.
+    A loop of its own: the iteration. Inner loops of known counts: the number in the nest. Others: counted on
+    from where this run of the loop begins.
     """
     if loop.outer is None:
         return ordinal(loop)

@@ -2,8 +2,8 @@
 
     check(program, "f", (0.3, 2), order=2)
 
-For order 1 the whole Jacobian by forward mode, by reverse mode and by central differences; for order 2 the same
-of the functions that request the first derivatives, and so on.
+For order 1 the whole Jacobian by forward mode, by reverse mode and by central differences; for order 2
+the same of the functions that request the first derivatives, and so on.
 """
 
 from __future__ import annotations

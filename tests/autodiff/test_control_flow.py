@@ -420,7 +420,9 @@ def test_early_return_as_flags(n):
 
 
 def test_nothing_depends_on_the_input():
-    program = parse("func @f(%x: f64) -> (f64) {\n %c = const 2.0 : f64\n %r = floor %x\n %s = add %r, %c\n yield %s\n}")
+    program = parse(
+        "func @f(%x: f64) -> (f64) {\n %c = const 2.0 : f64\n %r = floor %x\n %s = add %r, %c\n yield %s\n}"
+    )
     assert derivative(program, "f", "jvp", (1.5, 1.0)) == (3.0, 0.0)
     assert derivative(program, "f", "vjp", (1.5, 1.0)) == (0.0,)
 

@@ -33,7 +33,9 @@ def applied(name: str, type: t.Type, arity: int) -> Program:
     values = tuple(Value(p.type, p.name) for p in parameters)
     b = Builder()
     result = b.emit(name, *values)
-    return Program({"f": Function("f", parameters, type, Region(values, b.ops, (b.emit("mul", result, result),)))})
+    return Program(
+        {"f": Function("f", parameters, type, Region(values, b.ops, (b.emit("mul", result, result),)))}
+    )
 
 
 @pytest.mark.parametrize("row", DIFFERENTIABLE, ids=lambda row: row.name)
