@@ -146,13 +146,15 @@ class Update(Form):
     value: ast.Expression | None
     load: Conversion | None
     store: Conversion | None
+    as_method: bool  # `function` is a method of the place's value, with `value` as its only argument
 
 @dataclass(slots=True, eq=False)
 class Convert(Form):  # `(T)x`, `T(x)`: the operand, whose `.conversion` does the work (None: it has type T already).
     operand: ast.Expression
 
-# `{a, b}`, `float4(v.xyz, 1)`, `S(a, b)` without an `__init`: struct by fields in order, array, vector or matrix from
-# parts whose components add up, pair. A part may be a Construct itself: `{1, 2, 3, 4}` as a float2x2 or float2[2].
+# `{a, b}`, `float4(v.xyz, 1)`, `S(a, b)` without an `__init`: struct by fields in order, array by elements, vector
+# from parts whose components follow each other, matrix from rows, or from components if a part is a scalar. What the
+# parts do not reach is zero. A part may be a Construct itself: `{1, 2, 3, 4}` as a float2[2]. A scalar has one part.
 @dataclass(slots=True, eq=False)
 class Construct(Form):
     type: Type

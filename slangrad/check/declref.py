@@ -2,9 +2,9 @@
 
 In: `Foo<float, 4>.bar`.   Out: DeclRef(bar, {T: float, N: 4}).
 
-A substitution maps declarations of generic parameters to types and values; parameters are compared by identity, so
-one flat mapping serves nested generics. An interface maps to the type that conforms to it: `This` inside it.
-Replacing parameters can turn `T.Differential` into a look-up of witnesses, so `Program.substitute` hands in how.
+A substitution maps declarations of generic parameters to types and values; parameters are compared by
+identity, so one flat mapping serves nested generics. An interface maps to the type that conforms to it, `This`
+inside it; so does an extension of an interface.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from slangrad.check.types import nominal_name
 from slangrad.syntax import ast
 
-GenericKey = ast.TypeParameter | ast.ValueParameter | ast.Interface
+GenericKey = ast.TypeParameter | ast.ValueParameter | ast.Interface | ast.Extension
 Substitution = Mapping[GenericKey, Any]
 
 EMPTY: Substitution = {}
@@ -52,11 +52,11 @@ class DeclRef:
 
 
 def visible_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
-    """Everything that a substitution for `declaration` may map, the outermost first; `This` of an interface too."""
+    """Everything that a substitution for `declaration` may map, the outermost first; `This` too."""
     found: list[GenericKey] = []
     scope: ast.Declaration | None = declaration
     while scope is not None:
         own: list[GenericKey] = list(getattr(scope, "generics", ()))
-        found[:0] = [*own, scope] if isinstance(scope, ast.Interface) else own
+        found[:0] = [*own, scope] if isinstance(scope, (ast.Interface, ast.Extension)) else own
         scope = scope.parent
     return tuple(found)

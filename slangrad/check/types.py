@@ -213,12 +213,12 @@ class LambdaType(Nominal):
 
 @dataclass(slots=True, eq=False)
 class ParameterType(Type):
-    """The generic parameter T; of an `ast.Interface`: `This` inside it, the type that will conform."""
+    """The generic parameter T; of an interface or an extension of one: `This` inside, the type that will conform."""
 
-    declaration: ast.TypeParameter | ast.Interface
+    declaration: ast.TypeParameter | ast.Interface | ast.Extension
 
     def __str__(self) -> str:
-        return "This" if isinstance(self.declaration, ast.Interface) else self.declaration.name
+        return self.declaration.name if isinstance(self.declaration, ast.TypeParameter) else "This"
 
 
 @dataclass(slots=True, eq=False)
@@ -281,7 +281,7 @@ def nominal(declaration: ast.Declaration, arguments: tuple[Any, ...] = ()) -> An
     return _intern(_NOMINAL[type(declaration)], declaration, arguments)
 
 
-def parameter_type(declaration: ast.TypeParameter | ast.Interface) -> ParameterType:
+def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extension) -> ParameterType:
     made = _intern(ParameterType, declaration)
     made.abstract = True
     return made
@@ -338,7 +338,8 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> st
     scope: ast.Declaration | None = declaration
     left = list(arguments)
     while isinstance(scope, (ast.Struct, ast.Enum, ast.Interface, ast.Extension)):
-        own = len(scope.generics)
+        has_this = isinstance(scope, (ast.Interface, ast.Extension)) and scope is not declaration
+        own = len(scope.generics) + has_this
         mine = left[len(left) - own :] if own else []
         del left[len(left) - own :]
         if not isinstance(scope, ast.Extension):

@@ -1,0 +1,383 @@
+"""Calls: of functions, methods, types (construction and conversion), derivatives, and of values that can be called.
+
+In: `bwd_diff(f)(pair, 1.0)`.   Out: Call(Derivative(...), arguments), conversions written into the arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check import checked
+from slangrad.check.checked import Construct
+from slangrad.check.coerce import Plan, commit, plan, stripped, value_after
+from slangrad.check.declref import DeclRef
+from slangrad.check.generic_arguments import apply_arguments
+from slangrad.check.initializers import check_elements, constructors, explain_list, plan_list
+from slangrad.check.lookup import members
+from slangrad.check.meanings import (
+    FAILED,
+    Candidate,
+    ErrorMeaning,
+    GenericMeaning,
+    Meaning,
+    OverloadMeaning,
+    TypeMeaning,
+    ValueMeaning,
+)
+from slangrad.check.members import fail, follow_pointer
+from slangrad.check.names import mark_type, refer
+from slangrad.check.overload import Match, choose, commit_match, innermost
+from slangrad.check.places import not_a_place
+from slangrad.check.scopes import Scope
+from slangrad.check.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    InterfaceType,
+    Matrix,
+    ParameterType,
+    StructType,
+    Type,
+    Vector,
+    element_of,
+    vector,
+)
+from slangrad.syntax import ast
+
+
+def check_argument(scope: Scope, node: ast.Expression) -> None:
+    """Check an operand or argument; an initializer list has no type yet."""
+    if isinstance(node, ast.NamedArgument):
+        check_argument(scope, node.value)
+        node.type = node.value.type
+    elif isinstance(node, ast.InitializerList):
+        check_elements(scope, node)
+    elif isinstance(node, ast.Paren) and isinstance(stripped(node), ast.InitializerList):
+        check_argument(scope, stripped(node))
+    else:
+        scope.world.check_value(scope, node)
+
+
+def check_call(scope: Scope, node: ast.Call) -> Type:
+    meaning = refer(scope, node.callee)
+    for each in node.arguments:
+        check_argument(scope, each)
+    if isinstance(meaning, GenericMeaning):
+        meaning = _applied(scope, node, meaning)
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.callee, meaning.type)
+        return construct(scope, node, meaning.type, node.arguments)
+    if isinstance(meaning, OverloadMeaning):
+        return call_overload(scope, node, meaning.name, meaning.candidates, node.arguments)
+    if isinstance(meaning, ValueMeaning):
+        return _call_value(scope, node)
+    if not isinstance(meaning, ErrorMeaning):
+        scope.world.error("E0302", f"'{node.callee.span.text}' cannot be called", node.callee.span)
+    return ERROR
+
+
+def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
+    """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
+    declaration = meaning.declaration
+    if isinstance(declaration, ast.Struct) and node.arguments:
+        inferred = scope.world.infer_struct(scope, node, meaning)
+        if inferred is not None:
+            return TypeMeaning(inferred)
+    return apply_arguments(scope, node.callee, meaning, [])
+
+
+def call_overload(
+    scope: Scope, node: ast.Expression, name: str, candidates: list[Candidate], arguments: list[ast.Expression]
+) -> Type:
+    """Choose, commit, write the Call."""
+    match = choose(scope, node.span, name, candidates, arguments)
+    if match is None:
+        return ERROR
+    this = object_of_call(scope, node.span, match)
+    node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    refuse_unsupported(scope, node.span, match)
+    return match.signature.result
+
+
+def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | None:
+    """The `this` of a call, after checking that there is one and that it may be changed."""
+    candidate = match.candidate
+    info = scope.world.info(candidate.declaration)
+    base = innermost(candidate)
+    if info.this_type is None or isinstance(candidate.declaration, ast.Constructor):
+        return None
+    if candidate.inner is not None and base.through_type:
+        return None
+    if base.this is None:
+        message = f"'{candidate.declaration.name}' is a method and needs an object"
+        scope.world.error("E0307", message, span, "make it static, or call it on a value")
+        return None
+    if info.mutating and candidate.inner is None:
+        reason = not_a_place(scope, base.this)
+        if reason is not None:
+            name = candidate.declaration.name
+            scope.world.error("E0315", f"'{name}' changes its object, which is not possible here: {reason}", span)
+    return base.this
+
+
+def refuse_unsupported(scope: Scope, span: Span, match: Match) -> None:
+    """Requirements called on a value whose type is known only at run time."""
+    target = match.target
+    if isinstance(target, DeclRef) and isinstance(target.declaration.parent, ast.Interface):
+        this = target.substitution.get(target.declaration.parent)
+        if isinstance(this, InterfaceType):
+            refuse_interface_value(scope, span, this)
+
+
+def refuse_interface_value(scope: Scope, span: Span, kind: Type) -> None:
+    message = f"values of the interface type '{kind}' are supported as parameters only"
+    scope.world.error("E0412", message, span, f"make the function or struct generic: <T : {kind}>")
+
+
+def _call_value(scope: Scope, node: ast.Call) -> Type:
+    """A lambda, or an object with an `operator()`."""
+    kind = follow_pointer(node.callee)
+    if kind is ERROR:
+        return ERROR
+    found = [each for each in members(scope.world, kind, "operator()") if isinstance(each.declaration, ast.Function)]
+    candidates = [Candidate(each.declaration, each.substitution, node.callee) for each in found]
+    lambda_reference = scope.world.lambda_candidate(kind, node.callee)
+    if lambda_reference is not None:
+        candidates.append(lambda_reference)
+    if not candidates:
+        scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
+        return ERROR
+    return call_overload(scope, node, "operator()", candidates, node.arguments)
+
+
+# --- Construction and conversion ----------------------------------------------------------------------
+
+
+def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]) -> Type:
+    """`T(...)` with checked arguments."""
+    if kind is ERROR or any(each.type is ERROR for each in arguments):
+        return kind
+    if isinstance(kind, InterfaceType):
+        scope.world.error("E0412", f"'{kind}' is an interface, of which there are no objects", node.span)
+        return ERROR
+    if not arguments:
+        return _construct_empty(scope, node, kind)
+    if len(arguments) == 1 and _convert_explicitly(scope, node, kind, arguments[0]):
+        return kind
+    if isinstance(kind, (StructType, ParameterType, AssociatedType)):
+        return _construct_declared(scope, node, kind, arguments)
+    if isinstance(kind, (Vector, Matrix)):
+        return _construct_components(scope, node, kind, arguments)
+    if isinstance(kind, Array):
+        return _construct_list(scope, node, kind, arguments)
+    return _report_no_conversion(scope, node, kind, arguments)
+
+
+def _construct_empty(scope: Scope, node: ast.Expression, kind: Type) -> Type:
+    found = constructors(scope, kind) if isinstance(kind, (ParameterType, AssociatedType)) else []
+    nothing = [each for each in found if not scope.world.info(each.declaration).parameters]
+    if nothing:
+        node.ref = checked.Call(nothing[0].reference, None, ())
+    else:
+        initial = scope.world.initial_value(scope, kind)
+        node.ref = Construct(kind, ()) if isinstance(initial, checked.Zero) else initial
+    return kind
+
+
+def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument: ast.Expression) -> bool:
+    """`T(x)` and `(T)x` where a conversion does it."""
+    inner = stripped(argument)
+    if isinstance(inner, ast.InitializerList):
+        made = plan_list(scope, inner, kind)
+        if made is None:
+            explain_list(scope, inner, kind)
+            made = Plan(kind, 0, apply=lambda: None)
+        commit(scope, inner, made)
+        node.ref = checked.Convert(argument)
+        return True
+    if isinstance(argument, ast.NamedArgument):
+        return False
+    source = value_after(argument)
+    if isinstance(kind, StructType) and _is_zero(inner) and not _takes_one(scope, kind, argument):
+        node.ref = Construct(kind, ())
+        return True
+    made = plan(scope, argument, kind, explicit=True)
+    if made is None or (isinstance(kind, StructType) and source is not kind and _takes_one(scope, kind, argument)):
+        return False
+    made.warning = None
+    commit(scope, argument, made)
+    node.ref = checked.Convert(argument)
+    return True
+
+
+def _is_zero(node: ast.Expression) -> bool:
+    return isinstance(node, ast.IntLiteral) and node.value == 0
+
+
+def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool:
+    """Whether a constructor takes this one argument."""
+    found = constructors(scope, kind)
+    if not found:
+        return False
+    with scope.world.silence():
+        return choose(scope, argument.span, "__init", found, [argument]) is not None
+
+
+def _construct_declared(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+    found = constructors(scope, kind)
+    if found:
+        match = choose(scope, node.span, str(kind), found, arguments)
+        if match is not None:
+            node.ref = checked.Call(match.target, None, commit_match(scope, match))
+        return kind
+    if isinstance(kind, StructType):
+        return _construct_list(scope, node, kind, arguments)
+    return _report_no_conversion(scope, node, kind, arguments)
+
+
+def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]) -> Type:
+    """Memberwise, as by an initializer list."""
+    elements = ast.InitializerList(node.span, arguments)
+    made = plan_list(scope, elements, kind)
+    if made is None:
+        explain_list(scope, elements, kind)
+        return kind
+    commit(scope, elements, made)
+    node.ref = elements.ref
+    return made.target
+
+
+def _construct_components(
+    scope: Scope, node: ast.Expression, kind: Vector | Matrix, arguments: list[ast.Expression]
+) -> Type:
+    element = kind.element
+    total = 0
+    for each in arguments:
+        if isinstance(each, (ast.InitializerList, ast.NamedArgument)):
+            scope.world.error("E0312", f"this cannot be a component of '{kind}'", each.span)
+            return kind
+        source = value_after(each)
+        target = vector(element, source.count) if isinstance(source, Vector) else element
+        if isinstance(source, (Matrix, Array, StructType)) or not _convert_component(scope, each, target, kind):
+            return kind
+        total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
+    wanted = component_count(kind)
+    if wanted is not None and total != wanted:
+        message = f"'{kind}' has {wanted} components, but {total} are given"
+        scope.world.error("E0312", message, node.span)
+    node.ref = Construct(kind, tuple(arguments))
+    return kind
+
+
+def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
+    made = plan(scope, node, target, explicit=True)
+    if made is None:
+        message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_after(node)}'"
+        scope.world.error("E0312", message, node.span)
+        return False
+    commit(scope, node, made)
+    return True
+
+
+def component_count(kind: Vector | Matrix) -> int | None:
+    """How many components, None when that is not known yet."""
+    if isinstance(kind, Vector):
+        return kind.count if isinstance(kind.count, int) else None
+    if isinstance(kind.rows, int) and isinstance(kind.columns, int):
+        return kind.rows * kind.columns
+    return None
+
+
+def _report_no_conversion(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+    given = ", ".join("{...}" if each.type is None else f"'{value_after(each)}'" for each in arguments)
+    scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
+    return kind
+
+
+def check_cast(scope: Scope, node: ast.Cast) -> Type:
+    kind = scope.world.resolve_type(scope, node.target)
+    check_argument(scope, node.operand)
+    if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
+        scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
+        return ERROR
+    made = construct(scope, node, kind, [node.operand])
+    if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
+        return value_after(node.operand)
+    return made
+
+
+# --- Derivatives --------------------------------------------------------------------------------------
+
+MODES = {"fwd_diff": "forward", "bwd_diff": "backward", "__fwd_diff": "forward", "__bwd_diff": "backward"}
+
+
+def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
+    """`bwd_diff(f)`: candidates for the derivatives of all functions that f may mean."""
+    inner = refer(scope, node.function)
+    if isinstance(inner, ErrorMeaning):
+        return fail(node)
+    candidates = inner.candidates if isinstance(inner, OverloadMeaning) else []
+    if isinstance(inner, ValueMeaning):
+        candidates = _callable_candidates(scope, node.function)
+    candidates = [each for each in candidates if not isinstance(each.declaration, ast.Constructor)]
+    if not candidates:
+        what = node.function.span.text
+        scope.world.error("E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span)
+        return fail(node)
+    differentiable = [each for each in candidates if _is_differentiable(scope, each)]
+    if not differentiable:
+        _report_not_differentiable(scope, node, candidates[0])
+        return FAILED
+    mode = MODES[node.mode]
+    return OverloadMeaning(
+        f"{node.mode}({node.function.span.text})",
+        [
+            Candidate(
+                each.declaration,
+                each.substitution,
+                each.this,
+                each.through_type,
+                distance=each.distance,
+                mode=mode,
+                inner=each,
+            )
+            for each in differentiable
+        ],
+    )
+
+
+def _callable_candidates(scope: Scope, node: ast.Expression) -> list[Candidate]:
+    kind = follow_pointer(node)
+    found = [
+        Candidate(each.declaration, each.substitution, node)
+        for each in members(scope.world, kind, "operator()")
+        if isinstance(each.declaration, ast.Function)
+    ]
+    made = scope.world.lambda_candidate(kind, node)
+    return [*found, made] if made is not None else found
+
+
+def _is_differentiable(scope: Scope, candidate: Candidate) -> bool:
+    level: str = scope.world.differentiability(candidate.declaration)
+    return level != "none"
+
+
+def _report_not_differentiable(scope: Scope, node: ast.Differentiate, candidate: Candidate) -> None:
+    name = candidate.declaration.name
+    scope.world.error(
+        "E0503",
+        f"'{name}' is not differentiable, so {node.mode} cannot be taken of it",
+        node.function.span,
+        f"mark it: [Differentiable] before '{name}'",
+    )
+
+
+def check_value_of_functions(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
+    """A function that is named where a value should be."""
+    scope.world.error(
+        "E0316", f"'{meaning.name}' is a function; call it, or pass a lambda", node.span, None
+    )
+    return ERROR
+
+

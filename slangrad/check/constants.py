@@ -1,0 +1,166 @@
+"""Integers known when compiling.
+
+In: a checked expression such as `N * 2 + kCount`.   Out: its Value (perhaps symbolic), or None.
+
+Array sizes, generic arguments, case labels, enum cases and attribute arguments are such. Also here: the sizes of
+types, laid out as in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check import checked
+from slangrad.check.differentiable import field_references, field_type
+from slangrad.check.scopes import Scope
+from slangrad.check.types import (
+    BOOL,
+    ERROR,
+    Array,
+    EnumType,
+    Matrix,
+    Pointer,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+)
+from slangrad.check.values import Value, operate, type_query
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+
+def constant(scope: Scope, node: ast.Expression) -> Value | None:
+    """Check an expression and compute it; None after reporting that it is not known."""
+    scope.world.check_argument(scope, node)
+    return None if node.type is ERROR else known_value(scope, node)
+
+
+def known_value(scope: Scope, node: ast.Expression) -> Value | None:
+    """The value of a checked expression; None after reporting that it is not known."""
+    value = evaluate(scope.world, node)
+    if value is None and node.type is not ERROR:
+        scope.world.error("E0309", "this must be a whole number that is known when compiling", node.span)
+    return value
+
+
+def evaluate(world: World, node: ast.Expression) -> Value | None:
+    """The value of a checked expression, None when it is not known."""
+    rule = _RULES.get(type(node))
+    value = rule(world, node) if rule is not None else _by_form(world, node)
+    if value is None or node.conversion is None:
+        return value
+    return _converted(world, value, node.conversion.target)
+
+
+def _converted(world: World, value: Value, target: Type) -> Value | None:
+    if isinstance(target, EnumType):
+        return value
+    if not isinstance(target, Scalar) or target.is_float:
+        return None
+    return wrapped(value, target)
+
+
+def wrapped(value: Value, kind: Scalar) -> Value:
+    """A known integer as a value of a type: bits that do not fit are lost."""
+    if not isinstance(value, int):
+        return value
+    if kind is BOOL:
+        return int(value != 0)
+    value &= (1 << kind.bits) - 1
+    negative = kind.kind == "int" and value >> (kind.bits - 1)
+    return value - (1 << kind.bits) if negative else value
+
+
+def _by_form(world: World, node: ast.Expression) -> Value | None:
+    form = node.ref
+    if isinstance(form, checked.Constant):
+        return form.value
+    if isinstance(form, checked.Convert):
+        return evaluate(world, form.operand)
+    if isinstance(form, checked.Operator) and form.name != "?:":
+        return _operator(world, node, form)
+    return None
+
+
+def _operator(world: World, node: ast.Expression, form: checked.Operator) -> Value | None:
+    operands = [evaluate(world, each) for each in form.operands]
+    if any(each is None for each in operands):
+        return None
+    value = operate(form.name, *[each for each in operands if each is not None])
+    if value is None or not isinstance(node.type, Scalar):
+        return value
+    return wrapped(value, node.type)
+
+
+def _conditional(world: World, node: ast.Conditional) -> Value | None:
+    parts = [evaluate(world, each) for each in (node.condition, node.then, node.otherwise)]
+    if any(each is None for each in parts):
+        return None
+    return operate("?:", *[each for each in parts if each is not None])
+
+
+_RULES: dict[type[ast.Expression], Callable[[World, Any], Value | None]] = {
+    ast.IntLiteral: lambda world, node: node.value,
+    ast.BoolLiteral: lambda world, node: int(node.value),
+    ast.CharLiteral: lambda world, node: node.value,
+    ast.Paren: lambda world, node: evaluate(world, node.inner),
+    ast.Conditional: _conditional,
+}
+
+# --- Sizes --------------------------------------------------------------------------------------------
+
+
+def size_of(world: World, query: str, kind: Type) -> Value:
+    """`sizeof`, `alignof` or `countof` of a type, symbolic while the type is not known."""
+    if query == "countof":
+        return _count(kind)
+    if kind.abstract:
+        return type_query(query, kind)
+    size, alignment = layout(world, kind)
+    return alignment if query == "alignof" else size
+
+
+def _count(kind: Type) -> Value:
+    if isinstance(kind, (Vector, Array)) and kind.count is not None:
+        return kind.count
+    if isinstance(kind, Matrix):
+        return kind.rows
+    if isinstance(kind, Tuple):
+        return len(kind.elements)
+    return 1 if not kind.abstract else type_query("countof", kind)
+
+
+def layout(world: World, kind: Type) -> tuple[int, int]:
+    """Size and alignment of a concrete type."""
+    if isinstance(kind, Scalar):
+        size = max(1, kind.bits // 8)
+        return size, size
+    if isinstance(kind, Pointer):
+        return 8, 8
+    if isinstance(kind, EnumType):
+        return layout(world, world.tag_type(kind))
+    if isinstance(kind, (Vector, Matrix, Array)):
+        return _repeated(world, kind)
+    if isinstance(kind, StructType):
+        return _record(world, [field_type(world, each) for each in field_references(kind)])
+    return _record(world, list(kind.elements)) if isinstance(kind, Tuple) else (0, 1)
+
+
+def _repeated(world: World, kind: Vector | Matrix | Array) -> tuple[int, int]:
+    size, alignment = layout(world, kind.element)
+    count = (kind.rows, kind.columns) if isinstance(kind, Matrix) else (kind.count,)
+    for each in count:
+        size *= each if isinstance(each, int) else 0
+    return size, alignment
+
+
+def _record(world: World, kinds: list[Type]) -> tuple[int, int]:
+    size, widest = 0, 1
+    for kind in kinds:
+        own, alignment = layout(world, kind)
+        size = -(-size // alignment) * alignment + own
+        widest = max(widest, alignment)
+    return -(-size // widest) * widest, widest

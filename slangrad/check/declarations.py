@@ -1,0 +1,413 @@
+"""The headers of declarations, each resolved once, when it is first asked for.
+
+In: a Function node.   Out: its FunctionInfo: the types of its parameters and result, `this`, differentiability.
+
+    float f(ITensor<float, 1> t)     an interface as the type of a parameter makes the function generic:
+    float f<$T : ITensor<float, 1>>($T t)
+
+Bodies and everything that is wrong with a declaration as a whole are in bodies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.checked import (
+    CaseInfo,
+    FunctionInfo,
+    ParameterInfo,
+    SubscriptInfo,
+    TypeInfo,
+    VariableInfo,
+)
+from slangrad.check.coerce import coerce, value_after
+from slangrad.check.constants import evaluate
+from slangrad.check.differentiable import has_no_diff
+from slangrad.check.generics import interfaces_in
+from slangrad.check.interfaces import attribute_text, required_value_of
+from slangrad.check.places import is_nonmutating
+from slangrad.check.scopes import Scope, this_type
+from slangrad.check.substitution import self_type
+from slangrad.check.types import (
+    ERROR,
+    INT,
+    NONE,
+    NULL,
+    STRING,
+    VOID,
+    Array,
+    EnumType,
+    InterfaceType,
+    Scalar,
+    Type,
+    parameter_type,
+    pointer,
+)
+from slangrad.check.values import Value
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+TYPE_DECLARATIONS = (ast.Struct, ast.Interface, ast.Extension, ast.Enum)
+
+
+def info(world: World, declaration: Any) -> Any:
+    """The info of a declaration."""
+    if declaration.checked is not None:
+        return declaration.checked
+    rule = RULES[type(declaration)]
+    with world.answering(("info", declaration)) as first:
+        if first:
+            made = rule(world, declaration)
+        else:
+            message = f"'{declaration.name}' depends on itself"
+            world.error("E0321", message, declaration.name_span)
+            made = _FALLBACKS[type(declaration)]()
+    if declaration.checked is None:
+        declaration.checked = made
+    return declaration.checked
+
+
+_FALLBACKS: dict[type[ast.Declaration], Callable[[], Any]] = {
+    ast.Variable: lambda: VariableInfo(ERROR, "global"),
+    ast.Parameter: lambda: ParameterInfo(ERROR, "in"),
+    ast.Function: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.Constructor: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.Accessor: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.Subscript: lambda: SubscriptInfo(None, (), ERROR),
+    ast.Property: lambda: SubscriptInfo(None, (), ERROR),
+    ast.EnumCase: lambda: CaseInfo(ERROR, 0),
+    ast.TypeAlias: lambda: TypeInfo(ERROR),
+    ast.ValueParameter: lambda: TypeInfo(INT),
+}
+
+
+def surrounding_scope(world: World, declaration: ast.Declaration) -> Scope:
+    """The scope in which a declaration itself stands."""
+    found = world.scopes_of_locals.get(declaration)
+    if found is None:
+        assert declaration.parent is not None
+        found = world.scope_of(declaration.parent)
+    scope: Scope = found
+    return scope
+
+
+# --- Variables ----------------------------------------------------------------------------------------
+
+
+def _variable(world: World, node: ast.Variable) -> VariableInfo:
+    scope = surrounding_scope(world, node)
+    kind = _variable_kind(node)
+    constant = node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
+    made = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
+    if node.value_type is not None:
+        made.type = world.resolve_type(scope, node.value_type)
+        node.checked = made
+    _initialize(world, scope, node, made)
+    _refuse_type(world, node, made)
+    if kind == "required" and isinstance(made.type, Scalar) and node.has("static"):
+        made.constant = required_value_of(node)
+    return made
+
+
+def _is_const(node: ast.Expression | None) -> bool:
+    while isinstance(node, ast.ModifiedType):
+        if node.modifier == "const":
+            return True
+        node = node.element
+    return False
+
+
+def _variable_kind(node: ast.Variable) -> str:
+    if isinstance(node.parent, ast.Interface):
+        return "required"
+    if isinstance(node.parent, TYPE_DECLARATIONS):
+        return "static" if node.has("static") else "field"
+    if isinstance(node.parent, (ast.Module, ast.Namespace, ast.BufferBlock)):
+        return "global"
+    return "static" if node.has("static") and not node.has("const") else "local"
+
+
+def _initialize(world: World, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+    if node.initializer is None:
+        _without_initializer(world, scope, node, made)
+        return
+    world.check_argument(scope, node.initializer)
+    if node.value_type is None:
+        made.type = _inferred(world, node)
+    elif node.initializer.type is not ERROR and made.type is not ERROR:
+        coerce(scope, node.initializer, made.type, f"the value of '{node.name}'")
+        if isinstance(made.type, Array) and made.type.count is None:
+            made.type = value_after(node.initializer) if node.initializer.type is not None else ERROR
+    if not made.mutable and _is_known_when_compiling(node, made):
+        made.constant = _constant_of(world, node, made)
+
+
+def _inferred(world: World, node: ast.Variable) -> Type:
+    assert node.initializer is not None
+    kind = node.initializer.type
+    if kind is None:
+        message = f"the type of '{node.name}' cannot be inferred from an initializer list"
+        world.error("E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'")
+        return ERROR
+    kind = value_after(node.initializer)
+    if kind in (VOID, NULL, NONE, STRING):
+        world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
+        return ERROR
+    return kind
+
+
+def _is_known_when_compiling(node: ast.Variable, made: VariableInfo) -> bool:
+    whole = isinstance(made.type, EnumType) or (isinstance(made.type, Scalar) and not made.type.is_float)
+    return whole and node.keyword != "let" and made.kind != "field"
+
+
+def _constant_of(world: World, node: ast.Variable, made: VariableInfo) -> Value | None:
+    assert node.initializer is not None
+    if node.initializer.type is ERROR:
+        return None
+    return evaluate(world, node.initializer)
+
+
+def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+    if node.value_type is None:
+        world.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
+        return
+    if made.type is not ERROR and made.kind == "local":
+        made.initial = world.initial_value(scope, made.type)
+
+
+def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
+    if made.type is VOID:
+        world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        made.type = ERROR
+    if isinstance(made.type, InterfaceType) and made.kind != "required":
+        world.refuse_interface_value(node.name_span, made.type)
+        made.type = ERROR
+    if isinstance(made.type, Array) and made.type.count is None and made.kind in ("local", "field"):
+        world.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
+        made.type = ERROR
+
+
+def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
+    kind = world.resolve_type(surrounding_scope(world, node), node.value_type)
+    whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
+    if not whole and kind is not ERROR:
+        world.error("E0402", f"a generic value must be a whole number, not '{kind}'", node.value_type.span)
+        return TypeInfo(ERROR)
+    return TypeInfo(kind)
+
+
+# --- Functions ----------------------------------------------------------------------------------------
+
+
+def _function(world: World, node: ast.Function) -> FunctionInfo:
+    with world.assuming(node):
+        _make_generic(world, node, node.parameters)
+        scope = world.scope_of(node)
+        parameters = tuple(node.parameters)
+        for each in parameters:
+            world.info(each)
+        result = VOID if node.result is None else world.resolve_type(scope, node.result)
+        made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
+    _fill_attributes(world, node, made)
+    if isinstance(result, InterfaceType):
+        assert node.result is not None
+        world.refuse_interface_value(node.result.span, result)
+        made.result = ERROR
+    made.no_diff_result = node.has("no_diff") or has_no_diff(node)
+    if not node.name:
+        made.level = "backward"
+    elif made.level != "backward":
+        given = world.given_level(node)
+        made.level = given if given != "none" else made.level
+    return made
+
+
+def _is_mutating(node: ast.Declaration) -> bool:
+    return node.attribute("mutating") is not None or node.has("mutating")
+
+
+def _this(world: World, node: ast.Declaration) -> Type | None:
+    """The type of `this` of a member that is not static."""
+    if node.has("static") or not isinstance(node.parent, TYPE_DECLARATIONS):
+        return None
+    return this_type(world, node.parent)
+
+
+def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> None:
+    """A parameter of an interface type becomes one of a generic type that conforms to it."""
+    scope = world.scope_of(node)
+    for parameter in parameters:
+        if parameter.value_type is None or parameter.checked is not None:
+            continue
+        kind = world.resolve_type(scope, parameter.value_type)
+        if not interfaces_in(kind):
+            continue
+        implied = ast.TypeParameter(
+            parameter.value_type.span, f"${parameter.name}", parameter.name_span, [parameter.value_type], None, False
+        )
+        implied.parent = node
+        node.generics.append(implied)
+        known = world.generics.get(node)
+        if known is not None:
+            known.bounds.setdefault(parameter_type(implied), []).extend(interfaces_in(kind))
+        parameter.checked = ParameterInfo(parameter_type(implied), parameter.direction, has_no_diff(parameter))
+
+
+def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:
+    scope = surrounding_scope(world, node)
+    if node.value_type is None:
+        world.error("E0322", f"the parameter '{node.name}' needs a type", node.name_span)
+        return ParameterInfo(ERROR, node.direction)
+    kind = world.resolve_type(scope, node.value_type)
+    if kind is VOID:
+        world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        kind = ERROR
+    made = node.checked = ParameterInfo(kind, node.direction, has_no_diff(node))
+    if node.default is not None:
+        world.check_argument(scope, node.default)
+        if node.default.type is not ERROR:
+            coerce(scope, node.default, kind, f"the default of '{node.name}'")
+    return made
+
+
+_LEVELS = {
+    "Differentiable": "backward",
+    "BackwardDifferentiable": "backward",
+    "BackwardDerivative": "backward",
+    "ForwardDifferentiable": "forward",
+    "ForwardDerivative": "forward",
+    "PrimalSubstitute": "backward",
+}
+
+
+def _fill_attributes(world: World, node: Any, made: FunctionInfo) -> None:
+    """What the attributes of a function say."""
+    levels = {_LEVELS[each.name] for each in node.attributes if each.name in _LEVELS}
+    made.level = "backward" if "backward" in levels else "forward" if levels else "none"
+    made.no_diff_this = node.attribute("NoDiffThis") is not None
+    made.treat_as_differentiable = node.attribute("TreatAsDifferentiable") is not None
+    made.intrinsic = attribute_text(node, "intrinsic")
+    made.math_function = attribute_text(node, "math_function")
+
+
+def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
+    with world.assuming(node):
+        _make_generic(world, node, node.parameters)
+        for each in node.parameters:
+            world.info(each)
+        this = ERROR if node.parent is None else this_type(world, node.parent)
+        made = FunctionInfo(this, True, tuple(node.parameters), this)
+    _fill_attributes(world, node, made)
+    return made
+
+
+# --- Accessors ----------------------------------------------------------------------------------------
+
+
+def _subscript(world: World, node: ast.Subscript) -> SubscriptInfo:
+    with world.assuming(node):
+        _make_generic(world, node, node.parameters)
+        for each in node.parameters:
+            world.info(each)
+        result = world.resolve_type(world.scope_of(node), node.result)
+    return SubscriptInfo(_this(world, node), tuple(node.parameters), result)
+
+
+def _property(world: World, node: ast.Property) -> SubscriptInfo:
+    result = world.resolve_type(surrounding_scope(world, node), node.value_type)
+    return SubscriptInfo(_this(world, node), (), result)
+
+
+def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
+    owner = node.parent
+    assert isinstance(owner, (ast.Subscript, ast.Property))
+    around: SubscriptInfo = world.info(owner)
+    parameters = around.parameters
+    if node.parameter is not None:
+        parameters += (node.parameter,)
+        if node.parameter.value_type is None and node.parameter.checked is None:
+            node.parameter.checked = ParameterInfo(around.result, "in")
+        world.info(node.parameter)
+    result = _accessor_result(node.name, around.result)
+    changes = node.name in ("set", "ref") and not is_nonmutating(node) and not is_nonmutating(owner)
+    made = FunctionInfo(around.this_type, changes or _is_mutating(node), parameters, result)
+    _fill_attributes(world, node, made)
+    if made.level == "none":
+        outer = FunctionInfo(None, False, (), VOID)
+        _fill_attributes(world, owner, outer)
+        made.level = outer.level
+        made.no_diff_this |= outer.no_diff_this
+    return made
+
+
+def _accessor_result(name: str, element: Type) -> Type:
+    """A getter gives the element, a `ref` its address."""
+    if name == "set":
+        return VOID
+    return pointer(element) if name == "ref" and element is not ERROR else element
+
+
+# --- Enums and aliases --------------------------------------------------------------------------------
+
+
+def tag_type(world: World, kind: EnumType) -> Type:
+    """The integer type of an enum: its base, or int."""
+    found = world.tag_types.get(kind.declaration)
+    if found is None:
+        found = world.tag_types[kind.declaration] = _find_tag(world, kind.declaration)
+    return found
+
+
+def _find_tag(world: World, declaration: ast.Enum) -> Type:
+    for node in declaration.bases:
+        base = world.resolve_type(world.scope_of(declaration), node)
+        if isinstance(base, Scalar):
+            if not base.is_float:
+                return base
+            world.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
+    return INT
+
+
+def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
+    enum = node.parent
+    assert isinstance(enum, ast.Enum)
+    kind = self_type(enum)
+    position = enum.members.index(node)
+    if node.value is None:
+        if position == 0:
+            return CaseInfo(kind, 1 if _is_flags(enum) else 0)
+        before: CaseInfo = world.info(enum.members[position - 1])
+        return CaseInfo(kind, before.value * 2 if _is_flags(enum) else before.value + 1)
+    value = world.constant(world.scope_of(enum), node.value)
+    if isinstance(value, int):
+        return CaseInfo(kind, value)
+    if value is not None:
+        world.error("E0309", "the value of an enum case cannot depend on a generic parameter", node.value.span)
+    return CaseInfo(kind, 0)
+
+
+def _is_flags(enum: ast.Enum) -> bool:
+    return enum.attribute("Flags") is not None
+
+
+def _alias(world: World, node: ast.TypeAlias) -> TypeInfo:
+    return TypeInfo(world.resolve_type(world.scope_of(node), node.target))
+
+
+Rule = Callable[[World, Any], Any]
+
+RULES: dict[type[ast.Declaration], Rule] = {
+    ast.Variable: _variable,
+    ast.Parameter: _parameter,
+    ast.ValueParameter: _value_parameter,
+    ast.Function: _function,
+    ast.Constructor: _constructor,
+    ast.Subscript: _subscript,
+    ast.Property: _property,
+    ast.Accessor: _accessor,
+    ast.EnumCase: _enum_case,
+    ast.TypeAlias: _alias,
+}
+

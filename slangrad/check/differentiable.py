@@ -1,0 +1,294 @@
+"""Differential types, and the signatures of `fwd_diff(f)` and `bwd_diff(f)`.
+
+In: `struct S : IDifferentiable { float x; int n; }`.   Out: the struct S.Differential { float x; }.
+In: `float f(float x, int n)`, backward.   Out: (inout DifferentialPair<float> x, int n, float) -> void.
+
+A struct whose fields are all their own differentials is its own. Users may give a Differential of their own, tie
+fields to it with [DerivativeMember] and define dzero and dadd. How derivatives flow in a body is in activity.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.checked import DifferentialInfo, VariableInfo
+from slangrad.check.declref import DeclRef
+from slangrad.check.lookup import all_members, concrete_members, conforms_to, declared
+from slangrad.check.substitution import own_substitution, self_type, substitute
+from slangrad.check.types import (
+    VOID,
+    Array,
+    AssociatedType,
+    FunctionParameter,
+    FunctionType,
+    Matrix,
+    ParameterType,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    array,
+    function_type,
+    matrix,
+    nominal,
+    tuple_of,
+    vector,
+)
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+# --- Differential types -------------------------------------------------------------------------------
+
+
+def differential(world: World, kind: Type) -> DifferentialInfo | None:
+    """The tangent type, or None when a type carries no derivative."""
+    if kind.abstract:
+        return _find(world, kind)
+    if kind not in world.differentials:
+        with world.settling(("differential", kind)) as settling:
+            if not settling.is_first:
+                world.incomplete = True
+                return None
+            found = _find(world, kind)
+        if not settling.complete:
+            return found
+        world.differentials[kind] = found
+    return world.differentials[kind]
+
+
+def _find(world: World, kind: Type) -> DifferentialInfo | None:
+    rule = _RULES.get(type(kind))
+    return rule(world, kind) if rule is not None else None
+
+
+def tangent(world: World, kind: Type) -> Type | None:
+    """Only the type of the differential."""
+    found = differential(world, kind)
+    return None if found is None else found.type
+
+
+def _scalar(world: World, kind: Scalar) -> DifferentialInfo | None:
+    return DifferentialInfo(kind, ()) if kind.is_float else None
+
+
+def _elementwise(world: World, kind: Any) -> DifferentialInfo | None:
+    element = tangent(world, kind.element)
+    if element is None:
+        return None
+    if isinstance(kind, Vector):
+        return DifferentialInfo(vector(element, kind.count), ())
+    if isinstance(kind, Matrix):
+        return DifferentialInfo(matrix(element, kind.rows, kind.columns), ())
+    return DifferentialInfo(array(element, kind.count), ())
+
+
+def _tuple(world: World, kind: Tuple) -> DifferentialInfo | None:
+    parts = [tangent(world, each) for each in kind.elements]
+    known = tuple(each for each in parts if each is not None)
+    return DifferentialInfo(tuple_of(known), ()) if parts and len(known) == len(parts) else None
+
+
+def _parameter(world: World, kind: Type) -> DifferentialInfo | None:
+    differentiable = world.standard("IDifferentiable")
+    found = conforms_to(world, kind, differentiable)
+    if found is None:
+        return None
+    (requirement,) = declared(world, differentiable, "Differential")
+    made = world.associated(kind, found, requirement)
+    return DifferentialInfo(made, ())
+
+
+def _struct(world: World, kind: StructType) -> DifferentialInfo | None:
+    if conforms_to(world, kind, world.standard("IDifferentiable")) is None:
+        return None
+    given = _given_differential(world, kind)
+    if given is None:
+        return _synthesize(world, kind)
+    pairs = tuple((reference, _given_field(world, reference, given)) for reference in field_references(kind))
+    return DifferentialInfo(given, pairs, _own_method(world, kind, "dzero"), _own_method(world, kind, "dadd"))
+
+
+def _given_differential(world: World, kind: StructType) -> Type | None:
+    for member in concrete_members(world, kind, "Differential"):
+        declaration = member.declaration
+        if isinstance(declaration, ast.TypeAlias):
+            return substitute(world, world.info(declaration).type, member.substitution)
+        if isinstance(declaration, ast.Struct):
+            made: Type = nominal(declaration, kind.arguments)
+            return made
+    return None
+
+
+def _own_method(world: World, kind: Type, name: str) -> DeclRef | None:
+    found = [each for each in concrete_members(world, kind, name) if isinstance(each.declaration, ast.Function)]
+    return found[0].reference if found else None
+
+
+def _given_field(world: World, field: DeclRef, given: Type) -> DeclRef | None:
+    """The field of a user's Differential: as [DerivativeMember(Differential.x)] says, else the one of its name."""
+    if has_no_diff(field.declaration) or not isinstance(given, StructType):
+        return None
+    name = field.declaration.name
+    attribute = field.declaration.attribute("DerivativeMember")
+    if attribute is not None and len(attribute.arguments) == 1:
+        argument = attribute.arguments[0]
+        name = argument.name if isinstance(argument, (ast.Member, ast.Name)) else name
+    for member in concrete_members(world, given, name):
+        if isinstance(member.declaration, ast.Variable) and not member.declaration.has("static"):
+            return member.reference
+    return None
+
+
+def has_no_diff(declaration: ast.Declaration) -> bool:
+    """`no_diff` before a declaration or in its type."""
+    if declaration.has("no_diff"):
+        return True
+    node = getattr(declaration, "value_type", None) or getattr(declaration, "result", None)
+    while isinstance(node, ast.ModifiedType):
+        if node.modifier == "no_diff":
+            return True
+        node = node.element
+    return False
+
+
+def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
+    """The fields of a struct in order."""
+    return [
+        member for member in all_members(declaration) if isinstance(member, ast.Variable) and not is_static(member)
+    ]
+
+
+def is_static(declaration: ast.Declaration) -> bool:
+    return declaration.has("static")
+
+
+def field_references(kind: StructType) -> tuple[DeclRef, ...]:
+    """The fields of a struct type, seen through its arguments."""
+    seen = own_substitution(kind)
+    return tuple(DeclRef(each, seen) for each in field_declarations(kind.declaration))
+
+
+def field_type(world: World, reference: DeclRef) -> Type:
+    return substitute(world, world.info(reference.declaration).type, reference.substitution)
+
+
+def _synthesize(world: World, kind: StructType) -> DifferentialInfo:
+    references = field_references(kind)
+    tangents = [_field_tangent(world, each) for each in references]
+    same = all(made is field_type(world, each) for made, each in zip(tangents, references))
+    made = kind if same else _synthesized_struct(world, kind)
+    seen = own_substitution(kind)
+    pairs = []
+    for reference, each in zip(references, tangents):
+        target = None
+        if each is not None:
+            (target,) = declared(world, made.declaration, reference.declaration.name)
+        pairs.append((reference, None if target is None else DeclRef(target, seen)))
+    return DifferentialInfo(made, tuple(pairs))
+
+
+def _field_tangent(world: World, field: DeclRef) -> Type | None:
+    return None if has_no_diff(field.declaration) else tangent(world, field_type(world, field))
+
+
+def _synthesized_struct(world: World, kind: StructType) -> StructType:
+    """The struct named Differential inside of the user's, made once for all arguments of its generics."""
+    owner = kind.declaration
+    found = world.synthesized.get(owner)
+    if found is None:
+        found = world.synthesized[owner] = _declare_differential(world, owner)
+    made: StructType = nominal(found, kind.arguments)
+    return made
+
+
+def _declare_differential(world: World, owner: ast.Struct) -> ast.Struct:
+    struct = ast.Struct(owner.span, "Differential", owner.name_span, "struct", [], [], True, None)
+    struct.parent = owner
+    world.bases[struct] = [nominal(world.standard("IDifferentiable"))]
+    for reference in field_references(self_type(owner)):
+        made = _field_tangent(world, reference)
+        if made is None:
+            continue
+        field = reference.declaration
+        copy = ast.Variable(field.span, field.name, field.name_span, "", None, None, [], None)
+        copy.parent, copy.checked = struct, VariableInfo(made, "field")
+        struct.members.append(copy)
+    return struct
+
+
+Rule = Callable[[World, Any], DifferentialInfo | None]
+
+_RULES: dict[type[Type], Rule] = {
+    Scalar: _scalar,
+    Vector: _elementwise,
+    Matrix: _elementwise,
+    Array: _elementwise,
+    Tuple: _tuple,
+    StructType: _struct,
+    ParameterType: _parameter,
+    AssociatedType: _parameter,
+}
+
+# --- Pairs --------------------------------------------------------------------------------------------
+
+
+def pair_of(world: World, kind: Type) -> Type:
+    """DifferentialPair<kind>."""
+    made: Type = nominal(world.standard("DifferentialPair"), (kind,))
+    return made
+
+
+def pair_element(world: World, kind: Type) -> Type | None:
+    """T of DifferentialPair<T>; None for other types."""
+    if isinstance(kind, StructType) and kind.declaration is world.standard("DifferentialPair"):
+        element: Type = kind.arguments[0]
+        return element
+    return None
+
+
+# --- Signatures ---------------------------------------------------------------------------------------
+
+
+def derivative_signature(world: World, mode: str, signature: FunctionType, no_diff_result: bool) -> FunctionType:
+    """The type of `fwd_diff(f)` or `bwd_diff(f)` for the type of f; `this`, if it counts, is its first parameter."""
+    derive = _forward_parameter if mode == "forward" else _backward_parameter
+    made = [derive(world, each) for each in signature.parameters]
+    parameters = tuple(each for each in made if each is not None)
+    cotangent = None if no_diff_result else tangent(world, signature.result)
+    if mode == "forward":
+        result = signature.result if cotangent is None else pair_of(world, signature.result)
+        return function_type(parameters, result)
+    if cotangent is not None:
+        parameters += (FunctionParameter(cotangent, "in", False, "result_cotangent"),)
+    return function_type(parameters, VOID)
+
+
+def _forward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter:
+    if parameter.no_diff or tangent(world, parameter.type) is None:
+        return FunctionParameter(parameter.type, parameter.direction, True, parameter.name)
+    return FunctionParameter(pair_of(world, parameter.type), parameter.direction, False, parameter.name)
+
+
+def _backward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter | None:
+    differential_type = None if parameter.no_diff else tangent(world, parameter.type)
+    if parameter.direction == "out":
+        if differential_type is None:
+            return None
+        return FunctionParameter(differential_type, "in", False, parameter.name)
+    if differential_type is None:
+        direction = "in" if parameter.direction == "inout" else parameter.direction
+        return FunctionParameter(parameter.type, direction, True, parameter.name)
+    return FunctionParameter(pair_of(world, parameter.type), "inout", False, parameter.name)
+
+
+def same_signature(left: FunctionType, right: FunctionType) -> bool:
+    """Whether two function types agree in types and directions."""
+    if left.result is not right.result or len(left.parameters) != len(right.parameters):
+        return False
+    return all(
+        one.type is other.type and one.direction == other.direction
+        for one, other in zip(left.parameters, right.parameters)
+    )
+

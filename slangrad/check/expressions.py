@@ -1,0 +1,332 @@
+"""Checking expressions: the dispatch table, literals and the small forms.
+
+In: a scope and a node.   Out: the type of its value; `.type`, `.ref` and conversions of its parts are filled.
+
+Names and members are in names.py, calls in calls.py, operators in operators.py. After an error the type is ERROR,
+which whatever uses it accepts without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check import checked, lambdas
+from slangrad.check.calls import (
+    check_argument,
+    check_call,
+    check_cast,
+    check_value_of_functions,
+    differentiate,
+)
+from slangrad.check.checked import Conversion
+from slangrad.check.coerce import Plan, coerce, value_after
+from slangrad.check.convert import convert, is_builtin_parameter
+from slangrad.check.lookup import members
+from slangrad.check.meanings import (
+    Candidate,
+    ErrorMeaning,
+    GenericMeaning,
+    Meaning,
+    NamespaceMeaning,
+    OverloadMeaning,
+    TypeMeaning,
+    ValueMeaning,
+)
+from slangrad.check.members import this_value
+from slangrad.check.names import RULES, mark_type, refer
+from slangrad.check.operators import (
+    check_assign,
+    check_binary,
+    check_conditional,
+    check_postfix,
+    check_unary,
+)
+from slangrad.check.overload import choose, commit_match
+from slangrad.check.places import value_type
+from slangrad.check.scopes import Scope, enclosing_member_scope
+from slangrad.check.types import (
+    BOOL,
+    DOUBLE,
+    ERROR,
+    FLOAT,
+    HALF,
+    INT,
+    INT64,
+    NONE,
+    NULL,
+    STRING,
+    UINT,
+    UINT64,
+    Array,
+    EnumType,
+    Matrix,
+    Pointer,
+    Scalar,
+    Type,
+    Vector,
+    vector,
+)
+from slangrad.syntax import ast
+
+
+def check_value(scope: Scope, node: ast.Expression) -> Type:
+    """The type of an expression that must be a value."""
+    rule = EXPRESSIONS.get(type(node))
+    if rule is not None:
+        kind = rule(scope, node)
+        node.type = kind
+        return kind
+    if type(node) not in RULES:
+        scope.world.error("E0317", "this form of expression is not supported here", node.span)
+        node.type = ERROR
+        return ERROR
+    return _value_of(scope, node, refer(scope, node))
+
+
+def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
+    if isinstance(meaning, ValueMeaning):
+        return meaning.type
+    if isinstance(meaning, OverloadMeaning):
+        check_value_of_functions(scope, node, meaning)
+    elif isinstance(meaning, (TypeMeaning, GenericMeaning)):
+        text = node.span.text
+        scope.world.error("E0302", f"'{text}' is a type, not a value", node.span, f"write '{text}(...)' to make one")
+    elif isinstance(meaning, NamespaceMeaning):
+        scope.world.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
+    node.type = ERROR
+    return ERROR
+
+
+def check_condition(scope: Scope, node: ast.Expression) -> None:
+    """An expression that decides a branch."""
+    check_argument(scope, node)
+    if node.type is not ERROR:
+        coerce(scope, node, BOOL, "a condition")
+
+
+# --- Literals -----------------------------------------------------------------------------------------
+
+_INT_SUFFIXES = {
+    "u": UINT,
+    "l": INT64,
+    "ll": INT64,
+    "z": INT64,
+    "ul": UINT64,
+    "ull": UINT64,
+    "uz": UINT64,
+    "lu": UINT64,
+    "llu": UINT64,
+}
+_FLOAT_SUFFIXES = {"": FLOAT, "f": FLOAT, "h": HALF, "l": DOUBLE, "lf": DOUBLE}
+
+
+def _int(scope: Scope, node: ast.IntLiteral) -> Type:
+    if node.suffix:
+        kind = _INT_SUFFIXES.get(node.suffix, INT64)
+        if kind is UINT and node.value >= 1 << 32:
+            return UINT64
+    elif node.value < 1 << 31:
+        return INT
+    elif node.span.text[:2].lower() in ("0x", "0b") and node.value < 1 << 32:
+        return UINT
+    else:
+        kind = INT64 if node.value < 1 << 63 else UINT64
+    if node.value >= 1 << 64:
+        scope.world.error("E0318", f"{node.value} does not fit into 64 bits", node.span)
+        return ERROR
+    return kind
+
+
+def _float(scope: Scope, node: ast.FloatLiteral) -> Type:
+    return _FLOAT_SUFFIXES[node.suffix]
+
+
+# --- Small forms --------------------------------------------------------------------------------------
+
+
+def _this(scope: Scope, node: ast.This) -> Type:
+    value = this_value(scope)
+    if value is None:
+        where = "a static function" if enclosing_member_scope(scope) is not None else "a method"
+        sentence = f"there is no 'this' in {where}" if "static" in where else "'this' has a meaning only in a method"
+        scope.world.error("E0307", sentence, node.span)
+        return ERROR
+    node.ref = value
+    return value.type
+
+
+def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
+    check_value(scope, node.operand)
+    return value_after(node.operand)
+
+
+def _comma(scope: Scope, node: ast.Comma) -> Type:
+    check_value(scope, node.left)
+    check_value(scope, node.right)
+    return value_after(node.right)
+
+
+def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
+    meaning = refer(scope, node.operand)
+    kind = meaning.type if isinstance(meaning, (TypeMeaning, ValueMeaning)) else ERROR
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.operand, kind)
+    if kind is ERROR:
+        if not isinstance(meaning, ErrorMeaning):
+            scope.world.error("E0302", f"{node.query} needs a type or a value", node.operand.span)
+        return ERROR
+    node.ref = checked.Constant(scope.world.size_of(node.query, kind))
+    return INT
+
+
+def _is(scope: Scope, node: ast.Is) -> Type:
+    check_value(scope, node.operand)
+    target = scope.world.resolve_type(scope, node.target)
+    node.ref = checked.TypeTest(node.operand, target)
+    return BOOL
+
+
+def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
+    check_argument(scope, node)
+    scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
+    return ERROR
+
+
+def _named(scope: Scope, node: ast.NamedArgument) -> Type:
+    return check_value(scope, node.value)
+
+
+def _refuse(what: str) -> Callable[[Scope, Any], Type]:
+    def rule(scope: Scope, node: ast.Expression) -> Type:
+        scope.world.error("E0317", f"{what} is not supported", node.span)
+        return ERROR
+
+    return rule
+
+
+# --- Index --------------------------------------------------------------------------------------------
+
+
+def check_index(scope: Scope, node: ast.Index) -> Type:
+    """`base[i]` with a checked base."""
+    for each in node.arguments:
+        check_argument(scope, each)
+    kind = value_type(node.base)
+    if kind is ERROR or any(each.type is ERROR for each in node.arguments):
+        node.type = ERROR
+        return ERROR
+    if isinstance(kind, (Array, Vector, Matrix, Pointer)) and len(node.arguments) == 1:
+        node.type = _element(scope, node, kind)
+    else:
+        node.type = _subscript(scope, node, kind)
+    return node.type
+
+
+def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
+    index = node.arguments[0]
+    source = value_after(index)
+    whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
+    if not whole and not is_builtin_parameter(scope.world, source):
+        scope.world.error("E0319", f"an index must be a whole number, not '{source}'", index.span)
+    elif isinstance(source, EnumType) or source is BOOL:
+        coerce(scope, index, INT, "an index")
+    _check_range(scope, index, kind)
+    node.ref = checked.Element(node.base, index)
+    if isinstance(kind, Matrix):
+        return vector(kind.element, kind.columns)
+    element: Type = kind.element
+    return element
+
+
+def _check_range(scope: Scope, index: ast.Expression, kind: Any) -> None:
+    if isinstance(kind, Pointer):
+        return
+    extent = kind.rows if isinstance(kind, Matrix) else kind.count
+    with scope.world.silence():
+        value = scope.world.known_value(scope, index)
+    if isinstance(value, int) and isinstance(extent, int) and not 0 <= value < extent:
+        scope.world.error("E0320", f"the index {value} is outside of '{kind}'", index.span)
+
+
+def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
+    found = members(scope.world, kind, "__subscript")
+    candidates = [
+        Candidate(each.declaration, each.substitution, node.base)
+        for each in found
+        if isinstance(each.declaration, ast.Subscript)
+    ]
+    if not candidates:
+        scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
+        return ERROR
+    match = choose(scope, node.span, "[]", candidates, node.arguments)
+    if match is None:
+        return ERROR
+    node.ref = checked.Subscript(node.base, match.target, commit_match(scope, match))
+    return match.signature.result
+
+
+# --- Questions from other files -----------------------------------------------------------------------
+
+
+def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
+    """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
+    made = convert(scope.world, value_after(node), kind, explicit=True)
+    if made is not None:
+        return Plan(kind, made.cost, made.conversion)
+    found = [each for each in members(scope.world, kind, "__init") if isinstance(each.declaration, ast.Constructor)]
+    if not found:
+        return None
+    candidates = [Candidate(each.declaration, each.substitution) for each in found]
+    with scope.world.silence():
+        match = choose(scope, node.span, "__init", candidates, [node])
+    if match is None:
+        return None
+    inner = match.plans[0]
+    reference = match.target
+    assert not isinstance(reference, checked.Derivative)
+    return Plan(kind, match.cost, Conversion("call", kind, reference, inner.conversion if inner else None))
+
+
+def _lambda(scope: Scope, node: ast.Lambda) -> Type:
+    return lambdas.check_lambda(scope, node)
+
+
+def _missing(scope: Scope, node: ast.Missing) -> Type:
+    return ERROR
+
+
+Rule = Callable[[Scope, Any], Type]
+
+EXPRESSIONS: dict[type[ast.Expression], Rule] = {
+    ast.Missing: _missing,
+    ast.IntLiteral: _int,
+    ast.FloatLiteral: _float,
+    ast.BoolLiteral: lambda scope, node: BOOL,
+    ast.CharLiteral: lambda scope, node: INT,
+    ast.StringLiteral: lambda scope, node: STRING,
+    ast.NullLiteral: lambda scope, node: NULL,
+    ast.NoneLiteral: lambda scope, node: NONE,
+    ast.This: _this,
+    ast.Super: _refuse("'super'"),
+    ast.Call: check_call,
+    ast.Cast: check_cast,
+    ast.Unary: check_unary,
+    ast.Postfix: check_postfix,
+    ast.Binary: check_binary,
+    ast.Assign: check_assign,
+    ast.Conditional: check_conditional,
+    ast.Comma: _comma,
+    ast.InitializerList: _bare_list,
+    ast.NamedArgument: _named,
+    ast.NoDiff: _no_diff,
+    ast.SizeOf: _size_of,
+    ast.Is: _is,
+    ast.As: _refuse("'as'"),
+    ast.New: _refuse("'new'"),
+    ast.Try: _refuse("'try'"),
+    ast.AssemblyBlock: _refuse("assembly for another target"),
+    ast.Lambda: _lambda,
+}
+
+RULES[ast.Differentiate] = differentiate

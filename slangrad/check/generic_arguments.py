@@ -1,0 +1,168 @@
+"""Applying generic arguments to generic types: `vector<float, 3>`, `Foo<T, 4>`, `Foo` with defaults.
+
+In: a GenericMeaning and argument nodes.   Out: a TypeMeaning, or FAILED after an error.
+
+Functions are not applied here: their arguments may be partial, the rest is inferred from a call (overload.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.interfaces import alias_target
+from slangrad.check.lookup import unmet_constraint
+from slangrad.check.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
+from slangrad.check.scopes import Scope, levels
+from slangrad.check.substitution import identity, nominal_parameters, self_argument, substitute
+from slangrad.check.types import (
+    ERROR,
+    FLOAT,
+    Type,
+    array,
+    matrix,
+    nominal,
+    pointer,
+    tuple_of,
+    vector,
+)
+from slangrad.syntax import ast
+
+
+def apply_arguments(
+    scope: Scope, node: ast.Expression, meaning: GenericMeaning, nodes: list[ast.Expression]
+) -> Meaning:
+    """The type for the arguments; where none are written inside of the type itself, that type."""
+    if meaning.builtin:
+        return _apply_builtin(scope, node, meaning.builtin, nodes)
+    declaration = meaning.declaration
+    if not nodes and any(each.owner is declaration for each in levels(scope)):
+        return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
+    arguments = [scope.world.generic_argument(scope, each) for each in nodes]
+    if any(each is None or each is ERROR for each in arguments):
+        return FAILED
+    substitution = bind(scope, node, declaration, meaning.substitution, arguments)
+    if substitution is None:
+        return FAILED
+    _check_later(scope, node, declaration, substitution)
+    return TypeMeaning(_made(scope, declaration, substitution))
+
+
+def _made(scope: Scope, declaration: Any, substitution: dict[Any, Any]) -> Type:
+    if isinstance(declaration, ast.TypeAlias):
+        return substitute(scope.world, alias_target(scope.world, declaration), substitution)
+    parameters = nominal_parameters(declaration)
+    kind: Type = nominal(declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters))
+    return kind
+
+
+def bind(
+    scope: Scope, node: ast.Expression, declaration: Any, around: dict[Any, Any], arguments: list[Any]
+) -> dict[Any, Any] | None:
+    """The substitution for written arguments and defaults; None after an error."""
+    world, parameters = scope.world, declaration.generics
+    if parameters and getattr(parameters[-1], "is_pack", False):
+        arguments = _gather_pack(parameters, arguments)
+    if len(arguments) > len(parameters):
+        message = f"'{declaration.name}' takes {len(parameters)} generic arguments, not {len(arguments)}"
+        world.error("E0403", message, node.span)
+        return None
+    substitution = dict(around)
+    for parameter, argument in zip(parameters, arguments):
+        if not fits(parameter, argument):
+            wanted = "a type" if isinstance(parameter, ast.TypeParameter) else "a value"
+            world.error("E0402", f"'{parameter.name}' of '{declaration.name}' must be {wanted}", node.span)
+            return None
+        substitution[parameter] = argument
+    for parameter in parameters[len(arguments) :]:
+        default = default_argument(scope, parameter, substitution)
+        if default is None:
+            _report_missing(scope, node, declaration)
+            return None
+        substitution[parameter] = default
+    return substitution
+
+
+def _gather_pack(parameters: list[Any], arguments: list[Any]) -> list[Any]:
+    fixed = len(parameters) - 1
+    if len(arguments) == len(parameters) and isinstance(arguments[-1], tuple):
+        return arguments
+    return [*arguments[:fixed], tuple(arguments[fixed:])]
+
+
+def fits(parameter: Any, argument: Any) -> bool:
+    """Whether an argument is of the kind that a parameter wants."""
+    if getattr(parameter, "is_pack", False):
+        return isinstance(argument, tuple)
+    return isinstance(argument, Type) == isinstance(parameter, ast.TypeParameter)
+
+
+def default_argument(scope: Scope, parameter: Any, substitution: dict[Any, Any]) -> Any:
+    """The default of a generic parameter, or None."""
+    if parameter.default is None:
+        return None
+    world = scope.world
+    inside = world.scope_of(parameter.parent)
+    if isinstance(parameter, ast.TypeParameter):
+        return substitute(world, world.resolve_type(inside, parameter.default), substitution)
+    value = world.constant(inside, parameter.default)
+    return None if value is None else world.value(value, substitution)
+
+
+def _report_missing(scope: Scope, node: ast.Expression, declaration: Any) -> None:
+    names = ", ".join(each.name for each in declaration.generics)
+    example = ", ".join("float" if isinstance(each, ast.TypeParameter) else "1" for each in declaration.generics)
+    scope.world.error(
+        "E0403",
+        f"generic type '{declaration.name}' needs arguments for <{names}>",
+        node.span,
+        f"for example {declaration.name}<{example}>",
+    )
+
+
+def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitution: dict[Any, Any]) -> None:
+    """Bounds are checked when all declarations are known: they may depend on what is being declared."""
+    world, assumptions = scope.world, list(scope.world.assumptions)
+    if world.quiet:
+        return
+
+    def check() -> None:
+        before, world.assumptions = world.assumptions, assumptions
+        reason = unmet_constraint(world, declaration, substitution)
+        world.assumptions = before
+        if reason is not None:
+            world.error("E0404", f"'{declaration.name}' cannot be used with these arguments: {reason}", node.span)
+
+    world.later.append(check)
+
+
+# --- Builtin generic types ----------------------------------------------------------------------------
+
+
+def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[ast.Expression]) -> Meaning:
+    arguments = [scope.world.generic_argument(scope, each) for each in nodes]
+    if any(each is None or each is ERROR for each in arguments):
+        return FAILED
+    kinds, defaults, make = BUILTIN_GENERICS[name]
+    full = [*arguments, *defaults[len(arguments) :]]
+    if len(full) < len(kinds) or (len(full) > len(kinds) and "..." not in kinds):
+        scope.world.error("E0403", f"'{name}' takes {len(kinds)} generic arguments", node.span)
+        return FAILED
+    for kind, argument in zip(kinds, full):
+        if (kind == "type") != isinstance(argument, Type) and kind != "...":
+            scope.world.error("E0402", f"'{name}' needs {kind}s and values in another order", node.span)
+            return FAILED
+    return TypeMeaning(make(full))
+
+
+Made = tuple[tuple[str, ...], tuple[Any, ...], Callable[[list[Any]], Type]]
+
+# fmt: off
+BUILTIN_GENERICS: dict[str, Made] = {
+    "vector": (("type", "value"),          (FLOAT, 4),    lambda given: vector(given[0], given[1])),
+    "matrix": (("type", "value", "value"), (FLOAT, 4, 4), lambda given: matrix(given[0], given[1], given[2])),
+    "Array":  (("type", "value"),          (),            lambda given: array(given[0], given[1])),
+    "Ptr":    (("type",),                  (),            lambda given: pointer(given[0])),
+    "Tuple":  (("...",),                   (),            lambda given: tuple_of(tuple(given))),
+}
+# fmt: on

@@ -1,0 +1,190 @@
+"""What is known about generic parameters: their bounds and `where` clauses.
+
+In: `<T : IFoo> ... where T.Item : IBar, T.Next == T`.
+Out: bounds {T: IFoo, T.Item: IBar} and the equality T.Next == T, resolved once for each declaration.
+
+A method may add `where` clauses about the parameters of its struct; they hold only inside it, so they are looked
+for among the declarations that `World.assuming` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slangrad.check.declref import Substitution
+from slangrad.check.substitution import own_substitution, self_type, substitute
+from slangrad.check.types import (
+    ERROR,
+    AssociatedType,
+    ConjunctionType,
+    InterfaceType,
+    ParameterType,
+    Type,
+    associated_type,
+    parameter_type,
+)
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False)
+class GenericInfo:
+    """Resolved bounds and equalities of one declaration."""
+
+    bounds: dict[Type, list[InterfaceType]] = field(default_factory=dict)
+    equalities: list[tuple[Type, Type]] = field(default_factory=list)
+
+
+def generic_info(world: World, declaration: ast.Declaration) -> GenericInfo:
+    """The bounds that a declaration states. While they are being resolved: those known so far."""
+    found = world.generics.get(declaration)
+    if found is None:
+        found = world.generics[declaration] = GenericInfo()
+        with world.answering(("generics", declaration)):
+            _resolve(world, declaration, found)
+    elif ("generics", declaration) in world.in_progress:
+        world.incomplete = True
+    info: GenericInfo = found
+    return info
+
+
+def _resolve(world: World, declaration: ast.Declaration, info: GenericInfo) -> None:
+    scope = world.scope_of(declaration)
+    for parameter in getattr(declaration, "generics", ()):
+        if isinstance(parameter, ast.TypeParameter):
+            for bound in parameter.bounds:
+                _add_bound(world, scope, info, parameter_type(parameter), bound)
+    for constraint in stated_constraints(declaration):
+        _add_constraint(world, scope, info, constraint)
+
+
+def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
+    """The `where` clauses of a declaration; of an interface also its `__constraint`s."""
+    found = list(getattr(declaration, "constraints", ()))
+    if isinstance(declaration, ast.Interface):
+        for member in declaration.members:
+            if isinstance(member, ast.ConstraintRequirement):
+                found.append(member.constraint)
+            found += member.constraints if isinstance(member, ast.AssociatedType) else []
+    return found
+
+
+def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
+    if constraint.is_optional or constraint.kind not in ("conforms", "equals"):
+        return
+    subject = world.resolve_type(scope, constraint.subject)
+    for bound in constraint.bounds:
+        if constraint.kind == "conforms":
+            _add_bound(world, scope, info, subject, bound)
+        else:
+            info.equalities.append((subject, world.resolve_type(scope, bound)))
+
+
+def _add_bound(world: World, scope: object, info: GenericInfo, subject: Type, node: ast.Expression) -> None:
+    bound = world.resolve_type(scope, node)
+    known = info.bounds.setdefault(subject, [])
+    for each in interfaces_in(bound):
+        known.append(each)
+    if not interfaces_in(bound) and bound is not ERROR:
+        world.error("E0410", f"'{bound}' is no interface, so it cannot be a bound", node.span)
+
+
+def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
+    """The interfaces of a bound: one, or those of `IFoo & IBar`."""
+    if isinstance(bound, ConjunctionType):
+        return bound.interfaces
+    return (bound,) if isinstance(bound, InterfaceType) else ()
+
+
+# --- Questions ----------------------------------------------------------------------------------------
+
+
+def bounds_of(world: World, kind: ParameterType | AssociatedType) -> Iterator[InterfaceType]:
+    """The interfaces that a parameter or associated type is stated to conform to."""
+    if isinstance(kind, AssociatedType):
+        yield from _bounds_of_associated(world, kind)
+    elif isinstance(kind.declaration, ast.Interface):
+        yield self_type(kind.declaration)
+    elif isinstance(kind.declaration, ast.Extension):
+        yield from interfaces_in(world.extension_targets[kind.declaration])
+    owner = root_owner(kind)
+    if owner is not None:
+        yield from generic_info(world, owner).bounds.get(kind, ())
+    for declaration in world.assumptions:
+        if declaration is not owner:
+            yield from generic_info(world, declaration).bounds.get(kind, ())
+
+
+def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:
+    scope = world.scope_of(kind.interface.declaration)
+    seen_from = requirement_substitution(kind.base, kind.interface)
+    for node in kind.declaration.bounds:
+        for bound in interfaces_in(world.resolve_type(scope, node)):
+            made = substitute(world, bound, seen_from)
+            assert isinstance(made, InterfaceType)
+            yield made
+    if root_owner(kind) is not kind.interface.declaration:
+        subject = associated_type(
+            parameter_type(kind.interface.declaration), self_type(kind.interface.declaration), kind.declaration
+        )
+        for bound in generic_info(world, kind.interface.declaration).bounds.get(subject, ()):
+            made = substitute(world, bound, seen_from)
+            assert isinstance(made, InterfaceType)
+            yield made
+
+
+def requirement_substitution(base: Type, interface: InterfaceType) -> dict[object, object]:
+    """How the requirements of an interface are seen through a type that conforms to it."""
+    return {**own_substitution(interface), interface.declaration: base}
+
+
+def root_owner(kind: Type) -> ast.Declaration | None:
+    """The declaration that declares the parameter at the root of `T.Item.Next`; an interface for `This`."""
+    while isinstance(kind, AssociatedType):
+        kind = kind.base
+    if not isinstance(kind, ParameterType):
+        return None
+    if isinstance(kind.declaration, ast.TypeParameter):
+        return kind.declaration.parent
+    return kind.declaration
+
+
+def known_equal(world: World, kind: AssociatedType) -> Type:
+    """The type that a `where A.B == C` clause gives for an associated type; the type itself if there is none."""
+    owners: list[ast.Declaration] = []
+    base: Type = kind
+    while isinstance(base, AssociatedType):
+        owners.append(base.interface.declaration)
+        base = base.base
+    root = root_owner(kind)
+    owners += [root] if root is not None else []
+    for owner in dict.fromkeys([*owners, *world.assumptions]):
+        for left, right in generic_info(world, owner).equalities:
+            replaced = _apply_equality(world, kind, left, right, owner)
+            if replaced is not None and replaced is not kind:
+                return replaced
+    return kind
+
+
+def _apply_equality(
+    world: World, kind: AssociatedType, left: Type, right: Type, owner: ast.Declaration
+) -> Type | None:
+    if left is kind:
+        return right
+    if not isinstance(owner, ast.Interface) or not isinstance(left, AssociatedType):
+        return None
+    base = _matching_base(kind, left, parameter_type(owner))
+    if base is None:
+        return None
+    substitution: Substitution = {owner: base}
+    return substitute(world, right, substitution)
+
+
+def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | None:
+    """What `This` stands for in `pattern` when the pattern is `kind`: This.A.B against X.A.B gives X."""
+    while isinstance(pattern, AssociatedType):
+        if not isinstance(kind, AssociatedType) or kind.declaration is not pattern.declaration:
+            return None
+        kind, pattern = kind.base, pattern.base
+    return kind if pattern is this else None

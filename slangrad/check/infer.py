@@ -1,0 +1,162 @@
+"""Finding generic arguments by comparing parameter types with argument types.
+
+In: parameter `vector<T, N>`, argument `float3`.   Out: {T: float, N: 3}.
+
+Two uses. Exact matching asks whether an extension applies to a type. Inference for a call collects bindings and
+joins conflicting ones (int and float: float); whether the arguments then really convert is decided in overload.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from slangrad.check.types import (
+    ERROR,
+    Array,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Pointer,
+    Tuple,
+    Type,
+    Vector,
+)
+from slangrad.check.values import ParameterValue, Polynomial, Value
+from slangrad.check.world import World
+
+Join = Callable[[Type, Type], Type | None]
+
+
+class Solver:
+    """Bindings of the open parameters, grown by `unify`. `join` combines two types for one parameter."""
+
+    def __init__(self, world: World, parameters: Iterable[Any], join: Join | None = None) -> None:
+        self.world = world
+        self.open = set(parameters)
+        self.bindings: dict[Any, Any] = {}
+        self.join = join
+        self.conflict: str | None = None
+
+    # --- Types ---
+
+    def unify(self, pattern: Type, actual: Type) -> bool:
+        """Make `pattern` equal to `actual`; False when that cannot be."""
+        if not pattern.abstract:
+            return pattern is actual
+        if actual is ERROR:
+            return True
+        if isinstance(pattern, ParameterType) and pattern.declaration in self.open:
+            return self._bind_type(pattern.declaration, actual)
+        if pattern is actual:
+            return True
+        rule = _RULES.get(type(pattern))
+        if rule is None:
+            return self.join is not None
+        if self.join is not None and isinstance(pattern, (Vector, Matrix)) and not isinstance(actual, type(pattern)):
+            return self.unify(pattern.element, _scalar_part(actual))
+        return type(actual) is type(pattern) and rule(self, pattern, actual)
+
+    def _bind_type(self, parameter: Any, actual: Type) -> bool:
+        known = self.bindings.get(parameter)
+        if known is None or known is actual:
+            self.bindings[parameter] = actual
+            return True
+        joined = self.join(known, actual) if self.join is not None else None
+        if joined is None:
+            self.conflict = f"'{parameter.name}' would be both '{known}' and '{actual}'"
+            return False
+        self.bindings[parameter] = joined
+        return True
+
+    # --- Values ---
+
+    def unify_value(self, pattern: Value, actual: Value) -> bool:
+        if pattern is actual or (isinstance(pattern, int) and pattern == actual):
+            return True
+        if isinstance(pattern, ParameterValue) and pattern.declaration in self.open:
+            known = self.bindings.setdefault(pattern.declaration, actual)
+            if known is actual or (isinstance(known, int) and known == actual):
+                return True
+            self.conflict = f"'{pattern.declaration.name}' would be both '{known}' and '{actual}'"
+            return False
+        if isinstance(pattern, Polynomial):
+            return self._solve_linear(pattern, actual)
+        return self.join is not None and not isinstance(pattern, int)
+
+    def _solve_linear(self, pattern: Polynomial, actual: Value) -> bool:
+        """`N + 1` against 4 gives N = 3; what is not that simple is left to the other arguments."""
+        unknown = [term for term in pattern.terms if term[0]]
+        constant = sum(factor for symbols, factor in pattern.terms if not symbols)
+        if len(unknown) != 1 or len(unknown[0][0]) != 1 or not isinstance(actual, int):
+            return self.join is not None
+        ((symbol,), factor) = unknown[0]
+        if (actual - constant) % factor:
+            return False
+        return self.unify_value(symbol, (actual - constant) // factor)
+
+    # --- Generic arguments ---
+
+    def unify_argument(self, pattern: Any, actual: Any) -> bool:
+        if isinstance(pattern, Type) or isinstance(actual, Type):
+            return isinstance(pattern, Type) and isinstance(actual, Type) and self.unify(pattern, actual)
+        if isinstance(pattern, tuple) or isinstance(actual, tuple):
+            return self._unify_packs(pattern, actual)
+        return self.unify_value(pattern, actual)
+
+    def _unify_packs(self, pattern: Any, actual: Any) -> bool:
+        if isinstance(pattern, tuple) and isinstance(actual, tuple) and len(pattern) == len(actual):
+            return all(self.unify_argument(one, other) for one, other in zip(pattern, actual))
+        return False
+
+
+def _scalar_part(kind: Type) -> Type:
+    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
+
+
+def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
+    if pattern.declaration is not actual.declaration:
+        return False
+    return all(solver.unify_argument(one, other) for one, other in zip(pattern.arguments, actual.arguments))
+
+
+def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
+    if not solver.unify(pattern.element, actual.element):
+        return False
+    if pattern.count is None:
+        return solver.join is not None or actual.count is None
+    return actual.count is not None and solver.unify_value(pattern.count, actual.count)
+
+
+def _unify_matrix(solver: Solver, pattern: Matrix, actual: Matrix) -> bool:
+    return (
+        solver.unify(pattern.element, actual.element)
+        and solver.unify_value(pattern.rows, actual.rows)
+        and solver.unify_value(pattern.columns, actual.columns)
+    )
+
+
+def _unify_tuple(solver: Solver, pattern: Tuple, actual: Tuple) -> bool:
+    return len(pattern.elements) == len(actual.elements) and all(
+        solver.unify(one, other) for one, other in zip(pattern.elements, actual.elements)
+    )
+
+
+_RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {
+    Vector: lambda solver, pattern, actual: (
+        solver.unify(pattern.element, actual.element) and solver.unify_value(pattern.count, actual.count)
+    ),
+    Matrix: _unify_matrix,
+    Array: _unify_array,
+    Pointer: lambda solver, pattern, actual: solver.unify(pattern.element, actual.element),
+    Tuple: _unify_tuple,
+    **dict.fromkeys(Nominal.__subclasses__(), _unify_nominal),
+}
+
+
+def match(world: World, parameters: Iterable[Any], pattern: Type, actual: Type) -> dict[Any, Any] | None:
+    """The arguments for which `pattern` is exactly `actual`, or None."""
+    solver = Solver(world, parameters)
+    return solver.bindings if solver.unify(pattern, actual) else None
+
+

@@ -1,0 +1,288 @@
+"""Members of types: fields, methods, nested types; from the type itself, its extensions, its interfaces.
+
+In: `MLVec<4>` and "data".   Out: [Member(the field, {N: 4})].
+
+A member found in an extension is seen through the extension's parameters, a requirement through `This`. Members of
+interfaces are found only where the type itself has none of that name, or where they bring a default body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.declref import DeclRef
+from slangrad.check.generics import bounds_of, generic_info, requirement_substitution
+from slangrad.check.infer import match
+from slangrad.check.substitution import own_substitution, substitute
+from slangrad.check.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    EnumType,
+    FunctionType,
+    InterfaceType,
+    LambdaType,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    nominal,
+)
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+ANY = "any type"  # the key of extensions whose target is a parameter or an interface
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension", "interface"."""
+
+    declaration: Any
+    substitution: dict[Any, Any]
+    origin: str
+
+    @property
+    def reference(self) -> DeclRef:
+        return DeclRef(self.declaration, self.substitution)
+
+
+def members(world: World, kind: Type, name: str) -> list[Member]:
+    """Everything that `value.name` or `Type.name` can mean."""
+    found = concrete_members(world, kind, name)
+    for interface in conformances(world, kind):
+        seen = requirement_substitution(kind, interface)
+        for requirement in declared(world, interface.declaration, name):
+            if not found or _has_body(requirement):
+                found.append(Member(requirement, seen, "interface"))
+    if isinstance(kind, InterfaceType):
+        own = requirement_substitution(kind, kind)
+        found = [Member(each, own, "interface") for each in declared(world, kind.declaration, name)] + found
+    return found
+
+
+def concrete_members(world: World, kind: Type, name: str) -> list[Member]:
+    """Members that the type itself or an extension declares."""
+    found: list[Member] = []
+    if isinstance(kind, (StructType, EnumType)):
+        own = own_substitution(kind)
+        found = [Member(each, own, "own") for each in declared(world, kind.declaration, name)]
+    for extension, bindings in extensions_of(world, kind):
+        for each in declared(world, extension, name):
+            found.append(Member(each, bindings, "extension"))
+    return found
+
+
+def _has_body(declaration: Any) -> bool:
+    if isinstance(declaration, (ast.Function, ast.Constructor)):
+        return declaration.body is not None
+    return isinstance(declaration, (ast.Property, ast.Subscript)) and any(
+        each.body is not None for each in declaration.accessors
+    )
+
+
+def declared(world: World, declaration: Any, name: str) -> list[Any]:
+    """The members of that name which a struct, enum, interface or extension writes down."""
+    table = world.member_tables.get(declaration)
+    if table is None:
+        table = world.member_tables[declaration] = {}
+        for member in all_members(declaration):
+            table.setdefault(member.name, []).append(member)
+    return table.get(name, [])
+
+
+def all_members(declaration: Any) -> Iterator[ast.Declaration]:
+    """Members in order; those of a cbuffer inside count as members themselves."""
+    for member in declaration.members:
+        if isinstance(member, ast.BufferBlock):
+            yield from member.members
+        else:
+            yield member
+
+
+def member_names(world: World, kind: Type) -> set[str]:
+    """Names for "did you mean"."""
+    names: set[str] = set()
+    declarations: list[Any] = [kind.declaration] if isinstance(kind, Nominal) else []
+    declarations += [extension for extension, _ in extensions_of(world, kind)]
+    declarations += [interface.declaration for interface in conformances(world, kind)]
+    for declaration in declarations:
+        if hasattr(declaration, "members"):
+            names.update(member.name for member in all_members(declaration))
+    return names
+
+
+# --- Extensions ---------------------------------------------------------------------------------------
+
+
+def extension_key(kind: Type) -> object:
+    """Under what an extension of a type is filed."""
+    if isinstance(kind, (ParameterType, InterfaceType)):
+        return ANY
+    if isinstance(kind, Nominal):
+        return kind.declaration
+    return kind if isinstance(kind, Scalar) else type(kind)
+
+
+def add_extension(world: World, extension: ast.Extension) -> None:
+    target = extension_target(world, extension)
+    world.extensions.setdefault(extension_key(target), []).append(extension)
+
+
+def extension_target(world: World, extension: ast.Extension) -> Type:
+    """The type that an extension extends, in terms of its own parameters."""
+    found = world.extension_targets.get(extension)
+    if found is None:
+        with world.answering(("target", extension)):
+            found = world.resolve_type(world.scope_of(extension), extension.target)
+        world.extension_targets[extension] = found
+    return found
+
+
+def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[Any, Any]]]:
+    """The extensions that apply to a type, with the arguments for their parameters."""
+    if kind is ERROR or isinstance(kind, FunctionType):
+        return []
+    key = (kind, tuple(world.assumptions) if kind.abstract else ())
+    known = world.extension_matches.get(key)
+    if known is not None:
+        return known
+    with world.settling(("extensions", kind)) as settling:
+        found = []
+        for extension in _candidate_extensions(world, kind, settling.is_first):
+            bindings = _match_extension(world, extension, kind)
+            if bindings is not None:
+                found.append((extension, bindings))
+    if settling.complete:
+        world.extension_matches[key] = found
+    return found
+
+
+def _candidate_extensions(world: World, kind: Type, with_generic: bool) -> list[ast.Extension]:
+    own = world.extensions.get(extension_key(kind), [])
+    return [*own, *world.extensions.get(ANY, ())] if with_generic and extension_key(kind) != ANY else own
+
+
+def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict[Any, Any] | None:
+    target = extension_target(world, extension)
+    if isinstance(target, InterfaceType):
+        if isinstance(kind, InterfaceType):
+            return None
+        found = _matching_interface(world, extension, target, kind)
+        return None if found is None else {**found, extension: kind}
+    bindings = match(world, extension.generics, target, kind)
+    if bindings is None:
+        return None
+    return bindings if unmet_constraint(world, extension, bindings) is None else None
+
+
+def _matching_interface(
+    world: World, extension: ast.Extension, target: InterfaceType, kind: Type
+) -> dict[Any, Any] | None:
+    for interface in conformances(world, kind):
+        bindings = match(world, extension.generics, target, interface)
+        if bindings is not None:
+            return bindings
+    return None
+
+
+# --- Conformances -------------------------------------------------------------------------------------
+
+
+def conforms(world: World, kind: Type, interface: InterfaceType) -> bool:
+    """Whether a type is stated to conform to an interface."""
+    return kind is ERROR or any(each is interface for each in conformances(world, kind))
+
+
+def conforms_to(world: World, kind: Type, declaration: ast.Interface) -> InterfaceType | None:
+    """The interface that a declaration makes, as the type conforms to it."""
+    return next((each for each in conformances(world, kind) if each.declaration is declaration), None)
+
+
+def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
+    """All interfaces of a type, inherited ones included."""
+    if kind is ERROR:
+        return ()
+    key = (kind, tuple(world.assumptions)) if kind.abstract else kind
+    known = world.conformances.get(key)
+    if known is not None:
+        return known
+    if ("conformances", kind) in world.in_progress:
+        world.incomplete = True
+        return tuple(world.partial_conformances.get(kind, ()))
+    found: dict[InterfaceType, None] = {}
+    world.partial_conformances[kind] = found
+    with world.settling(("conformances", kind)) as settling:
+        for interface in _stated(world, kind):
+            _add_with_bases(world, kind, interface, found)
+        for extension, bindings in extensions_of(world, kind):
+            for interface in interface_bases(world, extension):
+                _add_with_bases(world, kind, substitute(world, interface, bindings), found)
+    result = tuple(found)
+    if settling.complete:
+        world.conformances[key] = result
+    return result
+
+
+def _add_with_bases(world: World, kind: Type, interface: Type, found: dict[InterfaceType, None]) -> None:
+    if not isinstance(interface, InterfaceType) or interface in found:
+        return
+    found[interface] = None
+    seen = requirement_substitution(kind, interface)
+    for base in interface_bases(world, interface.declaration):
+        _add_with_bases(world, kind, substitute(world, base, seen), found)
+
+
+def _stated(world: World, kind: Type) -> Iterator[Type]:
+    if isinstance(kind, (ParameterType, AssociatedType)):
+        yield from bounds_of(world, kind)
+    elif isinstance(kind, (StructType, EnumType)):
+        seen = own_substitution(kind)
+        for base in interface_bases(world, kind.declaration):
+            yield substitute(world, base, seen)
+    elif isinstance(kind, InterfaceType):
+        yield kind
+    elif isinstance(kind, LambdaType):
+        yield from world.function_interfaces(kind)
+    elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and world.differential(kind) is not None:
+        yield nominal(world.standard("IDifferentiable"))
+
+
+def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
+    """The interfaces among the bases of a struct, enum, interface or extension."""
+    found = world.bases.get(declaration)
+    if found is None:
+        found = world.bases[declaration] = []
+        scope = world.scope_of(declaration)
+        for node in declaration.bases:
+            base = world.resolve_type(scope, node)
+            if isinstance(base, InterfaceType):
+                found.append(base)
+    return found
+
+
+
+
+def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str | None:
+    """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
+    info = generic_info(world, declaration)
+    for subject, interfaces in info.bounds.items():
+        actual = substitute(world, subject, substitution)
+        for interface in interfaces:
+            wanted = substitute(world, interface, substitution)
+            assert isinstance(wanted, InterfaceType)
+            if not conforms(world, actual, wanted):
+                return f"'{actual}' does not conform to '{wanted}'"
+    for left, right in info.equalities:
+        one, other = substitute(world, left, substitution), substitute(world, right, substitution)
+        if one is not other and ERROR not in (one, other):
+            return f"'{left}' is '{one}', not '{other}'"
+    return None
+
+

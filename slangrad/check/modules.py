@@ -1,0 +1,414 @@
+"""Programs: finding, parsing and checking modules, and the answers that other stages ask for.
+
+In: paths, names, texts.   Out: a Program, whose modules are checked; a CompileError when something is wrong.
+
+    program = Program(Options(), [Path("shaders")])
+    module = program.load_module("polynomial")       polynomial.slang in a search path
+    module = program.add_source("kernel", text)      a text that may import the others
+
+The standard library is visible everywhere; its bodies are checked when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.options import Options
+from slangrad.base.recursion import deep_recursion
+from slangrad.base.source import SourceFile, Span
+from slangrad.check import (
+    activity,
+    bodies,
+    calls,
+    constants,
+    declarations,
+    derivatives,
+    differentiable,
+    expressions,
+    generic_arguments,
+    initializers,
+    interfaces,
+    lambdas,
+    names,
+    scopes,
+    signatures,
+    substitution,
+)
+from slangrad.check.checked import CustomDerivatives, DifferentialInfo
+from slangrad.check.declref import EMPTY, DeclRef, Substitution
+from slangrad.check.lookup import add_extension
+from slangrad.check.meanings import NamespaceMeaning
+from slangrad.check.scopes import ModuleScope
+from slangrad.check.types import EnumType, InterfaceType, StructType, Type
+from slangrad.check.values import Value
+from slangrad.check.world import World
+from slangrad.syntax import ast
+from slangrad.syntax.parser import parse_module
+
+STD = Path(__file__).parent.parent / "std"
+ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """A checked module: its main file, all of its files, and its scope."""
+
+    name: str
+    declaration: ast.Module
+    scope: ModuleScope
+    files: list[ast.Module] = field(default_factory=list)
+    imports: list[Module] = field(default_factory=list)
+    path: Path | None = None
+
+
+class Program(World):
+    """Modules that know each other, the standard library among them."""
+
+    def __init__(
+        self, options: Options | None = None, include_paths: Iterable[str | Path] = (), defines: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(options or Options())
+        self.include_paths = [Path(each) for each in include_paths]
+        self.defines = dict(defines or {})
+        self.modules: dict[str, Module] = {}
+        self.texts: dict[str, SourceFile] = {}
+        self._loading: list[str] = []
+        self._standard = ModuleScope(self, None, "std")
+        self._load_standard()
+
+    # --- Loading ---
+
+    def _load_standard(self) -> None:
+        files = [self._parse_file(path) for path in sorted(STD.glob("*.slang")) if path.stem not in ON_REQUEST]
+        self._enter(self._standard, files)
+        self.reporter.raise_if_errors()
+
+    def provide(self, name: str, text: str) -> None:
+        """A text that `import name` and `#include "name"` find before any file."""
+        self.texts[name] = SourceFile(name, text)
+
+    def add_source(self, name: str, text: str) -> Module:
+        """Check a text as a module of its own, which later ones can import by `name`."""
+        return self._guarded(lambda: self._add(name, SourceFile(name, text), None))
+
+    def load_module(self, name: str) -> Module:
+        """The module of that name or path."""
+        return self._guarded(lambda: self._find_module(name, None, None))
+
+    def _guarded(self, work: Any) -> Module:
+        """Run one stage with its own errors; raise them together."""
+        self.reporter = Reporter()
+        with deep_recursion():
+            try:
+                module: Module | None = work()
+            finally:
+                self._loading.clear()
+        self.reporter.raise_if_errors()
+        assert module is not None
+        return module
+
+    def _add(self, name: str, source: SourceFile, path: Path | None) -> Module:
+        main = self._parse(source)
+        scope = ModuleScope(self, self._standard, name)
+        module = Module(name, main, scope, [main], [], path)
+        self._loading.append(name)
+        self._gather_files(module, main)
+        self._enter(scope, module.files)
+        for part in module.files:
+            self._import_all(module, part)
+        if not any(each.is_error for each in self.reporter.diagnostics):
+            self.modules[name] = module
+            if main.module_name:
+                self.modules.setdefault(main.module_name, module)
+        self._check_module(module)
+        self._loading.pop()
+        return module
+
+    def _enter(self, scope: ModuleScope, files: list[ast.Module]) -> None:
+        """Make the declarations of files known, extensions and derivatives too."""
+        for part in files:
+            self.scopes[part] = scope
+            scope.add_file(part)
+        for part in files:
+            derivatives.note_givers(self, part.members)
+        for part in files:
+            for extension in _extensions(part.members):
+                add_extension(self, extension)
+        self.forget_conformances()
+
+    def _check_module(self, module: Module) -> None:
+        for part in module.files:
+            bodies.check_members(self, part)
+        while self.later:
+            self.later.pop(0)()
+
+    # --- Files and imports ---
+
+    def _gather_files(self, module: Module, part: ast.Module) -> None:
+        for member in part.members:
+            if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
+                continue
+            source, path = self._find_text(member.path, module.path, member.span)
+            if source is None or any(each.source.name == source.name for each in module.files):
+                continue
+            found = self._parse(source)
+            module.files.append(found)
+            self._gather_files(module, found)
+
+    def _import_all(self, module: Module, part: ast.Module) -> None:
+        for member in part.members:
+            if isinstance(member, ast.Import):
+                self._import(module, member)
+            elif isinstance(member, ast.Using):
+                self._use(module.scope, member)
+
+    def _import(self, module: Module, node: ast.Import) -> None:
+        found = self._find_module(node.path, module.path, node.span)
+        if found is None or found in module.imports:
+            return
+        for each in [found, *_reexported(found)]:
+            if each not in module.imports:
+                module.imports.append(each)
+                module.scope.imports.append(each.scope)
+
+    def _use(self, scope: ModuleScope, node: ast.Using) -> None:
+        meaning = names.refer(scope, node.target)
+        if isinstance(meaning, NamespaceMeaning):
+            scope.usings.append(meaning.declarations)
+        else:
+            self.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
+
+    def _find_module(self, name: str, importer: Path | None, span: Span | None) -> Module | None:
+        known = self.modules.get(name)
+        if known is not None:
+            return known
+        source, path = self._find_text(name, importer, span)
+        if source is None:
+            return None
+        key = str(path) if path is not None else name
+        if key in self._loading:
+            self.error("E0326", f"'{name}' imports itself", span)
+            return None
+        found = self.modules.get(key)
+        if found is None:
+            found = self._add(key, source, path)
+        self.modules[name] = found
+        return found
+
+    def _find_text(
+        self, name: str, importer: Path | None, span: Span | None
+    ) -> tuple[SourceFile | None, Path | None]:
+        """The text of a module or file: one that was provided, else a file."""
+        given = self.texts.get(name) or self.texts.get(name.replace("/", "."))
+        if given is not None:
+            return given, None
+        for folder in self._folders(importer):
+            for spelling in _spellings(name):
+                path = folder / spelling
+                if path.is_file():
+                    return self._read(path, span), path
+        where = ", ".join(str(each) for each in self.include_paths) or "the folder of the file"
+        self.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
+        return None, None
+
+    def _folders(self, importer: Path | None) -> list[Path]:
+        near = [importer.parent] if importer is not None else []
+        return [*near, *self.include_paths, Path(), STD]
+
+    def _read(self, path: Path, span: Span | None) -> SourceFile | None:
+        try:
+            return SourceFile(str(path), path.read_text(encoding="utf-8-sig"))
+        except (OSError, UnicodeDecodeError) as problem:
+            self.error("E0327", f"'{path}' cannot be read: {problem}", span)
+            return None
+
+    def _parse_file(self, path: Path) -> ast.Module:
+        return self._parse(SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8")))
+
+    def _parse(self, source: SourceFile) -> ast.Module:
+        return parse_module(source, self.reporter, self.options, self._include, self.defines)
+
+    def _include(self, name: str, includer: SourceFile) -> SourceFile | None:
+        """What `#include "name"` means."""
+        given = self.texts.get(name)
+        if given is not None:
+            return given
+        for folder in self._folders(Path(includer.name)):
+            path = folder / name
+            if path.is_file():
+                return self._read(path, None)
+        return None
+
+    # --- What other stages ask for ---
+
+    def info(self, declaration: Any) -> Any:
+        return declarations.info(self, declaration)
+
+    def check_body(self, declaration: Any) -> None:
+        """Make sure that a body is checked; only those of the standard library are not already."""
+        if self.info(declaration).body_checked:
+            return
+        self.reporter = Reporter()
+        with deep_recursion():
+            bodies.check_body(self, declaration)
+            while self.later:
+                self.later.pop(0)()
+        self.reporter.raise_if_errors()
+
+    def substitute(self, kind: Type, seen: Substitution) -> Type:
+        return substitution.substitute(self, kind, seen)
+
+    def value(self, value: Value, seen: Substitution) -> Value:
+        return substitution.substitute_value(self, value, seen)
+
+    def resolve(self, reference: DeclRef, seen: Substitution = EMPTY) -> DeclRef:
+        return interfaces.resolve(self, reference, seen)
+
+    def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
+        references = differentiable.field_references(kind)
+        return tuple((each, differentiable.field_type(self, each)) for each in references)
+
+    def tag_type(self, kind: EnumType) -> Type:
+        return declarations.tag_type(self, kind)
+
+    def differential(self, kind: Type) -> DifferentialInfo | None:
+        return differentiable.differential(self, kind)
+
+    def differentiable(self, reference: DeclRef) -> str:
+        return self.differentiability(reference.declaration)
+
+    def derivatives(self, reference: DeclRef) -> CustomDerivatives:
+        return derivatives.derivatives(self, reference)
+
+    def call_operator(self, kind: Any) -> DeclRef:
+        return DeclRef(kind.declaration, substitution.own_substitution(kind))
+
+    def initial_value(self, scope: Any, kind: Type) -> Any:
+        return initializers.initial_value(scope or self._standard, kind)
+
+    # --- What lower files of this folder ask of higher ones ---
+
+    def scope_of(self, declaration: ast.Declaration) -> Any:
+        return scopes.scope_of(self, declaration)
+
+    def resolve_type(self, scope: Any, node: ast.Expression) -> Type:
+        return names.resolve_type(scope, node)
+
+    def generic_argument(self, scope: Any, node: ast.Expression) -> Any:
+        return names.generic_argument(scope, node)
+
+    def default_argument(self, scope: Any, parameter: Any, seen: Substitution) -> Any:
+        return generic_arguments.default_argument(scope, parameter, dict(seen))
+
+    def infer_struct(self, scope: Any, node: ast.Call, meaning: Any) -> Type | None:
+        return initializers.infer_struct(scope, node, meaning)
+
+    def constant(self, scope: Any, node: ast.Expression) -> Value | None:
+        return constants.constant(scope, node)
+
+    def known_value(self, scope: Any, node: ast.Expression) -> Value | None:
+        return constants.known_value(scope, node)
+
+    def size_of(self, query: str, kind: Type) -> Value:
+        return constants.size_of(self, query, kind)
+
+    def check_value(self, scope: Any, node: ast.Expression) -> Type:
+        return expressions.check_value(scope, node)
+
+    def check_argument(self, scope: Any, node: ast.Expression) -> None:
+        calls.check_argument(scope, node)
+
+    def check_condition(self, scope: Any, node: ast.Expression) -> None:
+        expressions.check_condition(scope, node)
+
+    def check_index(self, scope: Any, node: ast.Index) -> Type:
+        return expressions.check_index(scope, node)
+
+    def check_declaration(self, declaration: ast.Declaration) -> None:
+        bodies.check_declaration(self, declaration)
+
+    def check_activity(self, declaration: Any) -> None:
+        activity.check_activity(self, declaration)
+
+    def check_derivative_attributes(self, declaration: Any) -> None:
+        derivatives.check_derivative_attributes(self, declaration)
+
+    def plan_list(self, scope: Any, node: ast.InitializerList, target: Type) -> Any:
+        return initializers.plan_list(scope, node, target)
+
+    def explain_list(self, scope: Any, node: ast.InitializerList, target: Type) -> None:
+        initializers.explain_list(scope, node, target)
+
+    def plan_constructor(self, scope: Any, node: ast.Expression, target: Type) -> Any:
+        return initializers.plan_constructor(scope, node, target)
+
+    def plan_literal(self, scope: Any, node: ast.Expression, kind: Type) -> Any:
+        return expressions.plan_literal(scope, node, kind)
+
+    def refuse_interface_value(self, span: Span, kind: Type) -> None:
+        calls.refuse_interface_value(self._standard, span, kind)
+
+    def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
+        return interfaces.associated(self, base, interface, declaration)
+
+    def required(self, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
+        return interfaces.required(self, base, interface, declaration)
+
+    def function_interfaces(self, kind: Any) -> tuple[InterfaceType, ...]:
+        return lambdas.function_interfaces(self, kind)
+
+    def lambda_candidate(self, kind: Type, base: Any) -> Any:
+        return lambdas.lambda_candidate(self, kind, base)
+
+    def differentiability(self, declaration: Any) -> str:
+        level: str = self.info(declaration).level
+        return level
+
+    def given_level(self, declaration: Any) -> str:
+        return derivatives.given_level(self, declaration)
+
+    def standard(self, name: str) -> Any:
+        found = self._standard.names.get(name)
+        return found[0] if found else None
+
+    def signature_text(self, reference: DeclRef) -> str:
+        return signatures.signature_text(self, reference)
+
+
+def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
+    found = [each for each in members if isinstance(each, ast.Extension)]
+    for each in members:
+        if isinstance(each, ast.Namespace):
+            found += _extensions(each.members)
+    return found
+
+
+def _reexported(module: Module) -> list[Module]:
+    """What a module imports with `__exported import`."""
+    wanted = {
+        member.path
+        for part in module.files
+        for member in part.members
+        if isinstance(member, ast.Import) and member.has("__exported")
+    }
+    found = [each for each in module.imports if wanted & _names_of(each)]
+    return found + [deeper for each in found for deeper in _reexported(each)]
+
+
+def _names_of(module: Module) -> set[str]:
+    stem = Path(module.name).stem
+    return {module.name, stem, stem.replace("-", "_"), module.declaration.module_name or ""}
+
+
+def _spellings(name: str) -> list[str]:
+    """The files that a module name may mean: a/b_c.slang, a/b-c.slang, or the path itself."""
+    if name.endswith(".slang"):
+        return [name]
+    spelled = [f"{name}.slang", f"{name.replace('_', '-')}.slang", name]
+    return list(dict.fromkeys(spelled))
+
+

@@ -1,0 +1,451 @@
+"""Choosing among functions of one name.
+
+In: candidates and checked arguments.   Out: the best Match, or an error that lists why each candidate failed.
+
+A candidate applies when its generic arguments can be inferred, its bounds hold and each argument converts. The
+cheapest one wins; then, in this order: fewer defaults, not generic, the more special one, the nearer one, the one
+with a body. Two that remain equal are ambiguous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.checked import Default, Derivative
+from slangrad.check.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
+from slangrad.check.convert import common_type
+from slangrad.check.declref import DeclRef
+from slangrad.check.differentiable import derivative_signature, pair_element
+from slangrad.check.generic_arguments import fits
+from slangrad.check.generics import generic_info
+from slangrad.check.infer import Solver
+from slangrad.check.lookup import conformances, unmet_constraint
+from slangrad.check.meanings import Candidate
+from slangrad.check.places import not_a_place
+from slangrad.check.scopes import Scope
+from slangrad.check.signatures import function_text, signature_of, signature_text
+from slangrad.check.substitution import substitute
+from slangrad.check.types import (
+    ERROR,
+    FunctionParameter,
+    FunctionType,
+    ParameterType,
+    Type,
+)
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+Arguments = list[ast.Expression | None]  # by parameter; None where the default is taken
+
+
+@dataclass(slots=True, eq=False)
+class Match:
+    """A candidate that applies."""
+
+    candidate: Candidate
+    target: DeclRef | Derivative
+    signature: FunctionType
+    arguments: Arguments
+    plans: list[Plan | None]
+    cost: int
+
+    @property
+    def defaults(self) -> int:
+        return sum(each is None for each in self.arguments)
+
+
+@dataclass(slots=True, eq=False)
+class Failure:
+    """A candidate that does not apply, and where to point when it is the only one."""
+
+    candidate: Candidate
+    reason: str
+    node: ast.Expression | None = None
+    wanted: Type | None = None
+
+
+def choose(
+    scope: Scope, span: Span, name: str, candidates: list[Candidate], arguments: list[ast.Expression]
+) -> Match | None:
+    """The match to call; None after an error. Its plans are not committed."""
+    if any(each.type is ERROR and not isinstance(each, ast.InitializerList) for each in arguments):
+        return _choose_despite_errors(scope, candidates, arguments)
+    tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
+    matches = [each for each in tried if isinstance(each, Match)]
+    if not matches:
+        _report_failures(scope, span, name, [each for each in tried if isinstance(each, Failure)], arguments)
+        return None
+    best = _best(scope.world, matches)
+    if len(best) > 1:
+        _report_ambiguity(scope, span, name, best, arguments)
+        return None
+    return best[0]
+
+
+def _choose_despite_errors(scope: Scope, candidates: list[Candidate], arguments: list[Any]) -> Match | None:
+    """With a wrong argument: the only candidate, so that its result type is known; nothing is reported."""
+    with scope.world.silence():
+        tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
+    matches = [each for each in tried if isinstance(each, Match)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def distinct(candidates: list[Candidate]) -> list[Candidate]:
+    """Each declaration once, the nearest way to it."""
+    found: dict[object, Candidate] = {}
+    for each in candidates:
+        found.setdefault((each.declaration, each.mode), each)
+    return list(found.values())
+
+
+def commit_match(scope: Scope, match: Match) -> tuple[Any, ...]:
+    """Write the conversions of the arguments; the arguments in the order of the parameters."""
+    result: list[Any] = []
+    parameters = scope.world.info(match.candidate.declaration).parameters
+    for index, (node, made) in enumerate(zip(match.arguments, match.plans)):
+        if node is None:
+            result.append(Default(parameters[index]))
+        elif made is not None:
+            commit(scope, node, made)
+            result.append(node)
+    return tuple(result)
+
+
+# --- One candidate ------------------------------------------------------------------------------------
+
+
+def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]) -> Match | Failure:
+    """Does this candidate apply, and at what cost?"""
+    world = scope.world
+    declared = candidate_signature(world, candidate)
+    placed = _place_arguments(world, candidate, declared, arguments)
+    if isinstance(placed, Failure):
+        return placed
+    bindings = _infer(scope, candidate, placed)
+    if isinstance(bindings, Failure):
+        return bindings
+    target, signature = instantiate(world, candidate, bindings)
+    if len(signature.parameters) != len(placed):
+        return Failure(candidate, f"it takes {len(signature.parameters)} arguments")
+    return _convert_arguments(scope, candidate, target, signature, placed)
+
+
+def candidate_signature(world: World, candidate: Candidate) -> FunctionType:
+    """The signature before inference, in terms of the candidate's own generic parameters."""
+    return instantiate(world, candidate, {})[1]
+
+
+def instantiate(
+    world: World, candidate: Candidate, bindings: dict[Any, Any]
+) -> tuple[DeclRef | Derivative, FunctionType]:
+    """What is called, and its signature, for inferred generic arguments."""
+    if candidate.inner is not None:
+        return _instantiate_derivative(world, candidate, candidate.inner, bindings)
+    reference = DeclRef(candidate.declaration, {**candidate.substitution, **bindings})
+    return reference, signature_of(world, reference, with_this=_counts_this(world, candidate))
+
+
+def _counts_this(world: World, candidate: Candidate) -> bool:
+    """In `bwd_diff(Type.method)` the object is the first argument."""
+    return candidate.through_type and world.info(candidate.declaration).this_type is not None
+
+
+def _instantiate_derivative(
+    world: World, candidate: Candidate, inner: Candidate, bindings: dict[Any, Any]
+) -> tuple[Derivative, FunctionType]:
+    target, signature = instantiate(world, inner, bindings)
+    plain = isinstance(target, DeclRef) and world.info(target.declaration).no_diff_result
+    made = derivative_signature(world, candidate.mode, signature, plain)
+    takes_this = inner.inner is None and _counts_this(world, inner)
+    return Derivative(candidate.mode, target, candidate.this, takes_this, made), made
+
+
+def _place_arguments(
+    world: World, candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
+) -> Arguments | Failure:
+    """Arguments by parameter: positional ones first, then named ones, then defaults."""
+    if candidate.inner is not None:
+        return list(arguments)
+    count = len(signature.parameters)
+    positional = [each for each in arguments if not isinstance(each, ast.NamedArgument)]
+    if len(positional) > count:
+        return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
+    placed: Arguments = [*positional, *[None] * (count - len(positional))]
+    for each in arguments:
+        if isinstance(each, ast.NamedArgument):
+            index = next((i for i, one in enumerate(signature.parameters) if one.name == each.name), None)
+            if index is None or placed[index] is not None:
+                return Failure(candidate, f"it has no free parameter '{each.name}'")
+            placed[index] = each.value
+    for index, node in enumerate(placed):
+        if node is None and not _has_default(world, candidate, index):
+            return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
+    return placed
+
+
+def _number(count: int) -> str:
+    return f"{count} argument{'s' if count != 1 else ''}"
+
+
+def _has_default(world: World, candidate: Candidate, index: int) -> bool:
+    if candidate.inner is not None or _counts_this(world, candidate):
+        return False
+    return world.info(candidate.declaration).parameters[index].default is not None
+
+
+# --- Inference ----------------------------------------------------------------------------------------
+
+
+def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, Any] | Failure:
+    """The generic arguments of the function itself: those written, then those that the call's arguments show."""
+    generics = candidate.declaration.generics
+    if not generics and not getattr(candidate.declaration, "constraints", ()):
+        return {}
+    world = scope.world
+    solver = Solver(world, generics, lambda left, right: common_type(world, left, right))
+    failure = _bind_explicit(candidate, solver)
+    if failure is None:
+        failure = _bind_arguments(world, candidate, solver, placed)
+    if failure is None:
+        _bind_by_bounds(world, candidate, solver)
+        failure = _bind_defaults(scope, candidate, solver)
+    if failure is not None:
+        return failure
+    reason = unmet_constraint(world, candidate.declaration, {**candidate.substitution, **solver.bindings})
+    return solver.bindings if reason is None else Failure(candidate, reason)
+
+
+def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
+    base = innermost(candidate)
+    generics = base.declaration.generics
+    if len(base.explicit) > len(generics):
+        return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
+    for parameter, argument in zip(generics, base.explicit):
+        if not fits(parameter, argument):
+            return Failure(candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'")
+        solver.bindings[parameter] = argument
+        solver.open.discard(parameter)
+    return None
+
+
+def innermost(candidate: Candidate) -> Candidate:
+    """The function in bwd_diff(fwd_diff(f))."""
+    while candidate.inner is not None:
+        candidate = candidate.inner
+    return candidate
+
+
+def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
+    base = innermost(candidate)
+    patterns = candidate_signature(world, base).parameters
+    for pattern, node in zip(patterns, placed):
+        if node is None or node.type is None or isinstance(node, ast.InitializerList):
+            continue
+        wanted = substitute(world, substitute(world, pattern.type, base.substitution), _explicit(solver))
+        actual = _unwrapped(world, candidate, wanted, value_after(node))
+        if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
+            return Failure(candidate, solver.conflict, node)
+    return None
+
+
+def _explicit(solver: Solver) -> dict[Any, Any]:
+    return {key: value for key, value in solver.bindings.items() if key not in solver.open}
+
+
+def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -> Type:
+    """Where a derivative takes pairs, the type in the pair is the argument of the function."""
+    while candidate.inner is not None:
+        element = pair_element(world, actual)
+        if element is not None and pair_element(world, wanted) is None:
+            actual = element
+        candidate = candidate.inner
+    return actual
+
+
+def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
+    """`T : IFoo<U>` tells U once T is known; `T.Item == U` too."""
+    info = generic_info(world, candidate.declaration)
+    seen = {**candidate.substitution}
+    for subject, interfaces in info.bounds.items():
+        actual = substitute(world, subject, {**seen, **solver.bindings})
+        if isinstance(subject, ParameterType) and subject.declaration in solver.open - set(solver.bindings):
+            continue
+        for interface in interfaces:
+            for offered in conformances(world, actual):
+                if interface.abstract and offered.declaration is interface.declaration:
+                    solver.unify(substitute(world, interface, seen), offered)
+    for left, right in info.equalities:
+        solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
+
+
+def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
+    for parameter in candidate.declaration.generics:
+        if parameter in solver.bindings:
+            continue
+        if parameter.default is None:
+            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
+        default = scope.world.default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
+        solver.bindings[parameter] = default
+    return None
+
+
+# --- Conversion of arguments --------------------------------------------------------------------------
+
+
+def _convert_arguments(
+    scope: Scope,
+    candidate: Candidate,
+    target: DeclRef | Derivative,
+    signature: FunctionType,
+    placed: Arguments,
+) -> Match | Failure:
+    plans: list[Plan | None] = []
+    total = 0
+    for index, (parameter, node) in enumerate(zip(signature.parameters, placed)):
+        if node is None:
+            plans.append(None)
+            continue
+        made = _convert_argument(scope, candidate, index, parameter, node)
+        if isinstance(made, Failure):
+            return made
+        plans.append(made)
+        total += made.cost
+    return Match(candidate, target, signature, placed, plans, total)
+
+
+def _convert_argument(
+    scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
+) -> Plan | Failure:
+    what = f"argument {index + 1}"
+    if parameter.direction in ("out", "inout", "ref"):
+        return _pass_place(scope, candidate, what, parameter, node)
+    made = plan(scope, node, parameter.type)
+    if made is None:
+        return Failure(candidate, mismatch(scope, node, parameter.type, what), node, parameter.type)
+    return made
+
+
+def _pass_place(
+    scope: Scope, candidate: Candidate, what: str, parameter: FunctionParameter, node: ast.Expression
+) -> Plan | Failure:
+    if node.type is ERROR:
+        return Plan(parameter.type, 0)
+    if isinstance(node, ast.InitializerList):
+        return Failure(candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node)
+    reason = not_a_place(scope, node)
+    if reason is not None:
+        return Failure(candidate, f"{what} must be a variable ('{parameter.direction}'): {reason}", node)
+    actual = value_after(node)
+    made = plan(scope, node, parameter.type)
+    if actual is parameter.type or (made is not None and made.conversion and made.conversion.kind == "existing"):
+        assert made is not None
+        return made
+    reason = f"{what} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
+    return Failure(candidate, reason, node)
+
+
+# --- Ranking ------------------------------------------------------------------------------------------
+
+
+def _best(world: World, matches: list[Match]) -> list[Match]:
+    best = [matches[0]]
+    for each in matches[1:]:
+        order = _compare(world, each, best[0])
+        if order < 0:
+            best = [each]
+        elif order == 0:
+            best.append(each)
+    return best
+
+
+def _compare(world: World, left: Match, right: Match) -> int:
+    """Negative when `left` is better."""
+    for measure in (lambda each: each.cost, lambda each: each.defaults, _is_generic):
+        one, other = measure(left), measure(right)
+        if one != other:
+            return -1 if one < other else 1
+    special = _more_special(world, left, right) - _more_special(world, right, left)
+    if special:
+        return -special
+    for measure in (_is_requirement, lambda each: each.candidate.distance, _has_no_body):
+        one, other = measure(left), measure(right)
+        if one != other:
+            return -1 if one < other else 1
+    return 0
+
+
+def _is_generic(match: Match) -> int:
+    return int(bool(match.candidate.declaration.generics))
+
+
+def _is_requirement(match: Match) -> int:
+    return int(isinstance(match.candidate.declaration.parent, ast.Interface))
+
+
+def _has_no_body(match: Match) -> int:
+    return int(getattr(match.candidate.declaration, "body", None) is None)
+
+
+def _more_special(world: World, left: Match, right: Match) -> int:
+    """1 when whatever `left` takes `right` takes too: its pattern fits on the other's."""
+    general, special = right.candidate.declaration, left.candidate.declaration
+    if general is special:
+        return 0
+    solver = Solver(world, getattr(general, "generics", ()))
+    patterns = candidate_signature(world, right.candidate).parameters
+    shapes = candidate_signature(world, left.candidate).parameters
+    if len(patterns) != len(shapes):
+        return 0
+    return int(all(solver.unify(one.type, other.type) for one, other in zip(patterns, shapes)))
+
+
+# --- Errors -------------------------------------------------------------------------------------------
+
+
+def _report_failures(
+    scope: Scope, span: Span, name: str, failures: list[Failure], arguments: list[ast.Expression]
+) -> None:
+    world = scope.world
+    if len(failures) == 1:
+        _report_one(scope, span, name, failures[0])
+        return
+    given = ", ".join(map(argument_text, arguments))
+    lines = [f"{candidate_text(world, each.candidate)}: {each.reason}" for each in failures[:8]]
+    if len(failures) > 8:
+        lines.append(f"and {len(failures) - 8} more")
+    world.error("E0405", f"no overload of '{name}' takes ({given})", span, "\n        ".join(lines))
+
+
+def _report_one(scope: Scope, span: Span, name: str, failure: Failure) -> None:
+    header = candidate_text(scope.world, failure.candidate)
+    if failure.node is not None and failure.wanted is not None:
+        if report_list_failure(scope, failure.node, failure.wanted):
+            return
+    where = span if failure.node is None else failure.node.span
+    scope.world.error("E0405", f"cannot call '{name}': {failure.reason}", where, f"it is declared as {header}")
+
+
+def argument_text(node: ast.Expression) -> str:
+    """The type of an argument for a message."""
+    if isinstance(node, ast.NamedArgument):
+        return f"{node.name}: {argument_text(node.value)}"
+    return "{...}" if isinstance(node, ast.InitializerList) else str(value_after(node))
+
+
+def candidate_text(world: World, candidate: Candidate) -> str:
+    """The header of a candidate."""
+    if candidate.inner is None:
+        return signature_text(world, DeclRef(candidate.declaration, candidate.substitution))
+    word = "fwd_diff" if candidate.mode == "forward" else "bwd_diff"
+    return function_text(candidate_signature(world, candidate), f"{word}({candidate.declaration.name})")
+
+
+def _report_ambiguity(
+    scope: Scope, span: Span, name: str, best: list[Match], arguments: list[ast.Expression]
+) -> None:
+    given = ", ".join(map(argument_text, arguments))
+    lines = [candidate_text(scope.world, each.candidate) for each in best]
+    message = f"the call of '{name}' with ({given}) is ambiguous"
+    scope.world.error("E0406", message, span, "candidates: " + "\n        ".join(lines))

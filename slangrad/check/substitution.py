@@ -1,0 +1,218 @@
+"""Filling in generic parameters.
+
+In: `vector<T, N + 1>` and {T: float, N: 2}.   Out: `float3`.
+
+Replacement is simultaneous: what is filled in is not looked into again, so an argument may itself contain the
+parameters being replaced, as in a recursive call f<N - 1>. Associated types of what became concrete are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    ConjunctionType,
+    EnumType,
+    FunctionParameter,
+    FunctionType,
+    InterfaceType,
+    LambdaType,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Pointer,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    array,
+    conjunction,
+    function_type,
+    matrix,
+    nominal,
+    parameter_type,
+    pointer,
+    tuple_of,
+    vector,
+)
+from slangrad.check.values import (
+    Operation,
+    ParameterValue,
+    Polynomial,
+    RequiredValue,
+    Symbol,
+    Value,
+    operate,
+    parameter_value,
+)
+from slangrad.check.world import World
+from slangrad.syntax import ast
+
+
+def substitute(world: World, kind: Type, substitution: Substitution) -> Type:
+    """`kind` with the parameters that the substitution names replaced."""
+    if not kind.abstract or not substitution:
+        return kind
+    return _TYPES[type(kind)](world, kind, substitution)
+
+
+def substitute_value(world: World, value: Value, substitution: Substitution) -> Value:
+    """An integer with parameters replaced; what cannot be computed, as N / 0, becomes zero."""
+    if isinstance(value, int) or not substitution:
+        return value
+    return _VALUES[type(value)](world, value, substitution)
+
+
+def substitute_argument(world: World, argument: Any, substitution: Substitution) -> Any:
+    """A generic argument: a type, a value, or a tuple of them for a pack."""
+    if isinstance(argument, Type):
+        return substitute(world, argument, substitution)
+    if isinstance(argument, tuple):
+        return tuple(substitute_argument(world, each, substitution) for each in argument)
+    return substitute_value(world, argument, substitution)
+
+
+def see_through(world: World, reference: DeclRef, substitution: Substitution) -> DeclRef:
+    """The reference as it is seen after filling in the parameters of the place where it stands."""
+    if not substitution or not reference.substitution:
+        return reference
+    replaced = {
+        key: substitute_argument(world, argument, substitution)
+        for key, argument in reference.substitution.items()
+    }
+    return DeclRef(reference.declaration, replaced)
+
+
+def own_substitution(kind: Nominal) -> dict[Any, Any]:
+    """What the generic parameters around the members of a declared type stand for."""
+    return dict(zip(nominal_parameters(kind.declaration), kind.arguments))
+
+
+def nominal_parameters(declaration: ast.Declaration) -> tuple[Any, ...]:
+    """The generic parameters whose arguments a declared type carries."""
+    return tuple(each for each in visible_parameters(declaration) if each is not declaration)
+
+
+def identity(declaration: ast.Declaration) -> dict[Any, Any]:
+    """Each visible generic parameter as itself: how a declaration is seen from inside."""
+    return {each: self_argument(each) for each in visible_parameters(declaration)}
+
+
+def self_argument(parameter: Any) -> Any:
+    """A generic parameter as an argument."""
+    if isinstance(parameter, ast.ValueParameter):
+        return parameter_value(parameter)
+    return parameter_type(parameter)
+
+
+def self_type(declaration: ast.Declaration) -> Any:
+    """A struct, enum, interface or lambda seen from inside: `Foo<T, N>`."""
+    return nominal(declaration, tuple(self_argument(each) for each in nominal_parameters(declaration)))
+
+
+# --- Types --------------------------------------------------------------------------------------------
+
+Rule = Callable[[World, Any, Substitution], Any]
+
+
+def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Type:
+    arguments = tuple(substitute_argument(world, each, substitution) for each in kind.arguments)
+    made: Type = nominal(kind.declaration, arguments)
+    return made
+
+
+def _associated(world: World, kind: AssociatedType, substitution: Substitution) -> Type:
+    base = substitute(world, kind.base, substitution)
+    if base is ERROR:
+        return ERROR
+    interface = substitute(world, kind.interface, substitution)
+    assert isinstance(interface, InterfaceType)
+    return world.associated(base, interface, kind.declaration)
+
+
+def _function(world: World, kind: FunctionType, substitution: Substitution) -> Type:
+    parameters = tuple(
+        FunctionParameter(
+            substitute(world, each.type, substitution), each.direction, each.no_diff, each.name
+        )
+        for each in kind.parameters
+    )
+    return function_type(parameters, substitute(world, kind.result, substitution))
+
+
+def _array(world: World, kind: Array, substitution: Substitution) -> Type:
+    count = None if kind.count is None else substitute_value(world, kind.count, substitution)
+    return array(substitute(world, kind.element, substitution), count)
+
+
+_TYPES: dict[type, Rule] = {
+    ParameterType: lambda world, kind, substitution: substitution.get(kind.declaration, kind),
+    AssociatedType: _associated,
+    Vector: lambda world, kind, substitution: vector(
+        substitute(world, kind.element, substitution), substitute_value(world, kind.count, substitution)
+    ),
+    Matrix: lambda world, kind, substitution: matrix(
+        substitute(world, kind.element, substitution),
+        substitute_value(world, kind.rows, substitution),
+        substitute_value(world, kind.columns, substitution),
+    ),
+    Array: _array,
+    Pointer: lambda world, kind, substitution: pointer(substitute(world, kind.element, substitution)),
+    Tuple: lambda world, kind, substitution: tuple_of(
+        tuple(substitute(world, each, substitution) for each in kind.elements)
+    ),
+    ConjunctionType: lambda world, kind, substitution: conjunction(
+        tuple(_nominal(world, each, substitution) for each in kind.interfaces)
+    ),
+    FunctionType: _function,
+    StructType: _nominal,
+    EnumType: _nominal,
+    InterfaceType: _nominal,
+    LambdaType: _nominal,
+}
+
+# --- Values -------------------------------------------------------------------------------------------
+
+
+def _required(world: World, value: RequiredValue, substitution: Substitution) -> Value:
+    base = substitute(world, value.base, substitution)
+    interface = substitute(world, value.interface, substitution)
+    assert isinstance(interface, InterfaceType)
+    return world.required(base, interface, value.declaration)
+
+
+def _operation(world: World, value: Operation, substitution: Substitution) -> Value:
+    operands = [substitute_argument(world, each, substitution) for each in value.operands]
+    if isinstance(operands[0], Type):
+        return world.size_of(value.operator, operands[0])
+    result = operate(value.operator, *operands)
+    return 0 if result is None else result
+
+
+def _polynomial(world: World, value: Polynomial, substitution: Substitution) -> Value:
+    total: Value = 0
+    for symbols, factor in value.terms:
+        product: Value = factor
+        for each in symbols:
+            product = _certain("*", product, substitute_value(world, each, substitution))
+        total = _certain("+", total, product)
+    return total
+
+
+def _certain(operator: str, left: Value, right: Value) -> Value:
+    result = operate(operator, left, right)
+    assert result is not None
+    return result
+
+
+_VALUES: dict[type[Symbol], Rule] = {
+    ParameterValue: lambda world, value, substitution: substitution.get(value.declaration, value),
+    RequiredValue: _required,
+    Operation: _operation,
+    Polynomial: _polynomial,
+}
