@@ -117,6 +117,15 @@ def prefer(like: Formula, first: Formula, second: Formula) -> tuple[Formula, For
     )
 
 
+def both_zero(x: Formula, y: Formula) -> Formula:
+    return x.apply("equal", 0).apply("and", y.apply("equal", 0))
+
+
+def positive(x: Formula) -> Formula:
+    """A sum of squares as a divisor: 1 where it is 0."""
+    return where(x > 0, x, 1)
+
+
 def trunc(x: Formula) -> Formula:
     return x.apply("trunc")
 

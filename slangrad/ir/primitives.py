@@ -96,14 +96,15 @@ row("floor",         SAME,    n.to_integral(math.floor),   CONSTANT,            
 row("ceil",          SAME,    n.to_integral(math.ceil),    CONSTANT,                                    1, kinds="f")
 row("round",         SAME,    n.to_integral(round),        CONSTANT,                                    1, kinds="f")
 row("trunc",         SAME,    n.to_integral(math.trunc),   CONSTANT,                                    1, kinds="f")
-# --- maths. The derivative of sqrt is cut off below 1e-7, as in Slang, so that sqrt(0) has a finite one.
+# --- maths. The derivative of sqrt is cut off below 1e-7, as in Slang, so that sqrt(0) has a finite one. That of
+# pow(x, 0) is 0 at x = 0 too, and by the exponent it is 0 where x <= 0; those of atan2 are 0 at the origin.
 row("sqrt",          SAME,    n.real(math.sqrt),           lambda x, r: (0.5 / f.sqrt(f.max(x, 1e-7)),), 8, kinds="f")
 row("exp",           SAME,    n.real(math.exp),            lambda x, r: (r,),                          16, kinds="f")
 row("exp2",          SAME,    n.real(math.exp2),           lambda x, r: (r * LN2,),                    16, kinds="f")
 row("log",           SAME,    n.logarithm(math.log),       lambda x, r: (1 / x,),                      16, kinds="f")
 row("log2",          SAME,    n.logarithm(math.log2),      lambda x, r: (1 / (x * LN2),),              16, kinds="f")
 row("log10",         SAME,    n.logarithm(math.log10),     lambda x, r: (1 / (x * LN10),),             16, kinds="f")
-row("pow",           SAME,    n.power,                     lambda x, y, r: (y * f.pow(x, y - 1),
+row("pow",           SAME,    n.power,                     lambda x, y, r: (y * f.pow(x, f.where(f.both_zero(x, y), 1, y - 1)),
                                                                f.where(x > 0, r * f.log(f.where(x > 0, x, 1)), 0)), 40, kinds="f")
 row("sin",           SAME,    n.real(math.sin),            lambda x, r: (f.cos(x),),                   16, kinds="f")
 row("cos",           SAME,    n.real(math.cos),            lambda x, r: (-f.sin(x),),                  16, kinds="f")
@@ -111,7 +112,7 @@ row("tan",           SAME,    n.real(math.tan),            lambda x, r: (1 + r *
 row("asin",          SAME,    n.real(math.asin),           lambda x, r: (1 / f.sqrt(1 - x * x),),      24, kinds="f")
 row("acos",          SAME,    n.real(math.acos),           lambda x, r: (-1 / f.sqrt(1 - x * x),),     24, kinds="f")
 row("atan",          SAME,    n.real(math.atan),           lambda x, r: (1 / (1 + x * x),),            24, kinds="f")
-row("atan2",         SAME,    n.real(math.atan2),          lambda y, x, r: (x / (x * x + y * y), -y / (x * x + y * y)), 30, kinds="f")
+row("atan2",         SAME,    n.real(math.atan2),          lambda y, x, r: (x / f.positive(x * x + y * y), -y / f.positive(x * x + y * y)), 30, kinds="f")
 row("sinh",          SAME,    n.real(math.sinh),           lambda x, r: (f.cosh(x),),                  24, kinds="f")
 row("cosh",          SAME,    n.real(math.cosh),           lambda x, r: (f.sinh(x),),                  24, kinds="f")
 row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (1 - r * r,),                  24, kinds="f")

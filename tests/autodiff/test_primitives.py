@@ -1,12 +1,15 @@
 """Each differentiable row of the table: forward, reverse and numeric derivatives, to second order."""
 
+import math
+
 import pytest
 
 from slangrad.ir import types as t
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Parameter, Program, Region, Value
+from slangrad.ir.core import Function, Parameter, Program, Region, Value, walk
 from slangrad.ir.primitives import CONSTANT, PRIMITIVES, SAME
-from tests.autodiff.calculus import Derivatives, check
+from slangrad.ir.text import parse_program
+from tests.autodiff.calculus import Derivatives, check, differentiated, request
 
 POINTS = {
     "div": [(0.7, -1.3), (-2.0, 0.4)],
@@ -68,3 +71,39 @@ def test_every_row_states_its_derivative():
 def test_tie_splits_in_half(name):
     d = Derivatives(applied(name, t.F64, 2), "f", (1.5, 1.5))
     assert d.forward() == d.reverse() == [[1.5, 1.5]]
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "expected"),
+    [
+        ("pow", (0.0, 0.0), (0.0, 0.0)),
+        ("pow", (0.0, 1.0), (1.0, 0.0)),
+        ("pow", (0.0, 2.0), (0.0, 0.0)),
+        ("pow", (-2.0, 3.0), (12.0, 0.0)),
+        ("pow", (-2.0, 0.0), (0.0, 0.0)),
+        ("atan2", (0.0, 0.0), (0.0, 0.0)),
+        ("rem", (5.3, 2.0), (1.0, -2.0)),
+        ("abs", (0.0,), (0.0,)),
+        ("sqrt", (0.0,), (0.5 / 1e-7**0.5,)),
+        ("tanh", (1000.0,), (0.0,)),
+    ],
+)
+def test_where_the_formula_has_a_special_case(name, point, expected):
+    program = parse_program(
+        f"func @f({', '.join(f'%{v}: f64' for v in 'xy'[: len(point)])}) -> (f64) {{\n"
+        f"  %r = {name} {', '.join(f'%{v}' for v in 'xy'[: len(point)])}\n  yield %r\n}}"
+    )
+    d = Derivatives(program, "f", point)
+    assert d.forward() == d.reverse() == [list(expected)]
+    asking, entry = request(program, "f", "vjp")
+    second = Derivatives(asking, entry, (*point, 1.0))
+    assert all(math.isfinite(x) for row in second.forward() + second.reverse() for x in row)
+
+
+@pytest.mark.parametrize("row", DIFFERENTIABLE, ids=lambda row: row.name)
+@pytest.mark.parametrize("scalar", [t.F16, t.F32], ids=str)
+def test_derivatives_are_computed_in_the_type_of_the_value(row, scalar):
+    arity = ARITY.get(row.name, 1)
+    made, _ = differentiated(applied(row.name, scalar, arity), "f", "vjp")
+    types = {r.type for op in walk(made.program.functions["f.vjp"].region) for r in op.results}
+    assert types <= {scalar, t.BOOL}

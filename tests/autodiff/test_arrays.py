@@ -1,0 +1,287 @@
+"""Derivatives of arrays, vectors and structs: dynamic indices, updates in place, elements on tapes."""
+
+import pytest
+
+from slangrad.ir import types as t
+from slangrad.ir.core import walk
+from tests.autodiff.calculus import check, derivative, differentiated, parse
+
+A = (0.5, -0.3, 0.8, 1.1)
+
+PRODUCT = """
+func @f(%a: [4 x f64], %i: i32, %j: i32) -> (f64) {
+  %x = index %a, %i
+  %y = index %a, %j
+  %r = mul %x, %y
+  yield %r
+}
+"""
+
+
+@pytest.mark.parametrize(("i", "j"), [(1, 3), (2, 2), (0, 7), (-1, 2)])
+def test_product_of_elements(i, j):
+    check(parse(PRODUCT), "f", (A, i, j), order=2)
+
+
+def test_product_of_an_element_with_itself_has_the_whole_derivative():
+    assert derivative(parse(PRODUCT), "f", "vjp", (A, 2, 2, 1.0)) == ((0.0, 0.0, 1.6, 0.0),)
+
+
+IN_PLACE = """
+func @f(%a: [4 x f64], %x: f64, %n: i32) -> (f64) {
+  %zero = const 0 : i32
+  %r = for %n, %a : [4 x f64] (%i: i32, %b: [4 x f64]) {
+    %e = index %b, %i
+    %s = sin %e
+    %p = mul %s, %x
+    %first = index %b, %zero
+    %q = add %p, %first
+    %c = set_index %b, %i, %q
+    yield %c
+  }
+  %u = get %r {index=0}
+  %v = get %r {index=1}
+  %w = get %r {index=3}
+  %y = mul %u, %v
+  %z = mul %y, %w
+  yield %z
+}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 2, 4, 6])
+def test_elements_overwritten_in_a_loop(n):
+    check(parse(IN_PLACE), "f", (A, 0.7, n), order=2)
+
+
+SCATTER = """
+func @f(%a: [4 x f64], %k: [3 x i32], %n: i32, %m: i32) -> (f64) {
+  %three = const 3 : i32
+  %r = for %n, %a : [4 x f64] (%i: i32, %b: [4 x f64]) {
+    %d = for %m, %b : [4 x f64] (%j: i32, %c: [4 x f64]) {
+      %from = index %k, %j
+      %to = add %from, %i
+      %wrapped = rem %to, %three
+      %x = index %c, %from
+      %y = index %c, %wrapped
+      %p = mul %x, %y
+      %s = sin %p
+      %g = set_index %c, %wrapped, %s
+      %h = add_index %g, %from, %x
+      yield %h
+    }
+    yield %d
+  }
+  %u = get %r {index=0}
+  %v = get %r {index=1}
+  %w = get %r {index=2}
+  %y = mul %u, %v
+  %z = add %y, %w
+  yield %z
+}
+"""
+
+
+@pytest.mark.parametrize("trips", [(1, 3), (3, 3), (2, 5)])
+def test_scatter_with_repeated_indices(trips):
+    check(parse(SCATTER), "f", (A, (1, 0, 1), *trips), order=2)
+
+
+OLD_VERSION = """
+func @f(%a: [4 x f64], %b: [12 x f64], %i: i32) -> (f64) {
+  %x = index %a, %i
+  %y = mul %x, %x
+  %c = set_index %a, %i, %y
+  %d = set_index %b, %i, %y
+  %u = index %a, %i
+  %v = index %c, %i
+  %w = index %b, %i
+  %z = index %d, %i
+  %p = mul %u, %v
+  %q = mul %w, %z
+  %r = add %p, %q
+  yield %r
+}
+"""
+
+
+@pytest.mark.parametrize("i", [0, 3, 5])
+def test_a_copy_keeps_the_old_elements(i):
+    b = tuple(0.1 * k - 0.4 for k in range(12))
+    check(parse(OLD_VERSION), "f", (A, b, i), order=2)
+
+
+ARMS = """
+func @f(%a: [4 x f64], %i: i32, %x: f64) -> (f64) {
+  %old = index %a, %i
+  %c = less %x, %old
+  %b = if %c : [4 x f64] {
+    %y = mul %old, %x
+    %s = set_index %a, %i, %y
+    yield %s
+  } {
+    yield %a
+  }
+  %u = get %b {index=1}
+  %v = get %b {index=2}
+  %r = mul %u, %v
+  %o = get %a {index=1}
+  %z = mul %r, %o
+  yield %z
+}
+"""
+
+
+@pytest.mark.parametrize("i", [1, 2, 9])
+@pytest.mark.parametrize("x", [-0.9, 0.4])
+def test_an_array_written_in_one_arm(i, x):
+    check(parse(ARMS), "f", (A, i, x), order=2)
+
+
+MATRIX = """
+func @f(%m: f64x2x3, %v: f64x3, %i: i32) -> (f64x2) {
+  %row = index %m, %i
+  %p = mul %row, %v
+  %x = index %p, %i
+  %col = get %p {index=2}
+  %w = splat %x : f64x3
+  %q = mul %w, %v
+  %n = set %m, %q {index=0}
+  %big = splat %col : f64x2x3
+  %o = mul %n, %big
+  %a = get %o {index=0}
+  %b = get %o {index=1}
+  %s = shuffle %a {indices=(2, 0)} : f64x2
+  %t = shuffle %b {indices=(1, 1)} : f64x2
+  %r = mul %s, %t
+  %k = set_index %r, %i, %x
+  yield %k
+}
+"""
+
+
+@pytest.mark.parametrize("i", [0, 1, 2])
+def test_vectors_and_matrices(i):
+    check(parse(MATRIX), "f", (((0.4, -0.2, 0.9), (1.1, 0.6, -0.7)), (0.3, 0.8, -0.5), i), order=2)
+
+
+STRUCTS = """
+struct "Point" { x: f64, id: i32, way: f64x2, tags: [2 x i32] }
+struct "Point.D" { way: f64x2, x: f64 }
+struct "Scene" { points: [3 x struct "Point"], scale: f64, fixed: f64 }
+struct "Scene.D" { points: [3 x struct "Point.D"], scale: f64 }
+differential struct "Point" : struct "Point.D" (0 -> 1, 2 -> 0)
+differential struct "Scene" : struct "Scene.D" (0 -> 0, 1 -> 1)
+
+func @f(%s: struct "Scene", %n: i32, out %t: struct "Scene") -> (f64) {
+  %zero = const 0.0 : f64
+  %sum, %t.1 = for %n, %zero, %s : f64, struct "Scene" (%i: i32, %acc: f64, %now: struct "Scene") {
+    %points = get %now {index=0}
+    %scale = get %now {index=1}
+    %p = index %points, %i
+    %x = get %p {index=0}
+    %w = get %p {index=2}
+    %wx = get %w {index=0}
+    %a = mul %x, %wx
+    %b = mul %a, %scale
+    %id = get %p {index=1}
+    %way = make %b, %x : f64x2
+    %tags = get %p {index=3}
+    %q = make %a, %id, %way, %tags : struct "Point"
+    %r = set %q, %b {index=0}
+    %changed = set_index %points, %i, %r
+    %next = set %now, %changed {index=0}
+    %sine = sin %b
+    %acc.1 = add %acc, %sine
+    yield %acc.1, %next
+  }
+  %fixed = get %t.1 {index=2}
+  %y = mul %sum, %fixed
+  yield %y, %t.1
+}
+"""
+
+POINT = (0.7, 3, (0.4, -0.6), (1, 2))
+SCENE = ((POINT, (0.2, 1, (0.9, 0.1), (0, 0)), (-0.5, 2, (0.3, 0.8), (5, 6))), 1.5, 2.0)
+
+
+@pytest.mark.parametrize("n", [0, 2, 3, 4])
+def test_structs(n):
+    check(parse(STRUCTS), "f", (SCENE, n), order=2)
+
+
+TWO_ALIKE = """
+struct "P" { x: f64, y: f64 }
+differential struct "P" : struct "P" (0 -> 0, 1 -> 1)
+
+func @f(inout %p: struct "P", inout %q: struct "P", %n: i32) -> () {
+  %p.1, %q.1 = for %n, %p, %q : struct "P", struct "P" (%i: i32, %a: struct "P", %b: struct "P") {
+    %ax = get %a {index=0}
+    %by = get %b {index=1}
+    %m = mul %ax, %by
+    %s = sin %m
+    %a.1 = set %a, %s {index=1}
+    %b.1 = set %b, %m {index=0}
+    yield %b.1, %a.1
+  }
+  yield %p.1, %q.1
+}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_two_parameters_of_one_type_are_not_mixed_up(n):
+    check(parse(TWO_ALIKE), "f", ((0.5, 0.9), (1.3, -0.4), n), order=2)
+
+
+def tapes(program, name):
+    """Element types of the arrays that the loops of a function carry."""
+    loops = [op for op in walk(program.functions[name].region) if op.name in ("for", "while")]
+    return [r.type.element for op in loops for r in op.results if isinstance(r.type, t.Array)]
+
+
+def test_tapes_hold_elements_and_never_the_array():
+    made, _ = differentiated(parse(IN_PLACE), "f", "vjp")
+    loops = [op for op in walk(made.program.functions["f.vjp"].region) if op.name == "for"]
+    carried = [r.type for r in loops[0].results if isinstance(r.type, t.Array) and r.type.length is None]
+    assert carried == [t.array(t.F64, None)] * 2  # sin needs %e, mul its result
+    assert all(element is t.F64 for element in tapes(made.program, "f.vjp"))
+
+
+def test_the_reverse_loop_adds_to_elements_in_place():
+    program = parse("""
+    func @f(%a: [4 x f64], %n: i32) -> (f64) {
+      %zero = const 0.0 : f64
+      %r = for %n, %zero : f64 (%i: i32, %s: f64) {
+        %e = index %a, %i
+        %p = mul %e, %e
+        %t = add %s, %p
+        yield %t
+      }
+      yield %r
+    }
+    """)
+    made, _ = differentiated(program, "f", "vjp")
+    forward, backward = [op for op in made.program.functions["f.vjp"].region.ops if op.name == "for"]
+    assert [r.type for r in forward.results] == [t.F64]  # %a is only read: nothing is kept
+    names = [op.name for op in backward.regions[0].ops]
+    assert "add_index" in names and "make" not in names and "for" not in names
+    check(program, "f", (A, 4), order=2)
+
+
+def test_loops_that_only_add_keep_nothing():
+    program = parse("""
+    func @f(%x: f64, %y: f64, %n: i32) -> (f64) {
+      %r = for %n, %x : f64 (%i: i32, %s: f64) {
+        %k = convert %i : f64
+        %p = mul %y, %k
+        %q = add %s, %p
+        %t = sub %q, %x
+        yield %t
+      }
+      yield %r
+    }
+    """)
+    made, _ = differentiated(program, "f", "vjp")
+    assert made.reports["f.vjp"].stored == ()
+    check(program, "f", (0.3, 0.4, 5), order=2)
