@@ -100,6 +100,15 @@ CODES: dict[str, str] = {
     "E0605": "missing return",
     "E0607": "unsupported statement",
     # E07  lowering and limits
+    "E0701": "type without a run-time form",
+    "E0702": "too many instances",
+    "E0703": "recursion",
+    "E0704": "not supported",
+    "E0705": "no address",
+    "E0706": "variable outside functions",
+    "E0707": "format of printf",
+    "E0708": "function without a body",
+    "E0709": "entry point",
     "E0791": "function too large after inlining",
     "E0792": "loop too long to be unrolled",
     # E08  back end

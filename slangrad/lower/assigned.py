@@ -1,6 +1,6 @@
 """Which variables a piece of code may assign: what a loop has to carry.
 
-    for (...) { s += x; f(out t); v.x = 1; }   ->   s, t, v
+for (...) { s += x; f(out t); v.x = 1; }   ->   s, t, v
 """
 
 from __future__ import annotations

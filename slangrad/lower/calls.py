@@ -11,7 +11,7 @@ from __future__ import annotations
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
-from slangrad.ir.types import Type, components, is_aggregate, is_float
+from slangrad.ir.types import U64, Type, components, is_aggregate, is_float
 from slangrad.lower import expressions, intrinsics
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Accessed, Memory, Place, Temporary
@@ -34,14 +34,13 @@ def lower_call(f: Frame, form: checked.Call, node: ast.Expression | None) -> Val
     return _call(f, f.lowering.function(reference), form.this, form.arguments, reference)
 
 
-def call_function(f: Frame, reference: DeclRef, values: list[Value], node: ast.Expression | None) -> Value | None:
-    """A call with values instead of expressions, all of them `in`."""
+def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | None:
+    """A call with places instead of expressions, `this` first."""
     resolved = f.resolve(reference)
     info: checked.FunctionInfo = f.program.info(resolved.declaration)
     if info.intrinsic is not None:
-        places: list[Place] = [Temporary(value) for value in values]
         return intrinsics.apply(f, info, resolved, places, None)
-    return finish_call(f, f.lowering.function(resolved), [Temporary(value) for value in values])
+    return finish_call(f, f.lowering.function(resolved), places)
 
 
 def _derivative(f: Frame, form: checked.Derivative) -> Signature:
@@ -54,7 +53,11 @@ def _derivative(f: Frame, form: checked.Derivative) -> Signature:
 
 
 def _call(
-    f: Frame, signature: Signature, this: checked.Base | None, given: tuple[checked.Argument, ...], of: DeclRef
+    f: Frame,
+    signature: Signature,
+    this: checked.Base | None,
+    given: tuple[checked.Argument, ...],
+    of: DeclRef,
 ) -> Value | None:
     parameters = iter(signature.parameters)
     arguments: list[Place] = []
@@ -120,24 +123,34 @@ def accessed(
     resolved = f.resolve(reference)
     owner = None if base is None else expressions.place_of(f, base)
     arguments = [
-        Temporary(default_argument(f, each, resolved) if isinstance(each, checked.Default) else expressions.lower(f, each))
+        Temporary(
+            default_argument(f, each, resolved)
+            if isinstance(each, checked.Default)
+            else expressions.lower(f, each)
+        )
         for each in given
     ]
     accessors = {each.name: each for each in resolved.declaration.accessors}
-    if "ref" in accessors:
+
+    def refer() -> Memory:
         pointer = _access(f, resolved, accessors["ref"], owner, arguments)
         assert pointer is not None
-        return Memory(pointer)
+        return Memory(pointer, f.emit("not_equal", f.emit("bitcast", pointer, type=U64), f.b.zero(U64)))
 
     def read() -> Value:
+        if "get" not in accessors:
+            return refer().get(f)
         value = _access(f, resolved, accessors["get"], owner, arguments)
         assert value is not None
         return value
 
     def write(value: Value) -> None:
-        _access(f, resolved, accessors["set"], owner, [*arguments, Temporary(value)])
+        if "set" in accessors:
+            _access(f, resolved, accessors["set"], owner, [*arguments, Temporary(value)])
+        else:
+            refer().set(f, value)
 
-    return Accessed(read, write, t)
+    return Accessed(read, write, refer if "ref" in accessors else None, t)
 
 
 def _access(

@@ -23,7 +23,7 @@ def capture(f: Frame, function: ast.Function, t: Type) -> Value:
 def default_value(f: Frame, t: checked_types.Type, lowered: Type) -> Value:
     """A struct before its constructor runs: fields with initializers have them, the others are zero."""
     assert isinstance(t, checked_types.StructType)
-    parts = [field_default(f, reference) for reference in f.program.field_references(t)]
+    parts = [field_default(f, reference) for reference, _ in f.program.fields(t)]
     return f.emit("make", *parts, type=lowered)
 
 

@@ -1,7 +1,7 @@
 """Implicit and explicit conversions, and the assembling of aggregates from parts.
 
-    int -> float         convert            float -> float3     splat
-    float4 -> float2     make of two get    {1, 2, {3, 4}}      parts, flattened when their number asks for it
+int -> float         convert            float -> float3     splat
+float4 -> float2     make of two get    {1, 2, {3, 4}}      parts, flattened when their number asks for it
 """
 
 from __future__ import annotations
@@ -10,9 +10,22 @@ from collections.abc import Callable
 
 from slangrad.check.checked import Conversion
 from slangrad.ir.core import Value
-from slangrad.ir.types import U64, Array, Matrix, Pointer, Scalar, Struct, Type, Vector, component, components, scalar_of
+from slangrad.ir.types import (
+    U64,
+    Array,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+    scalar_of,
+)
 from slangrad.lower import calls
 from slangrad.lower.frame import Frame
+from slangrad.lower.places import Temporary
 
 
 def convert(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -67,7 +80,7 @@ def _pointer(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.function is not None
-    made = calls.call_function(f, conversion.function, [value], None)
+    made = calls.call_function(f, conversion.function, [Temporary(value)])
     assert made is not None
     return made
 

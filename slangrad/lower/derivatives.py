@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from slangrad.lower.instances import Lowering
 
 
-def lower_derivative(lowering: Lowering, mode: str, of: Signature, own: Signature, span: Span | None) -> Function:
+def lower_derivative(
+    lowering: Lowering, mode: str, of: Signature, own: Signature, span: Span | None
+) -> Function:
     b = Builder(span=span)
     given = {p.name: Value(p.type, p.name) for p in own.parameters if p.direction != "out"}
     make = _forward if mode == "forward" else _backward
@@ -34,7 +36,13 @@ def lower_derivative(lowering: Lowering, mode: str, of: Signature, own: Signatur
     region = Region(tuple(given.values()), b.ops, tuple(yields))
     lowering.calls(own.name, of.name, span)
     return Function(
-        own.name, own.ir_parameters(), own.result_type, region, own.result_differentiable, attributes={}, span=span
+        own.name,
+        own.ir_parameters(),
+        own.result_type,
+        region,
+        own.result_differentiable,
+        attributes={},
+        span=span,
     )
 
 
@@ -55,7 +63,9 @@ def _forward(b: Builder, of: Signature, own: Signature, given: list[Value | None
     flags = _result_flags(of)
     pair_types = own.result_types
     tangent_types = [_tangent(t) for t, carries in zip(pair_types, flags, strict=True) if carries]
-    made = b.control("jvp", (*primals, *tangents), (*of.result_types, *tangent_types), (), {"callee": of.name})
+    made = b.control(
+        "jvp", (*primals, *tangents), (*of.result_types, *tangent_types), (), {"callee": of.name}
+    )
     results, derived = made[: len(flags)], iter(made[len(flags) :])
     return [
         b.emit("make", value, next(derived), type=t) if carries else value
@@ -86,7 +96,9 @@ def _backward(b: Builder, of: Signature, own: Signature, given: list[Value | Non
             primals.append(value)
     types = tuple(_tangent(pair.type) for pair in pairs)
     made = b.control("vjp", (*primals, *cotangents), types, (), {"callee": of.name})
-    return [b.emit("make", _part(b, pair, 0), ct, type=pair.type) for pair, ct in zip(pairs, made, strict=True)]
+    return [
+        b.emit("make", _part(b, pair, 0), ct, type=pair.type) for pair, ct in zip(pairs, made, strict=True)
+    ]
 
 
 def _result_flags(of: Signature) -> list[bool]:

@@ -84,12 +84,15 @@ def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: Targe
     return found
 
 
-Inner = tuple[tuple[bool, str | None], ...]  # (is a loop, label) of the loops and switches within, outermost first
+Inner = tuple[
+    tuple[bool, str | None], ...
+]  # (is a loop, label) of the loops and switches within, outermost first
 
 
 def _stays_within(statement: ast.Break | ast.Continue, inner: Inner) -> bool:
     return any(
-        (is_loop or isinstance(statement, ast.Break)) and statement.label in (None, label) for is_loop, label in inner
+        (is_loop or isinstance(statement, ast.Break)) and statement.label in (None, label)
+        for is_loop, label in inner
     )
 
 

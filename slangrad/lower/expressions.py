@@ -159,11 +159,13 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
-    address = place_of(f, node.ref.place).address(f)
-    if address is None:
-        f.error("E0705", "a local variable has no address", node.span, "pass it as an inout parameter instead")
+    memory = place_of(f, node.ref.place).address(f)
+    if memory is None:
+        f.error(
+            "E0705", "a local variable has no address", node.span, "pass it as an inout parameter instead"
+        )
         return f.b.zero(f.type(node.type))
-    return address
+    return memory.pointer
 
 
 def _call(f: Frame, node: ast.Expression) -> Value:
@@ -212,7 +214,11 @@ def _choose(f: Frame, condition: Value, then: ast.Expression, otherwise: ast.Exp
     plain = scalar_of(left.type) is not None and left.type is right.type
     if plain and not left_changed and not right_changed and not (left_made.ops or right_made.ops):
         return f.emit("select", condition, left, right)
-    if plain and all(_is_constant(made.ops) for made in (left_made, right_made)) and not (left_changed or right_changed):
+    if (
+        plain
+        and all(_is_constant(made.ops) for made in (left_made, right_made))
+        and not (left_changed or right_changed)
+    ):
         f.b.absorb(left_made)
         f.b.absorb(right_made)
         return f.emit("select", condition, left, right)
@@ -228,7 +234,10 @@ def _is_cheap(ops: list[Op]) -> bool:
     return len(ops) <= 12 and all(
         op.name in PRIMITIVES
         and PRIMITIVES[op.name].effect == PURE
-        and (PRIMITIVES[op.name].partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR) or not is_float(op.results[0].type))
+        and (
+            PRIMITIVES[op.name].partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR)
+            or not is_float(op.results[0].type)
+        )
         for op in ops
     )
 
@@ -248,10 +257,10 @@ def _update(f: Frame, node: ast.Expression) -> Value:
     loaded = old if form.load is None else conversions.convert(f, old, form.load)
     step = _step(f, loaded, form)
     if form.function is not None:
-        new = calls.call_function(f, form.function, [loaded, step], node)
+        new = calls.call_function(f, form.function, [Temporary(loaded), Temporary(step)])
         assert new is not None
     else:
-        new = operators.apply(f, form.operator, [loaded, step], loaded.type)
+        new = operators.apply(f, operators.of_update(form.operator), [loaded, step], loaded.type)
     stored = new if form.store is None else conversions.convert(f, new, form.store)
     place.set(f, stored)
     return old if isinstance(node, ast.Postfix) else stored

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Region, Value
 from slangrad.ir.types import BOOL, Type
+from slangrad.syntax import ast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,18 +30,29 @@ THIS, RESULT, RETURNED = "this", "result", "returned"
 
 class Frame:
     def __init__(
-        self, lowering: Lowering, name: str, substitution: Substitution, differentiable: bool, span: Span | None
+        self,
+        lowering: Lowering,
+        name: str,
+        declared: ast.Declaration,
+        substitution: Substitution,
+        differentiable: bool,
     ) -> None:
         self.lowering = lowering
         self.name = name  # of the function being made
+        self.declared = declared
         self.program = lowering.program
         self.substitution = substitution
         self.differentiable = differentiable
-        self.b = Builder(span=span)
+        self.b = Builder(span=declared.span)
         self.variables: dict[Key, Value] = {}
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
 
     # --- types, references, errors
+
+    @property
+    def scope(self) -> Any:
+        """Where names in attributes are looked up."""
+        return self.program.scope_of(self.declared)
 
     def concrete(self, t: checked.Type) -> checked.Type:
         return self.program.substitute(t, self.substitution)
@@ -56,7 +68,9 @@ class Frame:
 
     # --- values
 
-    def emit(self, name: str, *operands: Value, type: Type | None = None, **attributes: bool | int | str) -> Value:
+    def emit(
+        self, name: str, *operands: Value, type: Type | None = None, **attributes: bool | int | str
+    ) -> Value:
         return self.b.emit(name, *operands, type=type, **attributes)
 
     def true(self) -> Value:
@@ -113,7 +127,9 @@ class Frame:
         values = tuple(arm())
         return self.b, self.variables, values
 
-    def _merge(self, condition: Value, made: list[Builder], left: list[Value], right: list[Value]) -> tuple[Value, ...]:
+    def _merge(
+        self, condition: Value, made: list[Builder], left: list[Value], right: list[Value]
+    ) -> tuple[Value, ...]:
         """An `if` that yields only what differs between the arms; constant truth values are the condition itself."""
         outer = self.b
         known = [_agreed(outer, made, condition, x, y) for x, y in zip(left, right, strict=True)]
@@ -132,7 +148,9 @@ class Frame:
         wanted = set(assigned)
         return [key for key in self.variables if key in wanted]
 
-    def region(self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value) -> Region:
+    def region(
+        self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
+    ) -> Region:
         """A loop's region: `first` and then the carried variables are its parameters; yields what `lower` returns,
         or else the carried variables."""
         outer, before = self.b, self.variables
@@ -145,7 +163,12 @@ class Frame:
         return made
 
     def finish_loop(
-        self, name: str, carried: list[Key], operands: tuple[Value, ...], regions: tuple[Region, ...], **attributes: bool | int
+        self,
+        name: str,
+        carried: list[Key],
+        operands: tuple[Value, ...],
+        regions: tuple[Region, ...],
+        **attributes: bool | int,
     ) -> None:
         """Append the loop and let the carried variables be its results."""
         starts = tuple(self.variables[key] for key in carried)
@@ -166,5 +189,3 @@ def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, 
     if left.type is BOOL:
         return outer.constant(BOOL, x) if x == y else condition if x else outer.emit("not", condition)
     return outer.constant(left.type, x) if repr(x) == repr(y) else None
-
-

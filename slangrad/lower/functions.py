@@ -1,8 +1,8 @@
 """Function bodies and kernels: parameters become variables, the result and what was written is yielded.
 
-    [shader("compute")] void main(uniform float* p, uint3 id : SV_DispatchThreadID)
+[shader("compute")] void main(uniform float* p, uint3 id : SV_DispatchThreadID)
 
-    func @main() {kernel=true} {     %p = load (parameter {name="p"})      %x = thread_id {axis=0} ...
+func @main() {kernel=true} {     %p = load (parameter {name="p"})      %x = thread_id {axis=0} ...
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
     declared = reference.declaration
-    f = Frame(lowering, signature.name, reference.substitution, signature.differentiable, declared.span)
+    f = Frame(lowering, signature.name, declared, reference.substitution, not signature.cut_results)
     inputs = _enter(f, signature, reference)
     lower_body(f, declared)
     return Function(
@@ -48,7 +48,11 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[Value, .
     keys += info.parameters
     inputs = []
     for key, parameter in zip(keys, signature.parameters, strict=True):
-        value = f.b.zero(parameter.type) if parameter.direction == "out" else Value(parameter.type, parameter.name)
+        value = (
+            f.b.zero(parameter.type)
+            if parameter.direction == "out"
+            else Value(parameter.type, parameter.name)
+        )
         f.variables[key] = value
         inputs += [] if parameter.direction == "out" else [value]
     f.variables[RETURNED] = f.false()
@@ -63,7 +67,8 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[Value, .
 
 
 def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:
-    body = f.program.body(declared)
+    f.program.check_body(declared)
+    body = declared.body
     if body is None:
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
         return
@@ -73,7 +78,9 @@ def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor
 def _yields(f: Frame, signature: Signature, declared: ast.Declaration) -> tuple[Value, ...]:
     """The return value, then what `out` and `inout` parameters hold at the end."""
     keys = list(f.variables)[: len(signature.parameters)]
-    written = [f.variables[key] for key, p in zip(keys, signature.parameters, strict=True) if p.direction != "in"]
+    written = [
+        f.variables[key] for key, p in zip(keys, signature.parameters, strict=True) if p.direction != "in"
+    ]
     if signature.result_type is None:
         return tuple(written)
     return (f.variables[THIS if isinstance(declared, ast.Constructor) else RESULT], *written)
@@ -108,7 +115,7 @@ ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
 
 def lower_kernel(lowering: Lowering, declared: ast.Function) -> Function:
     """An entry point: uniform parameters come from the launch, the others say by their semantics what they are."""
-    f = Frame(lowering, lowering.unique(declared.name), {}, False, declared.span)
+    f = Frame(lowering, lowering.unique(declared.name), declared, {}, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
     for parameter in info.parameters:
@@ -116,14 +123,16 @@ def lower_kernel(lowering: Lowering, declared: ast.Function) -> Function:
     f.variables[RETURNED] = f.false()
     lower_body(f, declared)
     attributes: dict[str, Attribute] = {"kernel": True, "group_size": group}
-    return Function(f.name, (), None, Region((), f.b.ops, ()), False, attributes=attributes, span=declared.span)
+    return Function(
+        f.name, (), None, Region((), f.b.ops, ()), False, attributes=attributes, span=declared.span
+    )
 
 
 def _group_size(f: Frame, declared: ast.Function) -> tuple[int, ...]:
     attribute = declared.attribute("numthreads")
     if attribute is None:
         return (1, 1, 1)
-    sizes = [f.program.constant(each, f.substitution) for each in attribute.arguments]
+    sizes = [f.program.constant(f.scope, each) for each in attribute.arguments]
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         f.error("E0709", "the sizes of numthreads must be positive constants", attribute.span)
         return (1, 1, 1)

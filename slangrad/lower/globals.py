@@ -1,7 +1,7 @@
 """Variables outside functions: constants are lowered where they are used, shader parameters are read from the launch.
 
-    static const float G = 9.81;             const 9.81
-    uniform RWStructuredBuffer<float> b;     %p = parameter {name="b"} : ptr<..., constant>      load %p
+static const float G = 9.81;             const 9.81
+uniform RWStructuredBuffer<float> b;     %p = parameter {name="b"} : ptr<..., constant>      load %p
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
     if info.constant is not None:
         known = f.program.value(info.constant, resolved.substitution)
         if isinstance(known, int):
-            return Temporary(f.b.constant(f.type(f.program.substitute(info.type, resolved.substitution)), known))
+            return Temporary(
+                f.b.constant(f.type(f.program.substitute(info.type, resolved.substitution)), known)
+            )
     if declared.has("static") and (declared.has("const") or not info.mutable):
         return Temporary(closures.field_default(f, reference))
     if declared.has("static") or declared.has("groupshared"):

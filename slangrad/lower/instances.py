@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
+from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core
-from slangrad.ir.types import Type
+from slangrad.ir.types import Type, struct
 from slangrad.lower import derivatives, functions
 from slangrad.lower.signatures import Signature, SignatureParameter
 from slangrad.lower.type_map import TypeMap
@@ -47,7 +48,9 @@ class Lowering:
             self._worklist.append((found, reference))
         return found
 
-    def derivative(self, mode: str, of: Signature, shape: checked_types.FunctionType, span: Span | None) -> Signature:
+    def derivative(
+        self, mode: str, of: Signature, shape: checked_types.FunctionType, span: Span | None
+    ) -> Signature:
         """A function with the calling conventions of `fwd_diff(f)` or `bwd_diff(f)` around a request."""
         key = (mode, of.name)
         found = self._derived.get(key)
@@ -94,13 +97,20 @@ class Lowering:
         if info.this_type is not None and not constructs:
             parameters.append(
                 self._parameter(
-                    "this", reference, info.this_type, "inout" if info.mutating else "in", info.no_diff_this, differentiable
+                    "this",
+                    reference,
+                    info.this_type,
+                    "inout" if info.mutating else "in",
+                    info.no_diff_this,
+                    differentiable,
                 )
             )
         for declared in info.parameters:
             own = self.program.info(declared)
             parameters.append(
-                self._parameter(declared.name, reference, own.type, own.direction, own.no_diff, differentiable)
+                self._parameter(
+                    declared.name, reference, own.type, own.direction, own.no_diff, differentiable
+                )
             )
         declared = info.this_type if constructs and info.this_type is not None else info.result
         result = self.program.substitute(declared, reference.substitution)
@@ -118,13 +128,21 @@ class Lowering:
         )
 
     def _parameter(
-        self, name: str, of: DeclRef, declared: checked_types.Type, direction: str, no_diff: bool, differentiable: bool
+        self,
+        name: str,
+        of: DeclRef,
+        declared: checked_types.Type,
+        direction: str,
+        no_diff: bool,
+        differentiable: bool,
     ) -> SignatureParameter:
         concrete = self.program.substitute(declared, of.substitution)
         has_tangent = self.program.differential(concrete) is not None
         carries = differentiable and not no_diff and has_tangent
         lowered = self.types.of(concrete, of.declaration.span)
-        return SignatureParameter(name, concrete, lowered, DIRECTIONS[direction], carries, has_tangent and not carries)
+        return SignatureParameter(
+            name, concrete, lowered, DIRECTIONS[direction], carries, has_tangent and not carries
+        )
 
     def _derived_signature(self, mode: str, of: Signature, shape: checked_types.FunctionType) -> Signature:
         parameters = tuple(
@@ -144,7 +162,9 @@ class Lowering:
     def _shape_parameter(self, name: str, p: checked_types.FunctionParameter) -> SignatureParameter:
         has_tangent = self.program.differential(p.type) is not None
         direction = DIRECTIONS[p.direction]
-        return SignatureParameter(name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False)
+        return SignatureParameter(
+            name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False
+        )
 
     def _refuse_recursion(self) -> None:
         done: set[str] = set()
@@ -161,7 +181,9 @@ class Lowering:
                 return
 
 
-def _find_cycle(start: str, callees: dict[str, dict[str, Span | None]], done: set[str]) -> tuple[str, str] | None:
+def _find_cycle(
+    start: str, callees: dict[str, dict[str, Span | None]], done: set[str]
+) -> tuple[str, str] | None:
     """An edge (caller, callee) that closes a cycle, by depth-first search without recursion."""
     path: list[str] = [start]
     pending = [iter(callees.get(start, ()))]
@@ -176,3 +198,31 @@ def _find_cycle(start: str, callees: dict[str, dict[str, Span | None]], done: se
             path.append(callee)
             pending.append(iter(callees.get(callee, ())))
     return None
+
+
+def lower_program(
+    program: CheckedProgram, kernel: ast.Function, options: Options
+) -> tuple[core.Program, str]:
+    """A kernel with everything it calls, and its name; CompileError for what has no IR form."""
+    reporter = Reporter()
+    lowering = Lowering(program, options, reporter)
+    with deep_recursion():
+        entry = functions.lower_kernel(lowering, kernel)
+        lowered = lowering.finish()
+    reporter.raise_if_errors()
+    lowered.add(entry)
+    lowered.arguments = struct("arguments", tuple(lowering.arguments.items()))
+    return lowered, entry.name
+
+
+def lower_functions(
+    program: CheckedProgram, references: list[DeclRef], options: Options
+) -> tuple[core.Program, list[str]]:
+    """Functions with everything they call, and their names, without a kernel around them."""
+    reporter = Reporter()
+    lowering = Lowering(program, options, reporter)
+    with deep_recursion():
+        names = [lowering.function(each).name for each in references]
+        lowered = lowering.finish()
+    reporter.raise_if_errors()
+    return lowered, names

@@ -1,23 +1,26 @@
 """Declarations of the standard library that are ops: `[intrinsic("sin")] T sin<T : ...>(T x);`
 
-    sin(v)              %r = sin %v              rows of the primitive table, by their name
-    atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
-    printf("%f\\n", x)   print {format="%f\\n"}
+sin(v)              %r = sin %v              rows of the primitive table, by their name
+atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
+printf("%f\\n", x)   print {format="%f\\n"}
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
+from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
-from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components, pointer
-from slangrad.lower import calls, expressions
+from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components, scalar_of
+from slangrad.lower import calls, expressions, operators
 from slangrad.lower.frame import Frame
-from slangrad.lower.places import Place, Temporary
+from slangrad.lower.places import Memory, Place, Temporary
 from slangrad.syntax import ast
 
 Rule = Callable[[Frame, str, list[Place], Type | None], Value | None]
@@ -42,9 +45,10 @@ def lower_intrinsic(
 def apply(
     f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list[Place], node: ast.Expression | None
 ) -> Value | None:
-    result = f.program.substitute(info.result, reference.substitution)
+    declared = info.this_type if isinstance(reference.declaration, ast.Constructor) else info.result
+    assert declared is not None and info.intrinsic is not None
+    result = f.program.substitute(declared, reference.substitution)
     t = None if result is checked_types.VOID else f.lowering.types.of(result, f.b.span)
-    assert info.intrinsic is not None
     name, _, kind = info.intrinsic.partition(".")
     return RULES.get(name, _primitive)(f, kind or name, places, t)
 
@@ -58,46 +62,93 @@ def _primitive(f: Frame, name: str, places: list[Place], t: Type | None) -> Valu
     return f.emit(name, *operands, type=t)
 
 
+def _shift(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    value, amount = (place.get(f) for place in places)
+    return f.emit(name, value, operators.like(f, amount, value.type))
+
+
+def _zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    return f.b.zero(t)
+
+
+def _extreme(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """The lowest or highest number of a type."""
+    assert isinstance(t, Scalar)
+    if t.kind == "float":
+        largest = float(np.finfo(numpy_dtype(t)).max)
+        return f.b.constant(t, largest if name == "highest" else -largest)
+    return f.b.constant(t, greatest(t) if name == "highest" else least(t))
+
+
+def _add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """The sum of two tangents, component by component."""
+    return _sum(f, *(place.get(f) for place in places))
+
+
+def _sum(f: Frame, x: Value, y: Value) -> Value:
+    if scalar_of(x.type) is not None:
+        return f.emit("add", x, y)
+    parts = [
+        _sum(f, f.emit("get", x, index=i), f.emit("get", y, index=i))
+        for i, _ in enumerate(components(x.type))
+    ]
+    return f.emit("make", *parts, type=x.type)
+
+
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    address = places[0].get(f)
-    assert isinstance(address.type, Pointer)
-    return f.emit("load", address, type=address.type.element)
+    return Memory(places[0].get(f)).get(f)
+
+
+# --- Atomics: on memory component by component, on a local variable, which no other thread sees, read and write
+
+OPERANDS = {"load": 0, "compare_exchange": 2}
 
 
 def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | None:
-    """On memory, component by component; on a local variable, which no other thread sees, read and write."""
-    target = places[0]
-    address = target.address(f)
-    operands = [place.get(f) for place in places[1:]]
-    if isinstance(target, Temporary) and isinstance(target.type, Pointer):
-        address = target.get(f)
-    if address is None:
-        return _on_local(f, kind, target, operands)
-    return _atomic_on(f, kind, address, operands)
+    """The value before; a place after the operands receives it."""
+    count = OPERANDS.get(kind, 1)
+    target, operands = places[0], [place.get(f) for place in places[1 : 1 + count]]
+    if isinstance(target.type, Pointer) and (not operands or operands[-1].type is target.type.element):
+        target = Memory(target.get(f))
+    memory = target.address(f)
+    if memory is None:
+        old = _on_local(f, kind, target, operands)
+    else:
+        old = memory.guarded(f, lambda: _on_memory(f, kind, memory.pointer, operands), memory.type)
+    for original in places[1 + count :]:
+        original.set(f, old)
+    return _unwrapped(f, old, t)
 
 
-def _atomic_on(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
+def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
+    """The old value of an Atomic<T> as a T."""
+    if t is None or old.type is t:
+        return old if t is not None else None
+    return f.emit("get", old, index=0)
+
+
+def _on_memory(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
     assert isinstance(address.type, Pointer)
     element = address.type.element
     if isinstance(element, Scalar):
-        return _atomic_scalar(f, kind, address, operands)
-    if isinstance(element, Struct) and len(element.fields) == 1 and operands and operands[0].type is not element:
-        return _atomic_on(f, kind, f.emit("member", address, index=0), operands)  # Atomic<T> is a struct around T
+        return _on_scalar(f, kind, address, operands)
     parts = []
-    for i, _ in enumerate(components(element)):
-        own = [f.emit("get", x, index=i) for x in operands]
-        parts.append(_atomic_on(f, kind, f.emit("member", address, index=i), own))
-    assert isinstance(element, (Vector, Matrix, Array, Struct)), element
+    for i, part in enumerate(components(element)):
+        same = all(x.type is element for x in operands)
+        own = [f.emit("get", x, index=i) for x in operands] if same else operands
+        assert same or all(x.type is part for x in operands), (element, operands)
+        parts.append(_on_memory(f, kind, f.emit("member", address, index=i), own))
     return f.emit("make", *parts, type=element)
 
 
-def _atomic_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
+def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
     assert isinstance(address.type, Pointer)
     element = address.type.element
     if kind == "load":
         return f.emit("load", address, type=element)
     if kind == "store":
-        return f.emit("atomic", address, *operands, type=element, kind="exchange")
+        kind = "exchange"
     if kind == "sub":
         kind, operands = "add", [f.emit("neg", operands[0])]
     assert kind in ATOMIC_KINDS, kind
@@ -108,26 +159,17 @@ ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and
 
 
 def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
-    if isinstance(target.type, Struct):
-        target = target.component(f, 0)
     old = target.get(f)
-    if kind == "load":
-        return old
+    place = target if not operands or operands[0].type is target.type else target.component(f, 0)
+    before = place.get(f)
     if kind == "compare_exchange":
-        new = f.emit("select", f.emit("equal", old, operands[0]), operands[1], old)
+        new = f.emit("select", f.emit("equal", before, operands[0]), operands[1], before)
+    elif kind != "load":
+        new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
     else:
-        new = f.emit(ON_VALUES[kind], old, operands[0]) if kind in ON_VALUES else operands[0]
-    target.set(f, new)
+        return old
+    place.set(f, new)
     return old
-
-
-def _address(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """The address of a place in memory."""
-    address = places[0].address(f)
-    if address is None:
-        f.error("E0705", "this needs a place in memory, and local variables have no address", f.b.span)
-        return f.b.zero(t if t is not None else pointer(places[0].type))
-    return address
 
 
 def _print(f: Frame, form: checked.Call) -> None:
@@ -152,5 +194,11 @@ def _printed(f: Frame, value: Value) -> list[Value]:
 RULES: dict[str, Rule] = {
     "atomic": _atomic,
     "load": _load,
-    "address": _address,
+    "shl": _shift,
+    "shr": _shift,
+    "zero": _zero,
+    "highest": _extreme,
+    "lowest": _extreme,
+    "differential_zero": _zero,
+    "differential_add": _add,
 }

@@ -18,9 +18,9 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import U32, U64, Scalar, is_integer
-from slangrad.lower import expressions, statements
+from slangrad.lower import expressions, operators, statements
 from slangrad.lower.assigned import assigned_variables
-from slangrad.lower.exits import Flag, Target, assigned_flags, exited
+from slangrad.lower.exits import Flag, Target, assigned_flags, exited, flags
 from slangrad.lower.frame import Frame, Key
 from slangrad.syntax import ast
 
@@ -72,7 +72,13 @@ def _recognize(f: Frame, node: ast.For, target: Target) -> Counted | None:
     step = _constant_step(f, node.step, variable)
     comparison = _comparison(node.condition, variable)
     kind = f.variables[variable].type
-    if step is None or comparison is None or not isinstance(kind, Scalar) or not is_integer(kind) or kind.bits < 32:
+    if (
+        step is None
+        or comparison is None
+        or not isinstance(kind, Scalar)
+        or not is_integer(kind)
+        or kind.bits < 32
+    ):
         return None
     moved = assigned_variables(f.program, node.body)
     if variable in moved or not _fixed(comparison[1], moved) or assigned_flags(f, node.body, target):
@@ -91,15 +97,25 @@ def _single_variable(initializer: ast.Statement | None) -> ast.Variable | None:
 def _is_variable(node: ast.Expression, variable: ast.Variable) -> bool:
     while isinstance(node, ast.Paren):
         node = node.inner
-    return isinstance(node.ref, checked.Local) and node.ref.declaration is variable and node.conversion is None
+    return (
+        isinstance(node.ref, checked.Local) and node.ref.declaration is variable and node.conversion is None
+    )
 
 
 def _constant_step(f: Frame, node: ast.Expression, variable: ast.Variable) -> int | None:
     """How far one step goes, when it is `i++`, `i -= 2` and the like."""
     form = node.ref
-    if not isinstance(form, checked.Update) or form.function is not None or not _is_variable(form.place, variable):
+    if (
+        not isinstance(form, checked.Update)
+        or form.function is not None
+        or not _is_variable(form.place, variable)
+    ):
         return None
-    if form.load is not None or form.store is not None or form.operator not in ("+", "-"):
+    if (
+        form.load is not None
+        or form.store is not None
+        or operators.of_update(form.operator) not in ("+", "-")
+    ):
         return None
     size = 1
     if form.value is not None:
@@ -108,7 +124,7 @@ def _constant_step(f: Frame, node: ast.Expression, variable: ast.Variable) -> in
         if not isinstance(known, int) or known == 0:
             return None
         size = known
-    return size if form.operator == "+" else -size
+    return size if operators.of_update(form.operator) == "+" else -size
 
 
 def _comparison(node: ast.Expression, variable: ast.Variable) -> tuple[str, ast.Expression] | None:
@@ -199,7 +215,10 @@ def _lower_general(
     ask_first: bool,
 ) -> None:
     f.variables[target.broke] = f.false()
-    carried_keys = [*assigned_variables(f.program, node.body, condition, step), *assigned_flags(f, node.body, target)]
+    carried_keys = [
+        *assigned_variables(f.program, node.body, condition, step),
+        *assigned_flags(f, node.body, target),
+    ]
     carried = f.loop_variables(carried_keys)
     if ask_first and _can_test(f, condition, carried):
         _while_tested(f, node, condition, step, target, carried)
@@ -238,9 +257,12 @@ def _while_tested(
 ) -> None:
     def test() -> tuple[Value, ...]:
         goes_on = f.emit("not", _left(f, target))
-        return (f.emit("and", goes_on, expressions.lower(f, condition)) if condition is not None else goes_on,)
+        return (
+            f.emit("and", goes_on, expressions.lower(f, condition)) if condition is not None else goes_on,
+        )
 
     def body() -> None:
+        _enter(f, target)
         _run_body(f, node.body, target)
         _run_step(f, step, target)
 
@@ -270,12 +292,14 @@ def _while_flagged(
         f.branch(f.variables[go], run)
 
     def run() -> tuple[Value, ...]:
+        _enter(f, target)
         _run_body(f, node.body, target)
         _run_step(f, step, target)
         f.variables[go] = f.emit("and", f.variables[go], f.emit("not", _left(f, target)))
         return ()
 
     def body_then_ask() -> None:
+        _enter(f, target)
         _run_body(f, node.body, target)
         left = _left(f, target)
 
@@ -291,6 +315,12 @@ def _while_flagged(
     )
     f.finish_loop("while", carried, (), regions, **_hints(f, node))
     del f.variables[go]
+
+
+def _enter(f: Frame, target: Target) -> None:
+    """An iteration begins only where control has not left, so all flags are known to be false."""
+    for flag in (*flags(f), target.broke):
+        f.variables[flag] = f.false()
 
 
 def _left(f: Frame, target: Target) -> Value:
@@ -331,7 +361,7 @@ def _hints(f: Frame, node: ast.Statement) -> dict[str, bool | int]:
         if attribute.name in ("ForceUnroll", "unroll"):
             hints["unroll"] = True
         elif attribute.name == "MaxIters" and len(attribute.arguments) == 1:
-            known = f.program.constant(attribute.arguments[0], f.substitution)
+            known = f.program.known_value(f.scope, attribute.arguments[0])
             if isinstance(known, int):
                 hints["max_trips"] = known
     return hints

@@ -1,6 +1,6 @@
 """Builtin operators on numbers, vectors, matrices and pointers.
 
-    a > b   ->   less %b, %a          p + i   ->   offset %p, %i          p - q   ->   bytes between / size
+a > b   ->   less %b, %a          p + i   ->   offset %p, %i          p - q   ->   bytes between / size
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ UNARY = {"-": "neg", "~": "not", "!": "not"}
 # fmt: on
 
 
+def of_update(name: str) -> str:
+    """The operator that `+=` or `++` applies."""
+    return name.removesuffix("=") if name not in ("++", "--") else name[0]
+
+
 def apply(f: Frame, name: str, operands: list[Value], result: Type) -> Value:
     """The operator's value; `result` is the type the checker gave it."""
     if any(isinstance(x.type, Pointer) for x in operands):
@@ -29,7 +34,7 @@ def apply(f: Frame, name: str, operands: list[Value], result: Type) -> Value:
         return _unary(f, name, operands[0], result)
     x, y = operands
     if name in ("<<", ">>") and x.type is not y.type:
-        y = _like(f, y, x.type)
+        y = like(f, y, x.type)
     if name in MIRRORED:
         return f.emit(MIRRORED[name], y, x)
     return f.emit(BINARY[name], x, y)
@@ -43,7 +48,7 @@ def _unary(f: Frame, name: str, x: Value, result: Type) -> Value:
     return f.emit(UNARY[name], x)
 
 
-def _like(f: Frame, value: Value, t: Type) -> Value:
+def like(f: Frame, value: Value, t: Type) -> Value:
     """A shift count in the type of what is shifted."""
     scalar = scalar_of(t)
     assert scalar is not None

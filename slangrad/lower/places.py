@@ -26,8 +26,8 @@ class Place:
     def set(self, f: Frame, value: Value) -> None:
         raise AssertionError(self)
 
-    def address(self, f: Frame) -> Value | None:
-        """Where it is in memory; None for what lives in values."""
+    def address(self, f: Frame) -> Memory | None:
+        """The place as memory; None for what lives in values."""
         return None
 
     def field(self, f: Frame, name: str) -> Place:
@@ -126,72 +126,67 @@ class Swizzle(Place):
 
 @dataclass(slots=True)
 class Memory(Place):
-    """What a pointer points to."""
+    """What a pointer points to. With a guard, a bool, nothing is there where it is false: reads give zero."""
 
     pointer: Value
+    guard: Value | None = None
 
     @property
     def type(self) -> Type:  # type: ignore[override]
         assert isinstance(self.pointer.type, Pointer)
         return self.pointer.type.element
 
-    def address(self, f: Frame) -> Value | None:
-        return self.pointer
+    def address(self, f: Frame) -> Memory:
+        return self
 
     def get(self, f: Frame) -> Value:
-        return f.emit("load", self.pointer, type=self.type)
-
-    def set(self, f: Frame, value: Value) -> None:
-        f.b.effect("store", self.pointer, value)
-
-    def component(self, f: Frame, index: int) -> Place:
-        return Memory(f.emit("member", self.pointer, index=index))
-
-    def element(self, f: Frame, index: Value) -> Place:
-        return MemoryElement(self, index, component(self.type, 0))
-
-
-@dataclass(slots=True)
-class MemoryElement(Place):
-    """An element of an array, vector or matrix in memory: the access is guarded by the index."""
-
-    parent: Memory
-    index: Value
-    type: Type
-
-    def _inside(self, f: Frame) -> Value:
-        return f.emit("in_bounds", self.index, f.b.constant(self.index.type, _extent(self.parent.type)))
-
-    def _memory(self, f: Frame) -> Memory:
-        assert isinstance(self.parent.pointer.type, Pointer)
-        first = f.emit("bitcast", self.parent.pointer, type=pointer(self.type, self.parent.pointer.type.space))
-        return Memory(f.emit("offset", first, self.index))
-
-    def address(self, f: Frame) -> Value | None:
-        return self._memory(f).pointer
-
-    def get(self, f: Frame) -> Value:
-        return f.branch(
-            self._inside(f),
-            lambda: (self._memory(f).get(f),),
-            lambda: (f.b.zero(self.type),),
-        )[0]
+        return self.guarded(f, lambda: f.emit("load", self.pointer, type=self.type), self.type)
 
     def set(self, f: Frame, value: Value) -> None:
         def write() -> tuple[Value, ...]:
-            self._memory(f).set(f, value)
+            f.b.effect("store", self.pointer, value)
             return ()
 
-        f.branch(self._inside(f), write)
+        f.branch(f.true() if self.guard is None else self.guard, write)
+
+    def guarded(self, f: Frame, access: Callable[[], Value], t: Type) -> Value:
+        """The value of an access to the memory, zero where there is none."""
+        if self.guard is None:
+            return access()
+        return f.branch(self.guard, lambda: (access(),), lambda: (f.b.zero(t),))[0]
+
+    def component(self, f: Frame, index: int) -> Place:
+        return Memory(f.emit("member", self.pointer, index=index), self.guard)
+
+    def element(self, f: Frame, index: Value) -> Place:
+        """An element of an array, vector or matrix, guarded by its index."""
+        assert isinstance(self.pointer.type, Pointer)
+        part = component(self.type, 0)
+        first = f.emit("bitcast", self.pointer, type=pointer(part, self.pointer.type.space))
+        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(self.type)))
+        guard = inside if self.guard is None else f.emit("and", inside, self.guard)
+        return Memory(f.emit("offset", first, index), guard)
 
 
 @dataclass(slots=True)
 class Accessed(Place):
-    """A property or subscript: reading and writing are calls."""
+    """A property or subscript: reading and writing are calls; with a `ref` accessor there is memory behind it."""
 
     read: Callable[[], Value]
     write: Callable[[Value], None]
+    refer: Callable[[], Memory] | None
     type: Type
+
+    def address(self, f: Frame) -> Memory | None:
+        return self.refer() if self.refer is not None else None
+
+    def component(self, f: Frame, index: int) -> Place:
+        memory = self.address(f)
+        return super().component(f, index) if memory is None else memory.component(f, index)
+
+    def element(self, f: Frame, index: Value) -> Place:
+        memory = self.address(f)
+        return super().element(f, index) if memory is None else memory.element(f, index)
 
     def get(self, f: Frame) -> Value:
         return self.read()

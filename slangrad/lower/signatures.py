@@ -1,6 +1,6 @@
 """How a function instance is called: its parameters with concrete types, `this` first.
 
-    [mutating] void add(no_diff float x)   ->   (inout this, in no_diff x)
+[mutating] void add(no_diff float x)   ->   (inout this, in no_diff x)
 """
 
 from __future__ import annotations

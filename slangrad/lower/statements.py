@@ -1,8 +1,8 @@
 """Statements to structured IR. Loops are in `loops.py`; early exits become flags (`exits.py`).
 
-    if (x < 0) return 0; y = 2 * x; return y;
+if (x < 0) return 0; y = 2 * x; return y;
 
-    %r = if %negative { yield 0.0 } else { %y = mul 2.0, %x   yield %y }
+%r = if %negative { yield 0.0 } else { %y = mul 2.0, %x   yield %y }
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ Enters the derivative type of each struct that has one into `Program.differentia
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import Span
 from slangrad.check import types as checked
@@ -64,7 +66,7 @@ class TypeMap:
         if isinstance(t, checked.Pointer):
             return types.pointer(self.map(t.element) if t.element is not checked.VOID else types.U8)
         if isinstance(t, checked.EnumType):
-            return self.map(self.program.enum_tag(t))
+            return self.map(self.program.tag_type(t))
         if isinstance(t, checked.Tuple):
             return types.struct(str(t), tuple((f"_{i}", self.map(e)) for i, e in enumerate(t.elements)))
         if isinstance(t, (checked.StructType, checked.LambdaType)):
@@ -82,11 +84,19 @@ class TypeMap:
         return element
 
     def _struct(self, t: checked.StructType | checked.LambdaType) -> types.Type:
+        if isinstance(t, checked.LambdaType):
+            return types.struct(str(t), tuple(self._captures(t)))
         fields = self.program.fields(t)
-        return types.struct(str(t), tuple((name, self.map(field)) for name, field in fields))
+        return types.struct(str(t), tuple((each.declaration.name, self.map(kind)) for each, kind in fields))
+
+    def _captures(self, t: checked.LambdaType) -> Iterator[tuple[str, types.Type]]:
+        reference = self.program.call_operator(t)
+        for i, captured in enumerate(self.program.info(t.declaration).captures):
+            kind = self.program.substitute(self.program.info(captured).type, reference.substitution)
+            yield f"{captured.name}{i}", self.map(kind)
 
     def _enter_differential(self, t: checked.StructType, lowered: types.Struct) -> None:
-        info = self.program.differential_info(t)
+        info = self.program.differential(t)
         if info is None or lowered in self.ir.differentials:
             return
         tangent = lowered if info.type is t else self.map(info.type)

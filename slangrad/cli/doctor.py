@@ -1,0 +1,72 @@
+"""`slangrad doctor`: what this machine offers, and whether a gradient comes out right on each device."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import slangrad
+from slangrad import pipeline
+from slangrad.base.options import Options
+
+PROBE = """
+[Differentiable]
+float probe(float x)
+{
+    return x * x * sin(x);
+}
+"""
+
+
+def report(console: Console) -> bool:
+    """Print the tables; whether all devices work."""
+    console.print(_machine(Options.from_environment()))
+    devices, works = _devices()
+    console.print(devices)
+    return works
+
+
+def _machine(options: Options) -> Table:
+    machine = pipeline.describe_machine(options)
+    table = Table(show_header=False, box=None)
+    rows = {
+        "slangrad": slangrad.__version__,
+        "Python": platform.python_version(),
+        "numpy": version("numpy"),
+        "llvmlite": f"{version('llvmlite')} (LLVM {machine.llvm})",
+        "CPU": f"{machine.cpu}, {machine.triple}",
+        "features": ", ".join(machine.features),
+        "lanes": f"{machine.lanes} of 32 bits (SLANGRAD_LANES)",
+        "threads": f"{machine.threads} (SLANGRAD_THREADS)",
+        "cache": "in memory only",
+    }
+    for name, text in rows.items():
+        table.add_row(name, text, style=None)
+    return table
+
+
+def _devices() -> tuple[Table, bool]:
+    table, works = Table(show_header=False, box=None), True
+    for backend in ("cpu", "interpreter"):
+        try:
+            error = _gradient_error(backend)
+            fine, text = error < 1e-5, f"gradient of x * x * sin(x) within {error:.1e}"
+        except Exception as failure:  # whatever a broken installation raises is the report
+            fine, text = False, f"{type(failure).__name__}: {failure}"
+        works = works and fine
+        table.add_row(backend, "[green]works[/green]" if fine else "[red]fails[/red]", text)
+    return table, works
+
+
+def _gradient_error(backend: str) -> float:
+    device = slangrad.create_device(backend=backend)
+    module = slangrad.Module.load_from_source(device, "doctor", PROBE)
+    points = np.linspace(-2, 2, 37, dtype=np.float32)
+    x = slangrad.Tensor.from_numpy(device, points).with_grads()
+    module.probe.bwds(x)
+    wanted = 2 * points * np.sin(points) + points**2 * np.cos(points)
+    return float(np.abs(x.grad.to_numpy() - wanted).max())

@@ -1,0 +1,20 @@
+"""Random valid programs: machine code equals the oracle bit for bit, and nothing crashes or hangs.
+
+Cases run in child processes, so that a crash is a failure with a seed and not the end of the test run.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+BATCH = 12
+
+
+@pytest.mark.parametrize("first", range(0, 10 * BATCH, BATCH))
+def test_machine_code_equals_the_oracle(first: int) -> None:
+    command = [sys.executable, str(HERE / "run_valid.py"), str(first), str(BATCH)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-2000:]}"
