@@ -24,6 +24,7 @@ class Limits:
     macro_depth: int = 64                # expansions inside the arguments of expansions
     macro_tokens: int = 1_000_000        # tokens that macros may add to one text
     include_depth: int = 64              # files including files
+    include_count: int = 1_000           # files included in all, repetitions counted
     nesting_depth: int = 256             # parentheses, types, blocks and declarations inside each other
     chain_length: int = 2_000            # operators, members or `else if`s of one chain: a + b + c + ...
     generic_depth: int = 64              # generics that need further instances: f<N> calls f<N + 1>

@@ -34,6 +34,8 @@ from slangrad.syntax.cursor import Unparsable
 from slangrad.syntax.parse_members import MemberParser, Prefix
 from slangrad.syntax.tokens import Token
 
+_AFTER_STRUCT_VARIABLE = frozenset((";", "=", ",", "[", ":"))
+
 
 class DeclarationParser(MemberParser):
     """Declarations of all kinds."""
@@ -89,9 +91,13 @@ class DeclarationParser(MemberParser):
         else:
             self.expect_semicolon(f"the {keyword.text}")
         declarations = self.finish(struct, prefix)
-        if struct.has_body and self.kind == "name" and not self.token.fresh:
+        if struct.has_body and self._is_struct_variable():
             declarations += self.parse_struct_variables(prefix, struct)
         return declarations
+
+    def _is_struct_variable(self) -> bool:
+        """`a` in `struct S { } a;`, which stands on the line of the brace."""
+        return self.kind == "name" and not self.token.fresh and self.peek().kind in _AFTER_STRUCT_VARIABLE
 
     def _parse_interface(self, prefix: Prefix) -> list[Declaration]:
         self.advance()

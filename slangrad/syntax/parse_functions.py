@@ -32,7 +32,6 @@ from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import DIRECTIONS, MODIFIERS, SOFT_MODIFIERS
 
 # fmt: off
-_AFTER_TYPE_PARAMETER = frozenset((",", ">", ">>", ">=", ":", "="))
 _COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 _BEFORE_MORE_ARITHMETIC = frozenset(("+", "-", "/", "%", "(", "<<", ">>"))
 _ABOVE_COMPARISONS = 8
@@ -110,7 +109,7 @@ class FunctionParser(StatementParser):
         is_pack = self.accept_word("each")
         if not is_pack:
             self.accept_word("typename")
-        if self.kind != "name" or self.peek().kind in _AFTER_TYPE_PARAMETER:
+        if not self.declares_at(self.position):
             return self.parse_type_parameter(start, is_pack)
         value_type = self.parse_type()
         name = self.expect_name("a generic parameter")
@@ -225,6 +224,7 @@ class FunctionParser(StatementParser):
         attributes = self.parse_attributes()
         words = self._take_parameter_words()
         value_type: Expression | None = None
+        name: Token | None
         if self.kind == "name" and (self.peek().kind == ":" or (untyped and self.peek().kind in (",", ")"))):
             name = self.advance()
             if self.accept(":"):
@@ -232,21 +232,14 @@ class FunctionParser(StatementParser):
                 value_type = self.parse_type()
         else:
             value_type = self.parse_type()
-            name = self.advance() if self.kind == "name" else self.token
+            name = self.advance() if self.kind == "name" else None
             value_type = self.parse_dimensions(value_type)
         semantics = self.parse_semantics()
         default = self.parse_assignment() if self.accept("=") else None
         semantics += self.parse_semantics()
-        named = name is not self.token
-        parameter = Parameter(
-            self.span_from(start),
-            name.text if named else "",
-            name.span if named else self.span_from(start),
-            _direction(words),
-            value_type,
-            default,
-            semantics,
-        )
+        span = self.span_from(start)
+        text, name_span = (name.text, name.span) if name else ("", span)
+        parameter = Parameter(span, text, name_span, _direction(words), value_type, default, semantics)
         parameter.modifiers = tuple(word for word in words if word not in DIRECTIONS)
         parameter.attributes = attributes
         parameter.parent = self.container

@@ -54,7 +54,6 @@ _LOCAL_DECLARATIONS = frozenset((
     "struct", "class", "enum", "interface", "extension", "typedef", "typealias", "func", "using", "let",
     "var", "__generic",
 ))
-_AFTER_DECLARED_NAME = frozenset(("=", ";", ",", "[", ":", "(", "<", "{", "end", "}"))
 _AFTER_UNSURE_NAME = frozenset(("=", ";", ",", "["))
 # fmt: on
 
@@ -113,14 +112,7 @@ class StatementParser(ExpressionParser):
         if after < 0 or self.tokens[after].kind != "name" or self.tokens[after].text in ("is", "as"):
             return False
         unsure = self.tokens[after - 1].kind in ("*", "?")
-        return self.tokens[after + 1].kind in _AFTER_UNSURE_NAME if unsure else self._follows_name(after + 1)
-
-    def _follows_name(self, position: int) -> bool:
-        """Can this follow the declared name? A line end can: there the ";" is missing."""
-        token = self.tokens[position]
-        if token.kind in _AFTER_DECLARED_NAME or token.fresh:
-            return True
-        return self.tokens[position - 1].text == "operator"
+        return not unsure or self.tokens[after + 1].kind in _AFTER_UNSURE_NAME
 
     def _parse_local_declaration(self, attributes: list[Attribute]) -> Statement:
         start = self.token

@@ -52,6 +52,7 @@ class Preprocessor:
         self._macros = self._expander.macros
         self._once: set[str] = set()
         self._including = 0
+        self._included = 0
         self._output: list[Token] = []
         self._conditionals: list[_Conditional] = []
         for name, value in {**PREDEFINED, **defines}.items():
@@ -228,11 +229,15 @@ class Preprocessor:
             message = f"files include each other more than {self._limits.include_depth} deep"
             self._reporter.error("E0113", message, span)
             return
+        if self._included >= self._limits.include_count:
+            self._reporter.error("E0113", f"more than {self._limits.include_count} files are included", span)
+            return
         source = self._resolver(path, line[0].source) if self._resolver else None
         if source is None:
             self._reporter.error("E0107", f"cannot find the included file '{path}'", span)
             return
         if source.name not in self._once:
+            self._included += 1
             self._including += 1
             self._file(source)
             self._including -= 1

@@ -1,0 +1,45 @@
+"""Options from the environment."""
+
+import sys
+
+import pytest
+
+from slangrad.base.options import Limits, Options
+from slangrad.base.recursion import deep_recursion
+
+
+def test_defaults_are_the_empty_environment():
+    assert Options.from_environment({}) == Options()
+    assert hash(Options()) == hash(Options(limits=Limits()))
+
+
+def test_values():
+    options = Options.from_environment(
+        {
+            "SLANGRAD_LANES": "8",
+            "SLANGRAD_CPU": "x86-64-v3",
+            "SLANGRAD_BOUNDS_CHECKS": "off",
+            "SLANGRAD_VERIFY": "1",
+            "SLANGRAD_THREADS": "3",
+            "SLANGRAD_DUMP": "kernel,lanes",
+        }
+    )
+    assert (options.lanes, options.cpu, options.bounds_checks) == (8, "x86-64-v3", False)
+    assert (options.verify, options.threads, options.dump) == (True, 3, ("kernel", "lanes"))
+
+
+@pytest.mark.parametrize(("name", "value"), [("LANES", "many"), ("LANES", "-1"), ("VERIFY", "maybe")])
+def test_unreadable_values_name_the_variable(name, value):
+    with pytest.raises(ValueError, match=f"SLANGRAD_{name}"):
+        Options.from_environment({f"SLANGRAD_{name}": value})
+
+
+def test_deep_recursion_gives_the_limit_back():
+    before = sys.getrecursionlimit()
+
+    def depth(n):
+        return 0 if n == 0 else 1 + depth(n - 1)
+
+    with deep_recursion(), deep_recursion():
+        assert depth(20_000) == 20_000
+    assert sys.getrecursionlimit() == before
