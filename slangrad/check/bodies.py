@@ -180,8 +180,11 @@ def _check_same_name(world: World, name: str, same: list[Any]) -> None:
 
 
 def _overload_key(world: World, node: Any) -> object:
+    """What tells overloads apart: parameters, `static`, the bounds of generic parameters."""
     signature = signature_of(world, DeclRef(node, {}))
-    return (len(node.generics), *(str(each.type) for each in signature.parameters), node.has("static"))
+    bounds = [str(each) for known in generic_info(world, node).bounds.values() for each in known]
+    parameters = [f"{each.direction} {each.type}" for each in signature.parameters]
+    return (len(node.generics), node.has("static"), *parameters, *bounds)
 
 
 def _interface(world: World, node: ast.Interface) -> None:

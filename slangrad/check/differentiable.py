@@ -49,7 +49,6 @@ def differential(world: World, kind: Type) -> DifferentialInfo | None:
     if kind not in world.differentials:
         with world.settling(("differential", kind)) as settling:
             if not settling.is_first:
-                world.incomplete = True
                 return None
             found = _find(world, kind)
         if not settling.complete:

@@ -41,10 +41,10 @@ def generic_info(world: World, declaration: ast.Declaration) -> GenericInfo:
     found = world.generics.get(declaration)
     if found is None:
         found = world.generics[declaration] = GenericInfo()
-        with world.answering(("generics", declaration)):
+        with world.settling(("generics", declaration)):
             _resolve(world, declaration, found)
     elif ("generics", declaration) in world.in_progress:
-        world.incomplete = True
+        world.rests_on.add(("generics", declaration))
     info: GenericInfo = found
     return info
 

@@ -56,7 +56,6 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
     if found is None:
         with world.settling(key) as settling:
             if not settling.is_first:
-                world.incomplete = True
                 return associated_type(base, interface, declaration)
             found = _find_associated(world, base, interface, declaration)
         if settling.complete:

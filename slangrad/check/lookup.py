@@ -56,14 +56,12 @@ class Member:
 def members(world: World, kind: Type, name: str) -> list[Member]:
     """Everything that `value.name` or `Type.name` can mean."""
     found = concrete_members(world, kind, name)
+    is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
     for interface in conformances(world, kind):
         seen = requirement_substitution(kind, interface)
         for requirement in declared(world, interface.declaration, name):
-            if not found or _has_body(requirement):
+            if not is_own or _has_body(requirement):
                 found.append(Member(requirement, seen, "interface"))
-    if isinstance(kind, InterfaceType):
-        own = requirement_substitution(kind, kind)
-        found = [Member(each, own, "interface") for each in declared(world, kind.declaration, name)] + found
     return found
 
 
@@ -123,7 +121,7 @@ def member_names(world: World, kind: Type) -> set[str]:
 
 def extension_key(kind: Type) -> object:
     """Under what an extension of a type is filed."""
-    if isinstance(kind, (ParameterType, InterfaceType)):
+    if isinstance(kind, ParameterType):
         return ANY
     if isinstance(kind, Nominal):
         return kind.declaration
@@ -149,47 +147,42 @@ def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[An
     """The extensions that apply to a type, with the arguments for their parameters."""
     if kind is ERROR or isinstance(kind, FunctionType):
         return []
-    key = (kind, tuple(world.assumptions) if kind.abstract else ())
+    key = cache_key(world, kind)
     known = world.extension_matches.get(key)
     if known is not None:
         return known
     with world.settling(("extensions", kind)) as settling:
         found = []
-        for extension in _candidate_extensions(world, kind, settling.is_first):
+        for extension in [*_own_extensions(world, kind), *world.extensions.get(ANY, ())]:
             bindings = _match_extension(world, extension, kind)
             if bindings is not None:
                 found.append((extension, bindings))
+        for interface in conformances(world, kind):
+            for extension in world.extensions.get(interface.declaration, ()):
+                seen = match(world, extension.generics, extension_target(world, extension), interface)
+                if seen is not None:
+                    found.append((extension, {**seen, extension: kind}))
     if settling.complete:
         world.extension_matches[key] = found
     return found
 
 
-def _candidate_extensions(world: World, kind: Type, with_generic: bool) -> list[ast.Extension]:
-    own = world.extensions.get(extension_key(kind), [])
-    return [*own, *world.extensions.get(ANY, ())] if with_generic and extension_key(kind) != ANY else own
+def cache_key(world: World, kind: Type) -> Any:
+    """What is known of a type parameter depends on the `where` clauses that hold."""
+    return (kind, *world.assumptions) if kind.abstract else kind
+
+
+def _own_extensions(world: World, kind: Type) -> list[ast.Extension]:
+    if isinstance(kind, (ParameterType, InterfaceType)):
+        return []
+    return world.extensions.get(extension_key(kind), [])
 
 
 def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict[Any, Any] | None:
-    target = extension_target(world, extension)
-    if isinstance(target, InterfaceType):
-        if isinstance(kind, InterfaceType):
-            return None
-        found = _matching_interface(world, extension, target, kind)
-        return None if found is None else {**found, extension: kind}
-    bindings = match(world, extension.generics, target, kind)
-    if bindings is None:
+    bindings = match(world, extension.generics, extension_target(world, extension), kind)
+    if bindings is None or unmet_constraint(world, extension, bindings) is not None:
         return None
-    return bindings if unmet_constraint(world, extension, bindings) is None else None
-
-
-def _matching_interface(
-    world: World, extension: ast.Extension, target: InterfaceType, kind: Type
-) -> dict[Any, Any] | None:
-    for interface in conformances(world, kind):
-        bindings = match(world, extension.generics, target, interface)
-        if bindings is not None:
-            return bindings
-    return None
+    return bindings
 
 
 # --- Conformances -------------------------------------------------------------------------------------
@@ -209,25 +202,33 @@ def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
     """All interfaces of a type, inherited ones included."""
     if kind is ERROR:
         return ()
-    key = (kind, tuple(world.assumptions)) if kind.abstract else kind
+    key = cache_key(world, kind)
     known = world.conformances.get(key)
     if known is not None:
         return known
-    if ("conformances", kind) in world.in_progress:
-        world.incomplete = True
-        return tuple(world.partial_conformances.get(kind, ()))
-    found: dict[InterfaceType, None] = {}
-    world.partial_conformances[kind] = found
     with world.settling(("conformances", kind)) as settling:
+        if not settling.is_first:
+            return tuple(world.partial_conformances.get(kind, ()))
+        found: dict[InterfaceType, None] = {}
+        world.partial_conformances[kind] = found
         for interface in _stated(world, kind):
             _add_with_bases(world, kind, interface, found)
-        for extension, bindings in extensions_of(world, kind):
-            for interface in interface_bases(world, extension):
-                _add_with_bases(world, kind, substitute(world, interface, bindings), found)
+        for extension in [*_own_extensions(world, kind), *world.extensions.get(ANY, ())]:
+            _add_bases_of_extension(world, kind, extension, found)
     result = tuple(found)
     if settling.complete:
         world.conformances[key] = result
     return result
+
+
+def _add_bases_of_extension(
+    world: World, kind: Type, extension: ast.Extension, found: dict[InterfaceType, None]
+) -> None:
+    bases = interface_bases(world, extension)
+    bindings = _match_extension(world, extension, kind) if bases else None
+    if bindings is not None:
+        for interface in bases:
+            _add_with_bases(world, kind, substitute(world, interface, bindings), found)
 
 
 def _add_with_bases(world: World, kind: Type, interface: Type, found: dict[InterfaceType, None]) -> None:

@@ -169,6 +169,8 @@ def _place_arguments(
     if candidate.inner is not None:
         return list(arguments)
     count = len(signature.parameters)
+    if pack_of(candidate) is not None and len(arguments) >= count - 1:
+        return list(arguments)
     positional = [each for each in arguments if not isinstance(each, ast.NamedArgument)]
     if len(positional) > count:
         return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
@@ -183,6 +185,12 @@ def _place_arguments(
         if node is None and not _has_default(world, candidate, index):
             return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
     return placed
+
+
+def pack_of(candidate: Candidate) -> Any:
+    """The pack of types that the last parameter of a function stands for, if any."""
+    generics = candidate.declaration.generics
+    return generics[-1] if generics and getattr(generics[-1], "is_pack", False) else None
 
 
 def _number(count: int) -> str:
@@ -201,7 +209,7 @@ def _has_default(world: World, candidate: Candidate, index: int) -> bool:
 def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, Any] | Failure:
     """The generic arguments of the function itself: those written, then those that the call's arguments show."""
     generics = candidate.declaration.generics
-    if not generics and not getattr(candidate.declaration, "constraints", ()):
+    if not generics and not candidate.declaration.constraints and not innermost(candidate).explicit:
         return {}
     world = scope.world
     solver = Solver(world, generics, lambda left, right: common_type(world, left, right))
@@ -240,6 +248,13 @@ def innermost(candidate: Candidate) -> Candidate:
 def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     base = innermost(candidate)
     patterns = candidate_signature(world, base).parameters
+    pack = pack_of(base)
+    if pack is not None and pack not in solver.bindings:
+        extra = placed[len(patterns) - 1 :]
+        if any(each is None or each.type is None for each in extra):
+            return Failure(candidate, "an initializer list has no type here")
+        solver.bindings[pack] = tuple(value_after(each) for each in extra if each is not None)
+        patterns = patterns[:-1]
     for pattern, node in zip(patterns, placed):
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             continue

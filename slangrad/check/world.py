@@ -65,8 +65,8 @@ class World(ABC):
         self.later: list[Callable[[], None]] = []
         self.assumptions: list[ast.Declaration] = []
         self.quiet = 0
-        # Whether an answer was taken from a question that is still being answered: such answers are not kept.
-        self.incomplete = False
+        # The half-answered questions that the answer being made rests on: such answers are not kept.
+        self.rests_on: set[object] = set()
 
     # --- Errors ---
 
@@ -103,20 +103,26 @@ class World(ABC):
     def settling(self, question: object) -> Iterator[Settling]:
         """Like `answering`, and tells in the end whether the answer rests on no half-answered question."""
         settling = Settling(question not in self.in_progress)
-        before, self.incomplete = self.incomplete, False
-        if settling.is_first:
-            self.in_progress.add(question)
+        if not settling.is_first:
+            self.rests_on.add(question)
+            yield settling
+            return
+        before, self.rests_on = self.rests_on, set()
+        self.in_progress.add(question)
         try:
             yield settling
         finally:
-            settling.complete = settling.is_first and not self.incomplete
-            self.incomplete = before or not settling.complete
-            if settling.is_first:
-                self.in_progress.discard(question)
+            self.in_progress.discard(question)
+            self.rests_on.discard(question)
+            settling.complete = not self.rests_on
+            self.rests_on |= before
 
     @contextmanager
     def assuming(self, declaration: ast.Declaration) -> Iterator[None]:
         """The `where` clauses of `declaration` hold inside."""
+        if not getattr(declaration, "constraints", ()):
+            yield
+            return
         self.assumptions.append(declaration)
         try:
             yield
