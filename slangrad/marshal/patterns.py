@@ -4,7 +4,7 @@ In: the type of a parameter, generic parameters and all, and what a value is mad
 Out: the concrete types it can stand for, perhaps none, perhaps several.
 
     parameter vector<T, 3>, container of float     ->  float3   (a trailing dimension is consumed)
-    parameter T,            container of float     ->  float and the container: ambiguous unless T is constrained
+    parameter T,            container of float     ->  float and the container: ambiguous without a constraint
     parameter float,        float3                 ->  float    (one call for each component)
 
 Whether generic parameters agree with each other and with their constraints is for the checker to say.
@@ -34,19 +34,19 @@ LARGEST_VECTOR = 4
 
 
 def matches(pattern: Type, t: Type) -> bool:
-    """Whether `t` can be what `pattern` becomes when its generic parameters are filled in, each use by itself."""
+    """Whether `pattern` can become `t` when its generic parameters are filled in, each use by itself."""
     if pattern is t or isinstance(pattern, (ParameterType, AssociatedType)):
         return True
     if not pattern.abstract and not _is_unsized(pattern):
         return False
     if isinstance(pattern, Vector) and isinstance(t, Vector):
-        return matches(pattern.element, t.element) and _value_matches(pattern.count, t.count)
+        return matches(pattern.element, t.element) and value_matches(pattern.count, t.count)
     if isinstance(pattern, Matrix) and isinstance(t, Matrix):
-        sizes = _value_matches(pattern.rows, t.rows) and _value_matches(pattern.columns, t.columns)
+        sizes = value_matches(pattern.rows, t.rows) and value_matches(pattern.columns, t.columns)
         return sizes and matches(pattern.element, t.element)
     if isinstance(pattern, Array) and isinstance(t, Array):
         return matches(pattern.element, t.element) and (
-            pattern.count is None or _value_matches(pattern.count, t.count)
+            pattern.count is None or value_matches(pattern.count, t.count)
         )
     if isinstance(pattern, Pointer) and isinstance(t, Pointer):
         return matches(pattern.element, t.element)
@@ -64,15 +64,15 @@ def _is_unsized(pattern: Type) -> bool:
 def _argument_matches(pattern: object, given: object) -> bool:
     if isinstance(pattern, Type) and isinstance(given, Type):
         return matches(pattern, given)
-    return _value_matches(pattern, given)
+    return value_matches(pattern, given)
 
 
-def _value_matches(pattern: object, given: object) -> bool:
+def value_matches(pattern: object, given: object) -> bool:
     return pattern == given if isinstance(pattern, int) else isinstance(given, int)
 
 
 def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
-    """What a container of `element` can be loaded as: the element, or something made of trailing dimensions."""
+    """What a container of `element` can be loaded as: the element, or what trailing dimensions make."""
     if matches(pattern, element):
         yield element
     if isinstance(pattern, Array) and isinstance(pattern.count, int):
@@ -87,7 +87,7 @@ def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
 def _matrix_of(pattern: Matrix, rows: int, element: Type) -> Iterator[Type]:
     columns = element.count if isinstance(element, Vector) else pattern.columns
     scalar = element.element if isinstance(element, Vector) else element
-    fits = isinstance(columns, int) and _value_matches(pattern.columns, columns)
+    fits = isinstance(columns, int) and value_matches(pattern.columns, columns)
     if isinstance(scalar, Scalar) and fits and matches(pattern.element, scalar):
         yield matrix(scalar, rows, columns)
 

@@ -2,8 +2,8 @@
 
     float3 <-> f32x3        Particle <-> struct "Particle"        float[4] <-> [4 x f32]
 
-Structs need the program, which knows their fields; a struct is found back by its name. Types that have no place in
-memory give None.
+Structs need the program, which knows their fields; a struct is found back by its name. Types that have no
+place in memory give None.
 """
 
 from __future__ import annotations

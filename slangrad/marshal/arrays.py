@@ -1,0 +1,93 @@
+"""NumPy arrays as arguments: their memory is used as it lies.
+
+    x of (n,) float32, strides (8,)  ->  uniform StridedElements<float, 1> x
+
+An array of another dtype is converted where every value survives; one with gaps in what makes up an element is
+copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from slangrad.check.types import Array, Matrix, Scalar, Type, Vector
+from slangrad.ir import types as ir
+from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
+from slangrad.marshal.elements import make_elements
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Node, ProgramTypes, Spot, Way
+from slangrad.marshal.memory import ARRAY_ACCESS, Contents
+from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.element_types import from_numpy_type, numpy_layout, structured_dtype
+
+
+class ArrayMarshal(ContainerMarshal):
+    """A NumPy array of a dtype and a number of dimensions."""
+
+    access = ARRAY_ACCESS
+
+    def __init__(self, dtype: np.dtype[Any], rank: int, writable: bool) -> None:
+        self.dtype = dtype
+        element = from_numpy_type(dtype) if dtype.isnative else None
+        self.contents = Contents(element, rank, writable)
+        self.described = f"numpy {dtype} array of {rank} dimension{'s' if rank != 1 else ''}"
+
+    def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:
+        if self.dtype.names is None:
+            return super().element_for(wanted, types)
+        lowered = types.lower(wanted)
+        return wanted if lowered is not None and structured_dtype(lowered) == self.dtype else None
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        found = list(super().ways(wanted, types, mode))
+        return found or self._converted(wanted)
+
+    def _converted(self, wanted: Type) -> Iterable[Way]:
+        """To the scalar of the parameter, where that is known."""
+        scalar = _scalar_inside(wanted)
+        if scalar is None or self.dtype.kind not in "biuf" or self.dtype.itemsize > 8:
+            return []
+        return self.as_elements(wanted, scalar, CONVERTED)
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        if not self.dtype.isnative:
+            return f"{self.described} is not in this machine's byte order: use astype()"
+        return super().reason(wanted, types)
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        if self.contents.rank == 0:
+            message = f"argument '{spot.label}': a numpy array without dimensions"
+            raise CallError("E1001", message, (), "pass array.item()")
+        if spot.role.writes and way.how == CONVERTED:
+            message = f"argument '{spot.label}': {self.described} cannot receive values of type '{way.type}'"
+            raise CallError("E1011", message, (), "its dtype must be that of the parameter")
+        return super().bind(way, spot)
+
+    def bind_elements(self, way: Way, spot: Spot) -> Node:
+        role = role_with(self.contents, spot, self.described)
+        element = spot.types.lower(way.type)
+        assert element is not None
+        trailing = () if isinstance(element, ir.Struct) else numpy_layout(element)[1]
+        leaf = make_elements(way, spot, role, self.described, ARRAY_ACCESS, trailing)
+        if way.how == CONVERTED:
+            leaf.prepare = _converter(numpy_layout(element)[0], spot.label)
+        return leaf
+
+
+def _scalar_inside(t: Type) -> Scalar | None:
+    while isinstance(t, (Vector, Matrix, Array)):
+        t = t.element
+    return t if isinstance(t, Scalar) else None
+
+
+def _converter(dtype: np.dtype[Any], label: str) -> Callable[[Any], Any]:
+    def convert(array: Any) -> Any:
+        try:
+            return convert_exactly(array, dtype, f"argument '{label}'")
+        except ValueError as error:
+            raise CallError("E1010", str(error)) from None
+
+    return convert

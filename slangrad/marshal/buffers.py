@@ -1,0 +1,160 @@
+"""Whole memory as a structured buffer, a byte-address buffer or a pointer.
+
+Buffer or Tensor to StructuredBuffer<float>  ->  { address, number of elements }
+Buffer or Tensor to float*                   ->  { address }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.check.types import VOID, Pointer, StructType, Type, is_abstract, nominal
+from slangrad.ir.layout import layout_of
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
+from slangrad.marshal.memory import address_of_array
+from slangrad.marshal.patterns import matches, pointers_to
+from slangrad.marshal.spelling import spell
+from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.tensor import Tensor
+
+BUFFER = "buffer"
+MOST = (1 << 32) - 1
+
+# fmt: off
+STRUCTURED: dict[str, bool] = {"StructuredBuffer": False, "RWStructuredBuffer": True}    # name: written?
+BYTES:      dict[str, bool] = {"ByteAddressBuffer": False, "RWByteAddressBuffer": True}
+# fmt: on
+
+
+def standard_name(t: Type) -> str:
+    """The name of a struct of the standard library; empty for all other types."""
+    if not isinstance(t, StructType):
+        return ""
+    source: str = t.declaration.span.source.name
+    return t.declaration.name if source.startswith("std/") else ""
+
+
+def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
+    """`element` is None where the memory has no type of its own."""
+    name = standard_name(wanted)
+    if name in STRUCTURED and (writable or not STRUCTURED[name]):
+        yield from (Way(t, 0, BUFFER) for t in _structured(wanted, element))
+    elif name in BYTES and (writable or not BYTES[name]):
+        yield Way(wanted, 0, BUFFER)
+    elif isinstance(wanted, Pointer):
+        yield from (Way(t, 0, BUFFER) for t in _pointers(wanted, element))
+
+
+def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
+    assert isinstance(wanted, StructType)
+    (pattern,) = wanted.arguments
+    if element is None:
+        return [] if is_abstract(pattern) else [wanted]
+    return [nominal(wanted.declaration, (element,))] if matches(pattern, element) else []
+
+
+def _pointers(wanted: Pointer, element: Type | None) -> Iterable[Type]:
+    if not wanted.abstract and (element is None or wanted.element is VOID):
+        return [wanted]
+    return [] if element is None else pointers_to(wanted, element)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class BufferLeaf(Leaf):
+    """Address and, but for pointers, the number of elements; each of `size` bytes."""
+
+    size: int
+    counted: bool
+    written: bool
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        return [Parameter(spell(self.type), self.name)]
+
+    def load(self) -> str:
+        return self.name
+
+    def setters(self) -> dict[str, Setter]:
+        return {self.name: self._put}
+
+    def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        address, size = self._find(value)
+        values[place] = address
+        if self.counted:
+            values[place + 1] = min(size // self.size if self.size else 0, MOST)
+
+    def _find(self, value: Any) -> tuple[int, int]:
+        """Address and bytes."""
+        find = next(_MEMORY[kind] for kind in type(value).__mro__ if kind in _MEMORY)
+        found = find(value)
+        if found is None:
+            message = f"argument '{self.label}': {self.described} with gaps cannot be a '{self.type}'"
+            raise CallError("E1005", message, (), "pass a contiguous copy")
+        return found
+
+
+Range = tuple[int, int] | None
+
+
+def _of_buffer(buffer: Buffer) -> Range:
+    return buffer.address, buffer.size
+
+
+def _of_tensor(tensor: Tensor) -> Range:
+    if not tensor.is_contiguous():
+        return None
+    return tensor.address, tensor.element_count * tensor.element_size
+
+
+def _of_array(array: Any) -> Range:
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        return None
+    return address_of_array(array), array.nbytes
+
+
+def bind(way: Way, spot: Spot, described: str) -> Node:
+    name = standard_name(way.type)
+    return BufferLeaf(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=spot.role.without_derivative(),
+        dims=0,
+        described=described,
+        size=_element_size(way.type, spot.types),
+        counted=not isinstance(way.type, Pointer),
+        written=STRUCTURED.get(name, BYTES.get(name, True)),
+    )
+
+
+def _element_size(t: Type, types: ProgramTypes) -> int:
+    if not isinstance(t, StructType) or not t.arguments:
+        return 1
+    lowered = types.lower(t.arguments[0])
+    return layout_of(lowered).size if lowered is not None else 1
+
+
+class BufferMarshal(Marshal):
+    """A Buffer; its element type may be unknown."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.element = buffer.element_type
+        self.writable = buffer.writable
+        self.described = "Buffer" if buffer.writable else "read-only Buffer"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        found = list(ways(None, self.writable, wanted))
+        if found or self.element is None:
+            return found
+        own = types.lift(self.element)
+        return [] if own is None else ways(own, self.writable, wanted)
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        return bind(way, spot, self.described)
+
+
+_MEMORY: dict[type, Callable[[Any], Range]] = {Buffer: _of_buffer, Tensor: _of_tensor, np.ndarray: _of_array}

@@ -1,0 +1,103 @@
+"""What NumPy arrays and Tensors have in common as arguments: the elements they can be seen as.
+
+float3 parameter, (4, 3) of float   ->  float3, one call dimension: the last dimension is consumed
+float parameter,  (4,) of double    ->  float, converted, if every value survives (NumPy arrays only)
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from slangrad.check.types import UINT64, Pointer, Type
+from slangrad.marshal import buffers, whole
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
+from slangrad.marshal.memory import Access, Contents
+from slangrad.marshal.patterns import consumed, from_elements
+
+ELEMENTS, CONVERTED = "elements", "converted"
+
+
+class ContainerMarshal(Marshal):
+    """Elements of one type in some dimensions."""
+
+    contents: Contents
+    access: Access
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        own = self.element_for(wanted, types)
+        if own is not None:
+            yield from whole.ways(self.contents, own, wanted, types, mode)
+            yield from buffers.ways(own, self.contents.writable, wanted)
+            yield from self.as_elements(wanted, own, ELEMENTS)
+
+    def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:
+        """The checked type of an element."""
+        return None if self.contents.element is None else types.lift(self.contents.element)
+
+    def as_elements(self, wanted: Type, own: Type, how: str) -> Iterable[Way]:
+        if own is UINT64 and isinstance(wanted, Pointer) and not wanted.abstract:
+            yield Way(wanted, self.contents.rank, how)
+        for t in dict.fromkeys(from_elements(wanted, own)):
+            sizes = consumed(t, own)
+            assert sizes is not None, (t, own)
+            if len(sizes) <= self.contents.rank:
+                yield Way(t, self.contents.rank - len(sizes), how, int(how == CONVERTED))
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        if whole.needs_write_access(wanted) and not self.contents.writable:
+            return f"Can't pass a read-only {self.described} to a writable parameter '{wanted}'"
+        return super().reason(wanted, types)
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        if way.how == whole.WHOLE:
+            return whole.bind(way, spot, self.contents, self.described, self.access)
+        if way.how == buffers.BUFFER:
+            return buffers.bind(way, spot, self.described)
+        if spot.role.writes and not self.contents.writable:
+            message = (
+                f"argument '{spot.label}': Can't pass a read-only {self.described} to a writable parameter"
+            )
+            raise CallError("E1011", message, (), "a tensor needs BufferUsage.unordered_access")
+        return self.bind_elements(way, spot)
+
+    @abstractmethod
+    def bind_elements(self, way: Way, spot: Spot) -> Node:
+        """The leaf of a value whose elements go to the calls."""
+
+
+def role_with(contents: Contents, spot: Spot, described: str) -> Role:
+    """The role as far as there are gradients: an input without any is constant, an output must have them."""
+    role = spot.role
+    if not role.differentiates:
+        return role
+    if not contents.has_in and not contents.has_out and _is_input(role, spot):
+        return role.without_derivative()
+    if role.takes and not contents.has_in and not (spot.mode == TANGENT and _is_input(role, spot)):
+        raise missing_gradient(spot, described, "input")
+    if role.gives and not contents.has_out:
+        raise missing_gradient(spot, described, "output")
+    if role.takes and role.gives and contents.shared:
+        raise shared_gradient(spot)
+    return role
+
+
+def _is_input(role: Role, spot: Spot) -> bool:
+    return (spot.mode == BACKWARD and not role.takes) or (spot.mode == TANGENT and not role.gives)
+
+
+def missing_gradient(spot: Spot, described: str, which: str) -> CallError:
+    message = (
+        f"argument '{spot.label}': {described} has no {which} gradient, and {spot.mode} requires "
+        f"a tensor with an associated {which} gradient here"
+    )
+    return CallError("E1007", message, (), f"attach one: {spot.label} = {spot.label}.with_grads()")
+
+
+def shared_gradient(spot: Spot) -> CallError:
+    message = (
+        f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and outputs "
+        "(see Tensor.with_grads)"
+    )
+    return CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")

@@ -1,0 +1,133 @@
+"""Strided memory as a source or target of one element for each call.
+
+In: where memory lies and how it moves.   Out: kernel text around the element types of std/call.slang.
+
+    x of (n,) floats, contiguous  ->  uniform ContiguousElements<float, 1> x       x.load(id)
+    its gradient, added to        ->  uniform ContiguousElements<float, 1> x_grad  x_grad.addAlone(id, x_pair.d)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.types import Type
+from slangrad.ir import types as ir
+from slangrad.ir.layout import layout_of
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Leaf, Measure, Parameter, Role, Setter, Shape, Spot, StreamSpec, Way
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Memory, Parts, parts_of
+from slangrad.marshal.spelling import spell
+
+ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Elements(Leaf):
+    """`parts` are the memories that the role touches. `trailing` sizes of the value make one element."""
+
+    access: Access
+    parts: Parts
+    trailing: Shape = ()
+    tangent: Type | None = None
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        return [
+            Parameter(f"{ELEMENT_TYPES[letter]}<{spell(self._type_of(part))}, {self.rank}>", self.name + part)
+            for letter, part in zip(classes, self.parts)
+        ]
+
+    def _type_of(self, part: str) -> Type:
+        return self.type if part == PRIMAL_PART or self.tangent is None else self.tangent
+
+    def load(self) -> str:
+        return f"{self.name}.load(id)"
+
+    def store(self, value: str) -> str:
+        return f"{self.name}.store(id, {value});"
+
+    def take(self) -> str:
+        return f"{self.name}{TAKEN}.load(id)"
+
+    def give(self, value: str, alone: bool) -> str:
+        word = "store" if self.role.gives == "store" else ("addAlone" if alone else "add")
+        return f"{self.name}{GIVEN}.{word}(id, {value});"
+
+    def layout(self, value: Any) -> Hashable:
+        return self.access.layout(value, self.parts)
+
+    def measure(self, value: Any) -> Measure | None:
+        found = self.access.memories(value, self.parts)
+        leading = len(found[0].shape) - len(self.trailing)
+        for memory in found:
+            if memory.shape[leading:] != self.trailing:
+                raise self._wrong_sizes(memory.shape, leading)
+        if not self.access.usable(value) or not all(_gapless(memory, leading) for memory in found):
+            return None
+        return Measure(found[0].shape[:leading], [memory.strides[:leading] for memory in found])
+
+    def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
+        message = (
+            f"argument '{self.label}': the last dimensions {shape[leading:]} of shape {shape} do not match the "
+            f"expected shape {self.trailing} of '{self.type}'"
+        )
+        return CallError("E1005", message)
+
+    def fixed_values(
+        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
+    ) -> dict[str, list[Any]]:
+        return {self.name + part: [0, *own] for part, own in zip(self.parts, strides)}
+
+    def setters(self) -> dict[str, Setter]:
+        return {self.name + part: _setter(self.access.address_of(part)) for part in self.parts}
+
+    def copy(self, value: Any) -> Any:
+        return self.access.copy(value, self.role)
+
+    def copy_back(self, copied: Any, value: Any) -> None:
+        self.access.copy_back(copied, value, self.role)
+
+
+def _setter(address_of: Callable[[Any], int]) -> Setter:
+    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        values[place] = address_of(value)
+
+    return put
+
+
+def _gapless(memory: Memory, leading: int) -> bool:
+    expected = memory.item_size
+    for size, stride in zip(reversed(memory.shape[leading:]), reversed(memory.strides[leading:])):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def make_elements(
+    way: Way, spot: Spot, role: Role, described: str, access: Access, trailing: Shape
+) -> Elements:
+    """The leaf for memory whose elements are of the way's type."""
+    parts = parts_of(role)
+    tangent = spot.types.tangent(way.type) if role.differentiates else None
+    sizes = {part: _size_of(way.type if part == PRIMAL_PART else tangent, spot) for part in parts}
+    return Elements(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=role,
+        dims=way.dims,
+        described=described,
+        access=access,
+        parts=parts,
+        trailing=trailing,
+        tangent=tangent,
+        streams=tuple(StreamSpec(spot.name + part, sizes[part], way.dims == 0) for part in parts),
+    )
+
+
+def _size_of(t: Type | None, spot: Spot) -> int:
+    lowered: ir.Type | None = None if t is None else spot.types.lower(t)
+    assert lowered is not None, t
+    return layout_of(lowered).size

@@ -1,0 +1,365 @@
+"""Arguments that the kernel makes from where a call stands: grids, call and thread numbers, ranges, random numbers.
+
+    i = grid((4, 3)) to int2     ->  uniform ContiguousIndex<2> i_0 ...   int2(i_1.at(id), i_0.at(id))
+    x = rand_float(0, 1)         ->  __hashToFloat(x_words[0], x_low, x_high)
+
+An index is a stream like memory, with a stride along each dimension of the call, so loops may merge and move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from slangrad.check.types import (
+    FLOAT,
+    INT,
+    UINT,
+    Array,
+    ParameterType,
+    Scalar,
+    Type,
+    Vector,
+    array,
+    vector,
+)
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.generators import CallId, Grid, RandFloat, ThreadId, WangHash
+from slangrad.marshal.marshal import (
+    Leaf,
+    Marshal,
+    Measure,
+    Node,
+    Parameter,
+    ProgramTypes,
+    Setter,
+    Shape,
+    Spot,
+    StreamSpec,
+    Way,
+)
+from slangrad.marshal.scalars import refuse_writes
+from slangrad.marshal.spelling import spell
+
+INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
+MOST_CALLS = 1 << 31
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Index(Leaf):
+    """Some numbers in the order of the call's dimensions; `extra` components behind them are zero."""
+
+    count: int
+    extra: int = 0
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        return [
+            Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name)
+            for letter, stream in zip(classes, self.streams)
+        ]
+
+    def fixed_values(
+        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
+    ) -> dict[str, list[Any]]:
+        rows = zip(self.streams, starts, strides)
+        return {stream.name: [_word(start), *map(_word, own)] for stream, start, own in rows}
+
+    def components(self) -> list[str]:
+        """In the order of the type: vectors have the last dimension first."""
+        found = [f"{stream.name}.at(id)" for stream in self.streams]
+        return (found[::-1] if isinstance(self.type, Vector) else found) + ["0"] * self.extra
+
+    def before(self) -> list[str]:
+        if not isinstance(self.type, Array):
+            return []
+        element = spell(self.type.element)
+        values = ", ".join(f"{element}({each})" for each in self.components())
+        return [f"{element} {self.name}_value[{len(self.components())}] = {{ {values} }};"]
+
+    def load(self) -> str:
+        if isinstance(self.type, Array):
+            return f"{self.name}_value"
+        if isinstance(self.type, Vector):
+            return f"{spell(self.type)}({', '.join(self.components())})"
+        return f"{spell(self.type)}({self.components()[0]})"
+
+
+def _word(value: int) -> int:
+    """An index as the 32-bit number that the kernel computes with."""
+    return (value + MOST_CALLS) % (2 * MOST_CALLS) - MOST_CALLS
+
+
+def check_calls(call_shape: Shape, label: str) -> None:
+    """Indices have 32 bits."""
+    if prod(call_shape) > MOST_CALLS:
+        message = f"argument '{label}': a call of shape {call_shape} has more than {MOST_CALLS} indices"
+        raise CallError("E1005", message, (), "split it into several calls")
+
+
+def _make(cls: type[Index], way: Way, spot: Spot, described: str, count: int, names: Iterable[str]) -> Any:
+    refuse_writes(spot, described)
+    return cls(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=spot.role.without_derivative(),
+        dims=way.dims,
+        described=described,
+        count=count,
+        streams=tuple(StreamSpec(name, 1) for name in names),
+    )
+
+
+def _names(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
+
+
+# --- Grids and ranges ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GridIndex(Index):
+    """offset + index * stride for each dimension of the grid."""
+
+    def layout(self, value: Grid) -> Hashable:
+        return value.shape, value.offset, value.stride
+
+    def measure(self, value: Grid) -> Measure:
+        check_calls(value.shape, self.label)
+        strides = [
+            tuple(value.stride[i] if i == own else 0 for i in range(self.count)) for own in range(self.count)
+        ]
+        return Measure(value.shape, strides, value.offset)
+
+
+class GridMarshal(Marshal):
+    """`grid(shape, offset, stride)`."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.described = f"grid of {count} dimensions"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        return [Way(t, self.count) for t in _index_types(wanted, self.count)]
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        made: Node = _make(GridIndex, way, spot, self.described, self.count, _names(spot.name, self.count))
+        return made
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        return f"Could not find suitable conversion from a grid of {self.count} dimensions to '{wanted}'"
+
+
+def _index_types(wanted: Type, count: int) -> Iterable[Type]:
+    """A number for one dimension, else a vector or an array of so many."""
+    if isinstance(wanted, Scalar):
+        return [wanted] if count == 1 and wanted.kind in ("int", "uint", "float") else []
+    if isinstance(wanted, ParameterType):
+        return [INT if count == 1 else vector(INT, count)] if count <= 4 else []
+    if not isinstance(wanted, (Vector, Array)):
+        return []
+    if wanted.count not in (None, count) and isinstance(wanted.count, int):
+        return []
+    element = INT if isinstance(wanted.element, ParameterType) else wanted.element
+    if not isinstance(element, Scalar) or element.kind == "bool":
+        return []
+    return [array(element, count) if isinstance(wanted, Array) else vector(element, count)]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RangeIndex(Index):
+    """start + index * step."""
+
+    def layout(self, value: range) -> Hashable:
+        return value
+
+    def measure(self, value: range) -> Measure:
+        return Measure((len(value),), [(value.step,)], (value.start,))
+
+
+class RangeMarshal(Marshal):
+    """Python's `range`."""
+
+    described = "range"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        if isinstance(wanted, ParameterType):
+            return [Way(INT, 1)]
+        return [Way(wanted, 1)] if isinstance(wanted, Scalar) and wanted.is_integer else []
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        made: Node = _make(RangeIndex, way, spot, self.described, 1, [spot.name])
+        return made
+
+
+# --- What follows the call ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class CallIndex(Index):
+    """The index of the call: as many numbers as the call has dimensions."""
+
+    def settle(self, call_dims: int) -> None:
+        Index.settle(self, call_dims)
+        wanted = _length(self.type)
+        has_extra = (isinstance(self.type, Vector) or call_dims == 0) and wanted == call_dims + 1
+        if wanted != call_dims and not has_extra:
+            message = (
+                f"argument '{self.label}': the call has {call_dims} dimensions, and '{self.type}' "
+                f"has room for {wanted}"
+            )
+            raise CallError("E1005", message, (), "make the parameter a vector or array of that length")
+        self.count = call_dims
+        self.extra = 1 if has_extra else 0
+        self.streams = tuple(StreamSpec(name, 1) for name in _names(self.name, call_dims))
+
+    def follow(self, value: CallId, call_shape: Shape) -> Measure:
+        check_calls(call_shape, self.label)
+        count = len(call_shape)
+        strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
+        return Measure((), strides, [0] * count)
+
+
+def _length(t: Type) -> int:
+    count = t.count if isinstance(t, (Vector, Array)) else 1
+    assert isinstance(count, int), t
+    return count
+
+
+class CallIdMarshal(Marshal):
+    """`call_id()`."""
+
+    described = "call_id()"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        sized = isinstance(wanted, (Vector, Array)) and isinstance(wanted.count, int)
+        if isinstance(wanted, Scalar) or sized:
+            return [Way(t, 0) for t in _index_types(wanted, _length(wanted))]
+        return []
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        made: Node = _make(CallIndex, way, spot, self.described, 0, [])
+        return made
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FlatIndex(Index):
+    """The flat, row-major number of the call."""
+
+    def settle(self, call_dims: int) -> None:
+        Index.settle(self, call_dims)
+        if call_dims == 0:
+            self.streams = tuple(StreamSpec(each.name, 1, fixed=True) for each in self.streams)
+
+    def follow(self, value: Any, call_shape: Shape) -> Measure:
+        check_calls(call_shape, self.label)
+        return Measure((), [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))], [0])
+
+    def components(self) -> list[str]:
+        return [f"uint({self.streams[0].name}.at(id))"] + ["0"] * (_length(self.type) - 1)
+
+
+class ThreadIdMarshal(Marshal):
+    """`thread_id()`: uint, uint2 or uint3, with zeros behind the number."""
+
+    described = "thread_id()"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        element = wanted.element if isinstance(wanted, Vector) else wanted
+        if isinstance(wanted, Vector) and wanted.count not in (1, 2, 3):
+            return []
+        return [Way(wanted, 0)] if isinstance(element, Scalar) and element.is_integer else []
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        made: Node = _make(FlatIndex, way, spot, self.described, 1, [spot.name])
+        return made
+
+
+# --- Random numbers -----------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class HashIndex(FlatIndex):
+    """Words hashed from the thread's number; `low` and `high` make floats of them."""
+
+    floats: bool
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        more = [Parameter("uint", f"{self.name}_seed"), Parameter("uint", f"{self.name}_warmup")]
+        if self.floats:
+            more += [Parameter("float", f"{self.name}_low"), Parameter("float", f"{self.name}_high")]
+        return Index.parameters(self, classes) + more
+
+    def before(self) -> list[str]:
+        count = _length(self.type)
+        thread = f"uint({self.streams[0].name}.at(id))"
+        call = f"__threadHash<{count}>({thread}, {self.name}_seed, {self.name}_warmup)"
+        return [f"uint {self.name}_words[{count}] = {call};"]
+
+    def load(self) -> str:
+        words = [f"{self.name}_words[{i}]" for i in range(_length(self.type))]
+        if self.floats:
+            words = [f"__hashToFloat({word}, {self.name}_low, {self.name}_high)" for word in words]
+        return f"{spell(self.type)}({', '.join(words)})"
+
+    def setters(self) -> dict[str, Setter]:
+        names = ["seed", "warmup", "low", "high"] if self.floats else ["seed", "warmup"]
+        return {f"{self.name}_{name}": _attribute_setter(name) for name in names}
+
+
+def _attribute_setter(name: str) -> Setter:
+    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        values[place] = getattr(value, name)
+
+    return put
+
+
+class HashMarshal(Marshal):
+    """`wang_hash(...)` and `rand_float(...)`; `dim` is the number of components, -1: as the parameter has."""
+
+    def __init__(self, floats: bool, dim: int) -> None:
+        self.floats = floats
+        self.dim = dim
+        self.described = "rand_float(...)" if floats else "wang_hash(...)"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        element = wanted.element if isinstance(wanted, Vector) else wanted
+        right = isinstance(element, Scalar) and (element is FLOAT if self.floats else element.is_integer)
+        if isinstance(wanted, ParameterType):
+            wanted, right = (FLOAT if self.floats else UINT), True
+        count = wanted.count if isinstance(wanted, Vector) else 1
+        return [Way(wanted, 0)] if right and self.dim in (-1, count) and isinstance(count, int) else []
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        refuse_writes(spot, self.described)
+        return HashIndex(
+            name=spot.name,
+            label=spot.label,
+            type=way.type,
+            role=spot.role.without_derivative(),
+            dims=0,
+            described=self.described,
+            count=1,
+            floats=self.floats,
+            streams=(StreamSpec(spot.name, 1),),
+        )
+
+
+MAKERS: dict[type, Callable[[Any], Marshal]] = {
+    Grid: lambda value: GridMarshal(len(value.shape)),
+    CallId: lambda value: CallIdMarshal(),
+    ThreadId: lambda value: ThreadIdMarshal(),
+    range: lambda value: RangeMarshal(),
+    WangHash: lambda value: HashMarshal(False, value.dim),
+    RandFloat: lambda value: HashMarshal(True, value.dim),
+}
+KEYS: dict[type, Callable[[Any], Hashable]] = {
+    Grid: lambda value: (Grid, len(value.shape)),
+    CallId: lambda value: CallId,
+    ThreadId: lambda value: ThreadId,
+    range: lambda value: range,
+    WangHash: lambda value: (WangHash, value.dim),
+    RandFloat: lambda value: (RandFloat, value.dim),
+}

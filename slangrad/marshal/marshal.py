@@ -1,0 +1,304 @@
+"""What a marshal answers about one Python value, and what a bound value answers to the kernel's writer.
+
+Once for each signature: `Marshal.ways` (as which Slang types can it be seen, with how many call dimensions) and
+`Marshal.bind`, which gives a tree of Leaves. A leaf says how the kernel declares, loads and stores it, and, in every
+call, what it puts into the argument block.
+
+    float f(float x), x = Tensor (n,)  ->  Way(float, 1 dimension)  ->  leaf "x" : Contiguous<float, 1>, x.load(id)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from slangrad.check.types import Type
+from slangrad.ir import types as ir
+
+Shape = tuple[int, ...]
+
+PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
+
+
+@dataclass(slots=True, frozen=True)
+class Role:
+    """What a call does with a value: `takes` and `gives` are about its derivative.
+
+    `takes`: a cotangent (bwds) or tangent (fwds) is read from `grad_in`; `gives`: "add" to or "store" in `grad_out`.
+    """
+
+    reads: bool = False
+    writes: bool = False
+    takes: bool = False
+    gives: str = ""
+
+    @property
+    def differentiates(self) -> bool:
+        return self.takes or bool(self.gives)
+
+    def without_derivative(self) -> Role:
+        return Role(self.reads, self.writes)
+
+
+# fmt: off
+ROLES: dict[tuple[str, str], Role] = {
+    (PRIMAL,   "in"):    Role(reads=True),
+    (PRIMAL,   "out"):   Role(writes=True),
+    (PRIMAL,   "inout"): Role(reads=True, writes=True),
+    (BACKWARD, "in"):    Role(reads=True, gives="add"),
+    (BACKWARD, "out"):   Role(takes=True),
+    (BACKWARD, "inout"): Role(reads=True, takes=True, gives="add"),
+    (TANGENT,  "in"):    Role(reads=True, takes=True),
+    (TANGENT,  "out"):   Role(writes=True, gives="store"),
+    (TANGENT,  "inout"): Role(reads=True, writes=True, takes=True, gives="store"),
+}
+# fmt: on
+
+_DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
+
+
+def role_of(mode: str, direction: str, differentiable: bool) -> Role:
+    """The role of a parameter; in `bwds` nothing that cannot carry a derivative is written."""
+    role = ROLES[mode, _DIRECTIONS[direction]]
+    if differentiable:
+        return role
+    return Role(role.reads, role.writes and mode != BACKWARD)
+
+
+class ProgramTypes(Protocol):
+    """What marshals ask about the types of the program that is called."""
+
+    def lower(self, t: Type) -> ir.Type | None:
+        """The type in memory."""
+
+    def lift(self, t: ir.Type) -> Type | None:
+        """The type that has this type in memory."""
+
+    def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
+        """Fields of a struct, components of a vector."""
+
+    def find(self, name: str) -> Type | None:
+        """The type of a name, as it is written in the module."""
+
+    def tangent(self, t: Type) -> Type | None:
+        """The Differential of a type; None when it has none."""
+
+    def tangent_field(self, t: Type, name: str) -> str | None:
+        """The field of the Differential that belongs to a field."""
+
+    def bounds(self, t: Type) -> tuple[Type, ...]:
+        """The interfaces that a parameter of this type asks for: of a generic parameter, or the type itself."""
+
+    def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
+        """A generic type of the standard library."""
+
+    def matches(self, pattern: Type, t: Type) -> bool:
+        """Whether a parameter of this type can take a value of that type; interfaces are conformed to."""
+
+
+@dataclass(slots=True, frozen=True)
+class Way:
+    """One way to see a value. `how` is the marshal's own note; `parts` are those of a dict's or list's children."""
+
+    type: Type
+    dims: int
+    how: str = ""
+    cost: int = 0
+    parts: tuple[Way, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class Spot:
+    """Where a value is bound: its name in the kernel, what messages call it, what happens to it there."""
+
+    name: str
+    label: str
+    role: Role
+    mode: str
+    types: ProgramTypes
+
+    def child(self, name: str, label: str, role: Role) -> Spot:
+        return Spot(f"{self.name}_{name}", label, role, self.mode, self.types)
+
+
+class Marshal(ABC):
+    """One Python value as an argument. Made anew for each signature, so it may keep what its key says."""
+
+    described: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether values can be packed with the arguments, if they bring no dimensions."""
+        return False
+
+    @abstractmethod
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        """As what the value can be given to a parameter of type `wanted`; empty when it cannot."""
+
+    @abstractmethod
+    def bind(self, way: Way, spot: Spot) -> Node:
+        """The value in one of its ways; CallError when its role asks for what it cannot do."""
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        """Why there is no way, and what to try."""
+        return f"{self.described} does not fit '{wanted}'"
+
+
+@dataclass(slots=True, frozen=True)
+class Parameter:
+    """A uniform parameter of the kernel."""
+
+    type: str
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class StreamSpec:
+    """Something of a leaf that moves from call to call: memory or an index. `unit` is its step to a neighbor."""
+
+    name: str
+    unit: int
+    fixed: bool = False
+
+
+@dataclass(slots=True)
+class Measure:
+    """What a leaf says about one value: the sizes it brings, strides of each stream along them, where each starts."""
+
+    sizes: Shape
+    strides: Sequence[Shape]
+    starts: Sequence[int] = ()
+
+
+class Scratch(Protocol):
+    """Memory of one call, for values that the kernel writes and Python reads."""
+
+    address: int
+    memory: Any
+
+
+Values = list[Any]
+Setter = Callable[[Values, int, Any, Scratch], None]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Node:
+    """A bound value. `mapping` tells to which call dimension each of its dimensions goes."""
+
+    name: str
+    label: str
+    type: Type
+    role: Role
+    dims: int
+    described: str = ""
+    mapping: Shape = ()
+
+    @abstractmethod
+    def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+        """All leaves below with the path of keys to their values."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Leaf(Node):
+    """A value that the kernel loads by itself. The defaults are those of a value that is the same in all calls.
+
+    `rank` is the number of loops of the kernel. `prepare`, if there is one, makes of the given value another one in
+    every call, before anything else. `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
+    """
+
+    rank: int = 1
+    prepare: Callable[[Any], Any] | None = None
+    scratch: int = 0
+    scratch_at: int = 0
+
+    streams: tuple[StreamSpec, ...] = ()
+
+    def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+        yield (), self
+
+    def settle(self, call_dims: int) -> None:
+        """The number of dimensions of the call is known."""
+        self.rank = max(call_dims, 1)
+
+    # --- what the kernel's text says
+
+    @abstractmethod
+    def parameters(self, classes: str) -> list[Parameter]:
+        """The kernel's uniform parameters; `classes` has a letter for each stream."""
+
+    def before(self) -> list[str]:
+        """Statements that stand before the first use."""
+        return []
+
+    @abstractmethod
+    def load(self) -> str:
+        """The primal of this call."""
+
+    def store(self, value: str) -> str:
+        """A statement that writes the primal."""
+        raise NotImplementedError
+
+    def take(self) -> str:
+        """The derivative that comes in."""
+        raise NotImplementedError
+
+    def give(self, value: str, alone: bool) -> str:
+        """A statement for the derivative that goes out; `alone`: no other call writes there."""
+        raise NotImplementedError
+
+    # --- what happens in a call
+
+    def layout(self, value: Any) -> Hashable:
+        """What sizes and strides of the call depend on, besides the key."""
+        return ()
+
+    def measure(self, value: Any) -> Measure | None:
+        """Sizes and strides; None when the value must be copied first; CallError when it is not of the bound type."""
+        return Measure((), [() for _ in self.streams])
+
+    def follow(self, value: Any, call_shape: Shape) -> Measure | None:
+        """For what takes its sizes from the call: strides along the call's dimensions; None for all others."""
+        return None
+
+    def fixed_values(
+        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
+    ) -> dict[str, list[Any]]:
+        """For parameters, their scalars, as far as these stay while the layout stays. Strides are along loops."""
+        return {}
+
+    def setters(self) -> dict[str, Setter]:
+        """For parameters, what puts the value of this call at its place."""
+        return {}
+
+    def finish(self, value: Any, scratch: Scratch) -> Any:
+        """After the launch: read what was written into scratch memory."""
+        return value
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Composite(Node):
+    """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's access).
+
+    `complete` is False when parts were left out, which are zero then.
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    complete: bool = True
+    tangent: Type | None = None
+
+    def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
+        for part in self.parts:
+            for path, leaf in part.node.leaves():
+                yield (part.key, *path), leaf
+
+
+@dataclass(slots=True)
+class Part:
+    """One child: its key in the dict or list, how Slang reaches it, and in the Differential."""
+
+    key: Any
+    access: str
+    node: Node
+    tangent_access: str | None

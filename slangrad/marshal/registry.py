@@ -1,0 +1,179 @@
+"""From a Python value to its key and its marshal.
+
+In: any value.   Out: `key_of(value)`, in every call; `marshal_of(value)`, once for each key.
+
+    3.0 -> float        Tensor -> (Tensor, element type, rank, what gradients)        [1, 2] -> (list, (int, int))
+
+Objects with `get_this()` stand for what it returns; `unwrap` looks inside of lists and dicts for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+
+from slangrad.marshal import indices
+from slangrad.marshal.arrays import ArrayMarshal
+from slangrad.marshal.buffers import BufferMarshal
+from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
+from slangrad.marshal.marshal import Marshal
+from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
+from slangrad.marshal.structs import DictMarshal, ListMarshal
+from slangrad.marshal.tensors import TensorMarshal
+from slangrad.marshal.values import DiffPair, ValueRef
+from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.tensor import Tensor
+
+Key = Callable[[Any], Hashable]
+Maker = Callable[[Any], Marshal]
+
+
+def _key_of_tensor(tensor: Tensor) -> Hashable:
+    taken, given = tensor.grad_in, tensor.grad_out
+    if taken is None and given is None:
+        return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage
+    grads = (taken is not None, given is not None, taken is given)
+    return Tensor, tensor.element_type, len(tensor.shape), tensor.storage.usage, grads
+
+
+def _key_of_array(array: Any) -> Hashable:
+    return np.ndarray, array.dtype, array.ndim, array.flags.writeable
+
+
+def _key_of_list(values: list[Any]) -> Hashable:
+    return list, tuple(map(key_of, values))
+
+
+def _key_of_dict(values: dict[str, Any]) -> Hashable:
+    return dict, tuple((name, value if name == TYPE_KEY else key_of(value)) for name, value in values.items())
+
+
+def _key_of_type(value: Any) -> Hashable:
+    found: Hashable = type(value)
+    return found
+
+
+def _key_of_number(value: Any) -> Hashable:
+    return _python_kind(value)
+
+
+def _python_kind(value: np.generic) -> type:
+    kind = {"b": bool, "i": int, "u": int, "f": float}.get(value.dtype.kind)
+    return type(value) if kind is None else kind
+
+
+def _make_dict(values: dict[str, Any]) -> Marshal:
+    children = {name: marshal_of(value) for name, value in values.items() if name != TYPE_KEY}
+    return DictMarshal(children, values.get(TYPE_KEY))
+
+
+# fmt: off
+_KEYS: dict[type, Key] = {
+    bool:       lambda value: bool,
+    int:        lambda value: int,
+    float:      lambda value: float,
+    Tensor:     _key_of_tensor,
+    np.ndarray: _key_of_array,
+    list:       _key_of_list,
+    dict:       _key_of_dict,
+    ValueRef:   lambda ref: (ValueRef, None if ref.value is None else key_of(ref.value)),
+    DiffPair:   lambda pair: (DiffPair, key_of(pair.primal), pair.needs_grad),
+    Buffer:     lambda buffer: (Buffer, buffer.element_type, buffer.writable),
+    **indices.KEYS,
+}
+_MAKERS: dict[type, Maker] = {
+    bool:       lambda value: NumberMarshal(bool),
+    int:        lambda value: NumberMarshal(int),
+    float:      lambda value: NumberMarshal(float),
+    Tensor:     TensorMarshal,
+    np.ndarray: lambda array: ArrayMarshal(array.dtype, array.ndim, array.flags.writeable),
+    list:       lambda values: ListMarshal([marshal_of(value) for value in values]),
+    dict:       _make_dict,
+    ValueRef:   lambda ref: ValueRefMarshal(None if ref.value is None else marshal_of(ref.value)),
+    DiffPair:   lambda pair: DiffPairMarshal(marshal_of(pair.primal), pair.needs_grad),
+    Buffer:     BufferMarshal,
+    **indices.MAKERS,
+}
+# fmt: on
+
+
+def key_of(value: Any) -> Hashable:
+    """What the kernel of a call depends on; equal keys mean that a plan fits."""
+    found = _KEYS.get(type(value))
+    return _enter(type(value))(value) if found is None else found(value)
+
+
+def marshal_of(value: Any) -> Marshal:
+    key_of(value)
+    return _MAKERS[type(value)](value)
+
+
+def _enter(kind: type) -> Key:
+    """Learn a type that is met for the first time."""
+    for base in kind.__mro__:
+        if base in _KEYS and base is not bool:
+            _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
+            return _KEYS[kind]
+    if issubclass(kind, HostArray):
+        _KEYS[kind] = _key_of_type
+        _MAKERS[kind] = lambda value: HostArrayMarshal(kind)
+    elif issubclass(kind, (np.bool_, np.integer, np.floating)):
+        _KEYS[kind] = _key_of_number
+        _MAKERS[kind] = lambda value: NumberMarshal(_python_kind(value))
+    else:
+        _KEYS[kind] = _key_of_type
+        _MAKERS[kind] = lambda value: UnsupportedMarshal(kind)
+    return _KEYS[kind]
+
+
+def register(kind: type, key: Key, maker: Maker) -> None:
+    """Teach calls another Python type."""
+    _KEYS[kind], _MAKERS[kind] = key, maker
+
+
+# --- Objects that stand for something else ------------------------------------------------------------
+
+_PLAIN = frozenset((bool, int, float, Tensor, np.ndarray, ValueRef, DiffPair, Buffer, str, type(None)))
+
+
+def holds_objects(value: Any) -> bool:
+    """Whether a value, or something in it, has `get_this`."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return False
+    if kind is list:
+        return any(map(holds_objects, value))
+    if kind is dict:
+        return any(map(holds_objects, value.values()))
+    return hasattr(kind, "get_this")
+
+
+def unwrap(value: Any) -> Any:
+    """The value with objects replaced by what they stand for, throughout."""
+    if hasattr(type(value), "get_this"):
+        return unwrap(value.get_this())
+    if type(value) is list:
+        return [unwrap(each) for each in value]
+    if type(value) is dict:
+        return {name: unwrap(each) for name, each in value.items()}
+    return value
+
+
+def update(value: Any, unwrapped: Any) -> None:
+    """Tell objects what became of their values."""
+    if hasattr(type(value), "get_this"):
+        inner = value.get_this()
+        if hasattr(type(inner), "get_this"):
+            update(inner, unwrapped)
+        if hasattr(value, "update_this"):
+            value.update_this(unwrapped)
+    elif type(value) is list:
+        for each, new in zip(value, unwrapped):
+            update(each, new)
+    elif type(value) is dict:
+        for name, each in value.items():
+            update(each, unwrapped[name])

@@ -1,0 +1,180 @@
+"""Numbers, host vectors and whatever else is the same in all calls: uniform parameters of the kernel.
+
+f(2, x) with float a  ->  uniform float a, packed as 2.0      float3(1, 2, 3) to a float  ->  three calls
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    Matrix,
+    ParameterType,
+    Pointer,
+    Scalar,
+    Type,
+    Vector,
+)
+from slangrad.ir import types as ir
+from slangrad.marshal.arrays import ArrayMarshal
+from slangrad.marshal.errors import BoundVariableException, CallError
+from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
+from slangrad.marshal.patterns import from_value
+from slangrad.marshal.plain import flatten
+from slangrad.marshal.spelling import spell
+from slangrad.marshal.vectors import HostArray
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Uniform(Leaf):
+    """A plain value, packed with the arguments. `read` finds it in what was given."""
+
+    lowered: ir.Type
+    read: Callable[[Any], Any] | None = None
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        return [Parameter(spell(self.type), self.name)]
+
+    def load(self) -> str:
+        return self.name
+
+    def setters(self) -> dict[str, Setter]:
+        return {self.name: plain_setter(self.lowered, self.read, self.label)}
+
+
+def plain_setter(t: ir.Type, read: Callable[[Any], Any] | None, label: str) -> Setter:
+    """What puts the scalars of a plain value at their place."""
+    if isinstance(t, (ir.Scalar, ir.Pointer)) and read is None:
+        return _put_scalar
+
+    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        scalars = flatten(t, value if read is None else read(value), label)
+        values[place : place + len(scalars)] = scalars
+
+    return put
+
+
+def _put_scalar(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+    values[place] = value
+
+
+def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], Any] | None = None) -> Uniform:
+    """A plain value as a uniform parameter; it cannot be written, and carries no derivative."""
+    refuse_writes(spot, described)
+    lowered = spot.types.lower(way.type)
+    assert lowered is not None, f"{way.type} has no place in memory"
+    return Uniform(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=spot.role.without_derivative(),
+        dims=0,
+        described=described,
+        lowered=lowered,
+        read=read,
+    )
+
+
+def refuse_writes(spot: Spot, described: str) -> None:
+    """CallError where a value that cannot change is to receive one."""
+    if spot.role.writes:
+        message = f"argument '{spot.label}': {described} cannot receive what the function writes"
+        raise CallError("E1011", message, (), "pass ValueRef(value), or a Tensor or NumPy array to fill")
+
+
+# fmt: off
+_GOES_TO: dict[type, tuple[str, ...]] = {
+    bool:  ("bool", "int", "uint", "float"),
+    int:   ("int", "uint", "float"),
+    float: ("float",),
+}
+_BY_DEFAULT: dict[type, Type] = {bool: BOOL, int: INT, float: FLOAT}
+# fmt: on
+
+
+class NumberMarshal(Marshal):
+    """A Python bool, int or float, or a NumPy scalar."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.described = kind.__name__
+
+    @property
+    def is_plain(self) -> bool:
+        return True
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        if isinstance(wanted, ParameterType):
+            return [Way(_BY_DEFAULT[self.kind], 0)]
+        if isinstance(wanted, Pointer):
+            return [Way(wanted, 0)] if self.kind is int and not wanted.abstract else []
+        element = wanted.element if isinstance(wanted, (Vector, Matrix)) else wanted
+        fits = isinstance(element, Scalar) and element.kind in _GOES_TO[self.kind]
+        return [Way(wanted, 0)] if fits and not wanted.abstract else []
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        return bind_plain(way, spot, self.described)
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        element = wanted.element if isinstance(wanted, Vector) else wanted
+        if self.kind is float and isinstance(element, Scalar) and element.is_integer:
+            return f"a Python float does not fit '{wanted}': use int(x) if cutting off is meant"
+        if self.kind is int and element is BOOL:
+            return f"a Python int does not fit '{wanted}': use bool(x)"
+        return super().reason(wanted, types)
+
+
+class HostArrayMarshal(Marshal):
+    """A host vector or matrix: itself, or one call for each row or component."""
+
+    def __init__(self, made: type[HostArray]) -> None:
+        self.made = made
+        self.described = made.__name__
+
+    @property
+    def is_plain(self) -> bool:
+        return True
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        own = types.lift(self.made.ir_type)
+        return [] if own is None else [Way(t, dims) for t, dims in from_value(wanted, own)]
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        if way.dims == 0:
+            return bind_plain(way, spot, self.described)
+        refuse_writes(spot, self.described)
+        rows = ArrayMarshal(self.made.dtype, len(self.made.shape), writable=False)
+        node = rows.bind(way, spot)
+        assert isinstance(node, Leaf)
+        node.prepare = _data_of
+        return node
+
+
+def _data_of(value: HostArray) -> Any:
+    return value.data
+
+
+class UnsupportedMarshal(Marshal):
+    """What cannot be an argument at all."""
+
+    def __init__(self, kind: type) -> None:
+        self.kind = kind
+        self.described = kind.__name__
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        raise BoundVariableException("E1001", f"Unsupported type {self.kind}", (), _INSTEAD.get(self.kind))
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        raise AssertionError("an unsupported value has no way to be bound")
+
+
+_INSTEAD: dict[type, str] = {
+    tuple: "pass a list for an array, or spy.float3(...) and the like for a vector",
+    set: "pass a list",
+    str: "enum values are passed as their numbers",
+}

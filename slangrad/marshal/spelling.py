@@ -1,0 +1,48 @@
+"""How the text of a kernel names checked types and functions: with their namespaces.
+
+struct Ray in namespace scene   ->   scene::Ray        method of Box<float>   ->   Box<float>.area
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.types import Array, Nominal, Pointer, Type, nominal_name
+from slangrad.syntax import ast
+
+
+def spell(t: Type) -> str:
+    """A type as it is written outside of all namespaces."""
+    if isinstance(t, Pointer):
+        return f"{spell(t.element)}*"
+    if isinstance(t, Array):
+        return _spell_array(t)
+    if isinstance(t, Nominal):
+        name = nominal_name(t.declaration, tuple(map(spell_argument, t.arguments)))
+        return namespaces_of(t.declaration) + name
+    return str(t)
+
+
+def spell_argument(argument: Any) -> str:
+    """A generic argument: a type or a value."""
+    return spell(argument) if isinstance(argument, Type) else str(argument)
+
+
+def _spell_array(t: Array) -> str:
+    brackets = ""
+    base: Type = t
+    while isinstance(base, Array):
+        brackets += f"[{'' if base.count is None else base.count}]"
+        base = base.element
+    return spell(base) + brackets
+
+
+def namespaces_of(declaration: ast.Declaration) -> str:
+    """`outer::inner::` for what is declared in namespaces."""
+    names: list[str] = []
+    scope: ast.Declaration | None = declaration.parent
+    while scope is not None:
+        if isinstance(scope, ast.Namespace):
+            names.insert(0, f"{scope.name}::")
+        scope = scope.parent
+    return "".join(names)

@@ -1,0 +1,249 @@
+"""Dicts and lists: structs, vectors and arrays made of their children, or one value a call.
+
+    {"x": tensor, "y": 2.0} to struct P  ->  P p; p.x = p_x.load(id); p.y = p_y;
+    [1.0, 2.0, 3.0] to float[3]          ->  uniform float[3]
+    [1.0, 2.0, 3.0] to float             ->  three calls
+
+What consists of plain values only is packed as one uniform parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slangrad.check.types import (
+    Array,
+    Matrix,
+    Scalar,
+    StructType,
+    Type,
+    Vector,
+    array,
+    matrix,
+    vector,
+)
+from slangrad.ir import types as ir
+from slangrad.ir.layout import layout_of
+from slangrad.marshal.elements import make_elements
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
+from slangrad.marshal.memory import ARRAY_ACCESS
+from slangrad.marshal.patterns import matches
+from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format
+from slangrad.marshal.scalars import bind_plain, refuse_writes
+
+PLAIN, PARTS, EACH = "plain", "parts", "each"
+
+
+class DictMarshal(Marshal):
+    """A struct, or a vector by its components; `_type` names the type where the parameter does not."""
+
+    def __init__(self, children: Mapping[str, Marshal], type_name: str | None) -> None:
+        self.children = children
+        self.type_name = type_name
+        self.described = f"dict with {', '.join(children) or 'no fields'}"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        t = self._type(wanted, types)
+        if t is None:
+            return []
+        fields = dict(types.fields(t))
+        parts = []
+        for name, child in self.children.items():
+            if name not in fields:
+                return []
+            found = list(child.ways(fields[name], types, mode))
+            if not found:
+                return []
+            parts.append(min(found, key=lambda way: way.cost))
+        plain = all(part.dims == 0 and child.is_plain for part, child in zip(parts, self.children.values()))
+        dims = max((part.dims for part in parts), default=0)
+        how = PLAIN if plain and types.lower(t) is not None else PARTS
+        return [Way(t, dims, how, max((part.cost for part in parts), default=0), tuple(parts))]
+
+    def _type(self, wanted: Type, types: ProgramTypes) -> Type | None:
+        if self.type_name is not None:
+            named = types.find(self.type_name)
+            return named if named is not None and types.matches(wanted, named) else None
+        concrete = isinstance(wanted, (StructType, Vector)) and not wanted.abstract
+        return wanted if concrete else None
+
+    @property
+    def is_plain(self) -> bool:
+        return all(child.is_plain for child in self.children.values())
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        if self.type_name is not None and types.find(self.type_name) is None:
+            return f"there is no type named '{self.type_name}'"
+        t = self._type(wanted, types)
+        if t is None:
+            note = "" if self.type_name else f": add the key '{TYPE_KEY}' with the name of a type"
+            return f"a dict does not fit '{wanted}'{note}"
+        fields = dict(types.fields(t))
+        for name, child in self.children.items():
+            if name not in fields:
+                return f"Slang type '{t}' has no field '{name}'; its fields are {', '.join(fields) or 'none'}"
+            if not list(child.ways(fields[name], types, "")):
+                return f"field '{name}': {child.reason(fields[name], types)}"
+        return super().reason(wanted, types)
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        if way.how == PLAIN and not spot.role.writes:
+            return bind_plain(way, spot, self.described)
+        node = _composite(way, spot, self.described)
+        fields = dict(spot.types.fields(way.type))
+        for (name, child), part in zip(self.children.items(), way.parts):
+            tangent_name = spot.types.tangent_field(way.type, name) if spot.role.differentiates else None
+            role = spot.role if tangent_name is not None else _without(spot)
+            bound = child.bind(part, spot.child(name, f"{spot.label}.{name}", role))
+            access = None if tangent_name is None else f".{tangent_name}"
+            node.parts.append(Part(name, f".{name}", bound, access))
+        node.complete = set(fields) == set(self.children)
+        return node
+
+
+def _composite(way: Way, spot: Spot, described: str) -> Composite:
+    tangent = spot.types.tangent(way.type) if spot.role.differentiates else None
+    return Composite(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=spot.role,
+        dims=way.dims,
+        described=described,
+        tangent=tangent,
+    )
+
+
+def _without(spot: Spot) -> Role:
+    """The role of a field that carries no derivative."""
+    return Role(spot.role.reads, spot.role.writes)
+
+
+class ListMarshal(Marshal):
+    """An array or vector of its elements, or one call for each element."""
+
+    def __init__(self, children: Sequence[Marshal]) -> None:
+        self.children = children
+        self.described = f"list of {len(children)}"
+        lengths = {len(child.children) for child in children if isinstance(child, ListMarshal)}
+        if len(lengths) > 1:
+            raise CallError("E1005", "Elements of nested array must all have equal lengths")
+
+    @property
+    def is_plain(self) -> bool:
+        return all(child.is_plain for child in self.children)
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        yield from self._as_whole(wanted, types, mode)
+        if not self.is_plain:
+            return
+        for part in self._common(wanted, types, mode):
+            if types.lower(part[0].type) is not None:
+                yield Way(part[0].type, part[0].dims + 1, EACH, part[0].cost, part)
+
+    def _as_whole(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        count = len(self.children)
+        pattern = _element_pattern(wanted, count)
+        if pattern is None or count == 0:
+            return
+        for parts in self._common(pattern, types, mode):
+            t = _made_of(wanted, parts[0].type, count)
+            plain = self.is_plain and all(part.dims == 0 for part in parts)
+            dims = max(part.dims for part in parts)
+            if t is not None and matches(wanted, t):
+                yield Way(t, dims, PLAIN if plain else PARTS, max(part.cost for part in parts), parts)
+
+    def _common(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[tuple[Way, ...]]:
+        """Ways of all elements that agree in type, as many as the first element has."""
+        if not self.children:
+            yield from (() if wanted.abstract else ((Way(wanted, 0),),))
+            return
+        found = [list(child.ways(wanted, types, mode)) for child in self.children]
+        for first in found[0]:
+            row = [next((way for way in each if way.type is first.type), None) for each in found]
+            if all(way is not None for way in row):
+                yield tuple(way for way in row if way is not None)
+
+    def bind(self, way: Way, spot: Spot) -> Node:
+        if way.how == PLAIN and not spot.role.writes:
+            return bind_plain(way, spot, self.described)
+        if way.how == EACH:
+            return _bind_each(way, spot, self.described)
+        node = _composite(way, spot, self.described)
+        for i, (child, part) in enumerate(zip(self.children, way.parts)):
+            bound = child.bind(part, spot.child(str(i), f"{spot.label}[{i}]", spot.role))
+            node.parts.append(Part(i, f"[{i}]", bound, f"[{i}]" if spot.role.differentiates else None))
+        return node
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        pattern = _element_pattern(wanted, len(self.children))
+        if isinstance(wanted, (Array, Vector)) and pattern is None:
+            return f"a list of {len(self.children)} elements does not fit '{wanted}'"
+        for i, child in enumerate(self.children):
+            if pattern is not None and not list(child.ways(pattern, types, "")):
+                return f"element {i}: {child.reason(pattern, types)}"
+        return super().reason(wanted, types)
+
+
+def _element_pattern(wanted: Type, count: int) -> Type | None:
+    """What each of `count` elements must be, for the list to be a `wanted`."""
+    if isinstance(wanted, Array) and wanted.count in (None, count):
+        return wanted.element
+    if isinstance(wanted, Array) and not isinstance(wanted.count, int):
+        return wanted.element
+    if isinstance(wanted, Vector) and (wanted.count == count or not isinstance(wanted.count, int)):
+        return wanted.element
+    if isinstance(wanted, Matrix) and (wanted.rows == count or not isinstance(wanted.rows, int)):
+        return vector(wanted.element, wanted.columns)
+    return None
+
+
+def _made_of(wanted: Type, element: Type, count: int) -> Type | None:
+    if isinstance(wanted, Array):
+        return array(element, count)
+    if isinstance(wanted, Vector):
+        return vector(element, count) if isinstance(element, Scalar) and count <= 4 else None
+    if isinstance(wanted, Matrix) and isinstance(element, Vector):
+        return matrix(element.element, count, element.count)
+    return None
+
+
+def _bind_each(way: Way, spot: Spot, described: str) -> Node:
+    """The elements packed one after the other, as an array in memory."""
+    refuse_writes(spot, described)
+    element = spot.types.lower(way.type)
+    assert element is not None
+    leaf = make_elements(way, spot, spot.role.without_derivative(), described, ARRAY_ACCESS, ())
+    leaf.prepare = _packer(element, way.dims, spot.label)
+    return leaf
+
+
+def _packer(element: ir.Type, dims: int, label: str) -> Callable[[Any], Any]:
+    pack = memory_format(element)
+    record = np.dtype((np.void, layout_of(element).size))
+
+    def prepare(values: Any) -> Any:
+        shape = _shape_of(values, dims)
+        items = _items(values, dims)
+        data = b"".join(pack.pack(*flatten(element, item, label)) for item in items)
+        return np.frombuffer(data or b"\0", record, count=len(items)).reshape(shape)
+
+    return prepare
+
+
+def _shape_of(values: Any, dims: int) -> tuple[int, ...]:
+    shape = []
+    for _ in range(dims):
+        shape.append(len(values))
+        values = values[0] if values else []
+    return tuple(shape)
+
+
+def _items(values: Any, dims: int) -> list[Any]:
+    if dims == 1:
+        return list(values)
+    return [item for each in values for item in _items(each, dims - 1)]

@@ -1,0 +1,241 @@
+"""Containers that are bound as a whole to the tensor types of the standard library.
+
+ITensor<float, 1>,     Tensor (7, 100)  ->  Tensor<float, 1>, one call dimension: each call gets a row
+IDiffTensor<float, 1>, Tensor (n,)      ->  PrimalTensor<float, 1>; in `bwds` DiffTensor<float, 1>
+
+uniform Tensor<float, 1> t;  uniform StridedIndex<1> t_at;    Tensor<float, 1> t_here = t; t_here._data += ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.types import InterfaceType, ParameterType, StructType, Type
+from slangrad.marshal.buffers import standard_name
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.indices import INDEX_TYPES
+from slangrad.marshal.marshal import (
+    BACKWARD,
+    PRIMAL,
+    TANGENT,
+    Leaf,
+    Measure,
+    Node,
+    Parameter,
+    ProgramTypes,
+    Role,
+    Setter,
+    Shape,
+    Spot,
+    StreamSpec,
+    Way,
+)
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
+from slangrad.marshal.patterns import matches, value_matches
+from slangrad.marshal.spelling import spell
+
+WHOLE = "whole"
+MOST_ELEMENTS = 1 << 31
+
+
+@dataclass(slots=True, frozen=True)
+class Family:
+    """A concrete tensor type: its fields with the memories they show, and what may happen to these."""
+
+    fields: tuple[tuple[str, str], ...]
+    role: Role
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(part for _, part in self.fields)
+
+
+_READ, _WRITE, _BOTH = Role(reads=True), Role(writes=True), Role(reads=True, writes=True)
+_P, _IN, _OUT = ("_primal.", PRIMAL_PART), ("_grad_in.", TAKEN), ("_grad_out.", GIVEN)
+
+# fmt: off
+FAMILIES: dict[str, Family] = {
+    "Tensor":         Family((("", PRIMAL_PART),), _READ),
+    "WTensor":        Family((("", PRIMAL_PART),), _WRITE),
+    "RWTensor":       Family((("", PRIMAL_PART),), _BOTH),
+    "AtomicTensor":   Family((("", PRIMAL_PART),), _BOTH),
+    "PrimalTensor":   Family((_P,),                _READ),
+    "WPrimalTensor":  Family((_P,),                _WRITE),
+    "RWPrimalTensor": Family((_P,),                _BOTH),
+    "DiffTensor":     Family((_P, _OUT),           Role(True, False, False, "add")),
+    "WDiffTensor":    Family((_P, _IN),            Role(False, True, True)),
+    "RWDiffTensor":   Family((_P, _IN, _OUT),      Role(True, True, True, "add")),
+}
+
+# What an interface is bound to, by the mode of the call.
+INTERFACES: dict[str, dict[str, str]] = {
+    "ITensor":       dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "Tensor"),
+    "IWTensor":      dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "WTensor"),
+    "IRWTensor":     dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "RWTensor"),
+    "IDiffTensor":   {PRIMAL: "PrimalTensor",   BACKWARD: "DiffTensor",   TANGENT: "PrimalTensor"},
+    "IWDiffTensor":  {PRIMAL: "WPrimalTensor",  BACKWARD: "WDiffTensor",  TANGENT: "WPrimalTensor"},
+    "IRWDiffTensor": {PRIMAL: "RWPrimalTensor", BACKWARD: "RWDiffTensor", TANGENT: "RWPrimalTensor"},
+}
+# fmt: on
+
+
+def needs_write_access(wanted: Type) -> bool:
+    name = standard_name(wanted)
+    return name in FAMILIES and FAMILIES[name].role.writes
+
+
+def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+    """The tensor types among those that `wanted` allows; T without such a bound may be a Tensor, too."""
+    name = standard_name(wanted)
+    if name in FAMILIES and isinstance(wanted, StructType):
+        return _of_family(name, contents, element, wanted.arguments, types)
+    bounds = [each for each in types.bounds(wanted) if isinstance(each, InterfaceType)]
+    found: list[Way] = []
+    for bound in bounds:
+        if bound.declaration.name in INTERFACES:
+            concrete = INTERFACES[bound.declaration.name][mode]
+            found += _of_family(concrete, contents, element, bound.arguments[:2], types)
+    if not bounds and isinstance(wanted, ParameterType):
+        found.append(Way(types.standard("Tensor", (element, contents.rank)), 0, WHOLE))
+    return found
+
+
+def _of_family(
+    name: str, contents: Contents, element: Type, arguments: tuple[Any, ...], types: ProgramTypes
+) -> list[Way]:
+    pattern, rank = arguments
+    if FAMILIES[name].role.writes and not contents.writable:
+        return []
+    if FAMILIES[name].fields[0] == _P and types.tangent(element) is None:
+        return []
+    if not matches(pattern, element):
+        return []
+    own = rank if isinstance(rank, int) and rank > 0 else contents.rank
+    if (not value_matches(rank, own) and rank != 0) or own > contents.rank:
+        return []
+    return [Way(types.standard(name, (element, own)), contents.rank - own, WHOLE)]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class WholeTensor(Leaf):
+    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets."""
+
+    access: Access
+    family: Family
+    own: int
+
+    def parameters(self, classes: str) -> list[Parameter]:
+        made = [Parameter(spell(self.type), self.name)]
+        rows = zip(classes, self.streams)
+        return made + [
+            Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
+        ]
+
+    def before(self) -> list[str]:
+        if not self.streams:
+            return []
+        here = f"{self.name}_here"
+        lines = [f"{spell(self.type)} {here} = {self.name};"]
+        for (path, _), stream in zip(self.family.fields, self.streams):
+            lines.append(f"{here}.{path}_data = {here}.{path}_data + {stream.name}.at(id);")
+        return lines
+
+    def load(self) -> str:
+        return f"{self.name}_here" if self.streams else self.name
+
+    def layout(self, value: Any) -> Hashable:
+        return self.access.layout(value, self.family.parts)
+
+    def measure(self, value: Any) -> Measure | None:
+        found = self.access.memories(value, self.family.parts)
+        if not self.access.usable(value) or not all(map(_counts_elements, found)):
+            return None
+        for memory in found:
+            self._check_extent(memory)
+        strides = [tuple(step // each.item_size for step in each.strides) for each in found]
+        leading = len(found[0].shape) - self.own
+        if not self.streams:
+            return Measure((), [])
+        return Measure(found[0].shape[:leading], [each[:leading] for each in strides], [0] * len(strides))
+
+    def _check_extent(self, memory: Memory) -> None:
+        last = sum((size - 1) * step for size, step in zip(memory.shape, memory.strides))
+        if last // memory.item_size >= MOST_ELEMENTS:
+            message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
+            raise CallError("E1005", message)
+
+    def fixed_values(
+        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
+    ) -> dict[str, list[Any]]:
+        made: dict[str, list[Any]] = {self.name: []}
+        for memory in self.access.memories(value, self.family.parts):
+            leading = len(memory.shape) - self.own
+            steps = [step // memory.item_size for step in memory.strides[leading:]]
+            made[self.name] += [0, *memory.shape[leading:], *steps]
+        rows = zip(self.streams, starts, strides)
+        return made | {stream.name: [start, *own] for stream, start, own in rows}
+
+    def setters(self) -> dict[str, Setter]:
+        finders = [self.access.address_of(part) for part in self.family.parts]
+        return {self.name: _setter(finders, 1 + 2 * self.own)}
+
+    def copy(self, value: Any) -> Any:
+        return self.access.copy(value, self.role)
+
+    def copy_back(self, copied: Any, value: Any) -> None:
+        self.access.copy_back(copied, value, self.role)
+
+
+def _counts_elements(memory: Memory) -> bool:
+    """Whether strides are whole elements, none of them backwards."""
+    return all(step >= 0 and step % memory.item_size == 0 for step in memory.strides)
+
+
+def _setter(finders: Sequence[Callable[[Any], int]], room: int) -> Setter:
+    def put(values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        for i, find in enumerate(finders):
+            values[place + i * room] = find(value)
+
+    return put
+
+
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+    family = FAMILIES[standard_name(way.type)]
+    _check_gradients(spot, family, contents, described)
+    assert isinstance(way.type, StructType)
+    own: int = way.type.arguments[1]
+    names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
+    return WholeTensor(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=family.role,
+        dims=way.dims,
+        described=described,
+        access=access,
+        family=family,
+        own=own,
+        streams=tuple(StreamSpec(name, 1) for name in names),
+    )
+
+
+def _check_gradients(spot: Spot, family: Family, contents: Contents, described: str) -> None:
+    for part, there, which in ((TAKEN, contents.has_in, "input"), (GIVEN, contents.has_out, "output")):
+        if part in family.parts and not there:
+            message = (
+                f"argument '{spot.label}': {described} has no {which} gradient, and this parameter requires "
+            )
+            message += f"a tensor with an associated {which} gradient"
+            note = f"attach one: {spot.label} = {spot.label}.with_grads()"
+            raise CallError("E1007", message, (), note)
+    if TAKEN in family.parts and GIVEN in family.parts and contents.shared:
+        message = (
+            f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and outputs "
+            "(see Tensor.with_grads)"
+        )
+        raise CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
+    if spot.mode == TANGENT and family.fields[0] == _P and (contents.has_in or contents.has_out):
+        message = f"argument '{spot.label}': fwds carries no derivatives through tensor parameters"
+        raise CallError("E1007", message, (), f"pass {spot.label}.detach() if it is constant, or use values")
