@@ -167,7 +167,14 @@ class AtomParser(TypeParser):
             return True
         if close == self.position + 2 or last.kind == "]":
             return first.text in self.known_types or BUILTIN_TYPE.fullmatch(first.text) is not None
-        return last.text == "Differential"
+        if last.text in self.known_types or last.text == "Differential":
+            return True
+        return self.tokens[close - 2].kind == "::" and self._is_spaced_as_prefix(close + 1)
+
+    def _is_spaced_as_prefix(self, position: int) -> bool:
+        """Is the operator there written `+x`, not `+ x` or `a+x`? Decides `(A::B) +x`, as Slang does."""
+        before, operator, after = self.tokens[position - 1 : position + 2]
+        return (before.end != operator.start) != (operator.end != after.start)
 
     def _parse_lambda(self) -> Expression:
         start = self.token
