@@ -122,7 +122,7 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
 
     combines = kind in NEUTRAL and not w.is_used(result)
     if shape.is_uniform:
-        (combined if combines else one_by_one)(b)
+        _define(w, op, (combined if combines else one_by_one)(b))
     elif not shape.is_strided:
         _define(w, op, one_by_one(b))
     else:
