@@ -1,4 +1,4 @@
-"""Errors and warnings: their codes, how they are collected, how they are shown.
+"""Errors and warnings: their codes, how they are collected and shown.
 
 In: `reporter.error("E0201", "expected ';' after the statement", span)`.
 Out: one `CompileError` for a stage, whose text shows every diagnostic:

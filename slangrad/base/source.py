@@ -42,10 +42,6 @@ class SourceFile:
             self._line_starts = starts
         return self._line_starts
 
-    @property
-    def line_count(self) -> int:
-        return len(self.line_starts)
-
     def line_column(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from one."""
         starts = self.line_starts
@@ -86,12 +82,6 @@ class Span:
     @property
     def text(self) -> str:
         return self.source.text[self.start : self.end]
-
-    def to(self, other: Span) -> Span:
-        """From the start of this span to the end of `other`; this span when they are in different texts."""
-        if other.source is not self.source or other.end <= self.end:
-            return self
-        return Span(self.source, self.start, other.end)
 
 
 def excerpt(span: Span) -> str:

@@ -5,7 +5,6 @@ In: a node.   Out: lines, with types once `check` has filled them in.
     Function f modifiers=static
       parameters: Parameter x direction=in
         value_type: Name float
-      result: Name float
       body: Block
         Return
           value: Binary * : float
