@@ -223,7 +223,8 @@ class _Body:
         choices = [_arithmetic] * 6 + [_compare, _select, _convert, _detach]
         aggregates = style.vectors or style.structs or style.arrays
         choices += [_get, _set, _make, _splat, _shuffle] if aggregates else []
-        choices += [_index, _set_index, _set_index, _add_index] if style.arrays or style.vectors else []
+        indexable = style.arrays or style.vectors
+        choices += [_index, _set_index, _set_index, _add_index, _nested_update] if indexable else []
         choices += [_tape] * 2 if style.tapes else []
         choices += [_bitcast] if not style.smooth else []
         choices += [_call] if self.generator.callable and style.helpers else []
@@ -363,6 +364,17 @@ def _set_index(body: _Body) -> None:
     if whole is not None:
         element = body.some(t.component(whole.type, 0))
         body.add("set_index", whole, _dynamic_index(body), element, **_check(body))
+
+
+def _nested_update(body: _Body) -> None:
+    """`a[i][k] = v` as lowering writes it: elements on the way down, aggregates on the way up."""
+    rows = body.some_of(lambda x: _indexable(x) and _indexable(t.component(x, 0)))
+    if rows is None or {"index", "set_index"} & body.style.exclude:
+        return
+    i, k = _dynamic_index(body), _dynamic_index(body)
+    row = body.b.emit("index", rows, i)
+    changed = body.b.emit("set_index", row, k, body.some(t.component(row.type, 0)))
+    body.scope.append(body.b.emit("set_index", rows, i, changed))
 
 
 def _is_float_only(type: t.Type) -> bool:

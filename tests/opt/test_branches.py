@@ -2,7 +2,7 @@
 
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.dead import remove_dead
-from tests.opt.golden import assert_becomes
+from tests.ir.golden import assert_becomes
 
 
 def test_constant_condition():

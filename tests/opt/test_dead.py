@@ -1,7 +1,7 @@
 """Dead code: pure ops, results and carried values, control flow, memory that is only written."""
 
 from slangrad.opt.dead import remove_dead
-from tests.opt.golden import assert_becomes
+from tests.ir.golden import assert_becomes
 
 
 def test_pure_ops():

@@ -1,7 +1,7 @@
 """Loads of what is known, and what makes it unknown."""
 
 from slangrad.opt.forwarding import forward_loads
-from tests.opt.golden import assert_becomes
+from tests.ir.golden import assert_becomes
 
 
 def test_stores_to_other_elements_change_nothing():

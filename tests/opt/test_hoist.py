@@ -2,7 +2,7 @@
 
 from slangrad.ir.text import parse_program, print_function
 from slangrad.opt.hoist import hoist
-from tests.opt.golden import assert_becomes
+from tests.ir.golden import assert_becomes
 
 
 def test_out_of_nested_loops():

@@ -7,7 +7,7 @@ from slangrad.base.options import Limits
 from slangrad.ir.core import walk
 from slangrad.ir.text import parse_function
 from slangrad.opt.unroll import unroll
-from tests.opt.golden import assert_becomes
+from tests.ir.golden import assert_becomes
 
 LOOP = """
 func @f(%x: f32, %y: f32) -> (f32) {

@@ -1,0 +1,465 @@
+"""Structs, vectors and matrices become scalars; arrays become arrays of scalars of one dimension.
+
+    %v = load %p : f32x2                %v_x = load (member %p {index=0})    %v_y = load (member %p {index=1})
+    %w = mul %v, %v                     %w_x = mul %v_x, %v_x                %w_y = mul %v_y, %v_y
+    %e = index %v, %i {check=true}      in_bounds %i, 2       %e = select (equal %i, 0), %v_x, ...
+
+Also for what control flow carries. Indices are u32 afterwards and reports are ops of their own (`in_bounds`;
+none when bounds are not to be checked). Arrays go to memory in arrays.py; leaves.py knows how types come
+apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from slangrad.flatten.leaves import (
+    UNROLLED,
+    Elements,
+    Leaf,
+    extent_of,
+    is_fixed_array,
+    leaf_names,
+    leaf_types,
+    span_of,
+)
+from slangrad.flatten.ranges import Ranges
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import (
+    BOOL,
+    I64,
+    U32,
+    U64,
+    Array,
+    Matrix,
+    Pointer,
+    Type,
+    Vector,
+    components,
+    is_aggregate,
+)
+
+Leaves = tuple[Leaf, ...]
+
+
+def flatten_aggregates(function: Function, bounds_checks: bool = True) -> Function:
+    """The function on scalars and arrays of scalars; it takes and returns scalars and pointers only."""
+    signature = [p.type for p in function.parameters] + list(function.result_types)
+    assert not any(map(is_aggregate, signature)), f"{function.name} takes or returns aggregates"
+    walk = _Flatten(bounds_checks)
+    return replace(function, region=walk.function(function))
+
+
+class _Flatten:
+    """`leaves` maps each old value to what it is made of."""
+
+    def __init__(self, bounds_checks: bool) -> None:
+        self.bounds_checks = bounds_checks
+        self.ranges = Ranges()
+        self.elements = Elements(self.ranges)
+        self._leaves: dict[Value, Leaves] = {}
+
+    def function(self, function: Function) -> Region:
+        b = Builder(span=function.span)
+        parameters = self.parameters(function.region.parameters)
+        self.ops(b, function.region)
+        return Region(parameters, b.ops, self.values(b, function.region.yields))
+
+    # --- values
+
+    def leaves(self, old: Value) -> Leaves:
+        return self._leaves[old]
+
+    def single(self, old: Value) -> Value:
+        """The new value of a scalar or pointer."""
+        (leaf,) = self._leaves[old]
+        assert isinstance(leaf, Value)
+        return leaf
+
+    def values(self, b: Builder, old: Iterable[Value]) -> tuple[Value, ...]:
+        """All leaves of old values, as values."""
+        return tuple(self.elements.as_value(b, leaf) for v in old for leaf in self._leaves[v])
+
+    def define(self, old: Value, leaves: Sequence[Leaf]) -> None:
+        assert len(leaves) == len(leaf_types(old.type)), f"{len(leaves)} leaves for {old.type}"
+        for leaf, name in zip(leaves, leaf_names(old.type), strict=True):
+            if isinstance(leaf, Value) and not leaf.hint and old.hint:
+                leaf.hint = old.hint + name
+        self._leaves[old] = tuple(leaves)
+
+    def define_all(self, old: Iterable[Value], leaves: Sequence[Leaf]) -> None:
+        """Leaves of several old values in a row."""
+        for value in old:
+            count = len(leaf_types(value.type))
+            self.define(value, leaves[:count])
+            leaves = leaves[count:]
+
+    def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
+        made = tuple(Value(t) for v in old for t in leaf_types(v.type))
+        self.define_all(old, made)
+        return made
+
+    # --- ops
+
+    def ops(self, b: Builder, region: Region) -> None:
+        for op in region.ops:
+            outer, b.span = b.span, op.span or b.span
+            made = RULES[op.name](self, b, op)
+            b.span = outer
+            self.define_all(op.results, made)
+
+    def report(self, b: Builder, op: Op, index: Value, extent: int) -> None:
+        """Let the program check an index when it runs, if that is asked for and not proved."""
+        wanted = op.attributes.get("check") and self.bounds_checks
+        if wanted and not self.ranges.is_below(b, index, extent):
+            b.emit("in_bounds", index, b.constant(U32, extent))
+
+
+Rule = Callable[[_Flatten, Builder, Op], Sequence[Leaf]]
+
+
+# --- arithmetic: leaf by leaf
+
+
+def _elementwise(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    types = leaf_types(op.results[0].type)
+    columns = zip(*(f.values(b, (operand,)) for operand in op.operands), strict=True)
+    return [b.primitive(op.name, xs, t, op.attributes) for xs, t in zip(columns, types, strict=True)]
+
+
+def _const(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return [b.primitive("const", (), t, op.attributes) for t in leaf_types(op.results[0].type)]
+
+
+def _zero(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return [b.zero(t) for t in leaf_types(op.results[0].type)]
+
+
+def _same(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return f.leaves(op.operands[0])
+
+
+def _select(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    conditions = f.values(b, op.operands[:1])
+    x, y = (f.leaves(operand) for operand in op.operands[1:])
+    conditions = conditions * len(x) if len(conditions) == 1 else conditions
+    return [_choose(f, b, *choice) for choice in zip(conditions, x, y, strict=True)]
+
+
+def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf:
+    """A scalar by `select`; an array by `if`, so that it need not be copied when it is in memory."""
+    if x is y:
+        return x
+    arms = [b.nested(), b.nested()]
+    values = [f.elements.as_value(arm, leaf) for arm, leaf in zip(arms, (x, y), strict=True)]
+    if not isinstance(values[0].type, Array):
+        return b.emit("select", condition, *values)
+    regions = tuple(Region((), arm.ops, (value,)) for arm, value in zip(arms, values, strict=True))
+    return b.control("if", (condition,), (values[0].type,), regions)[0]
+
+
+# --- movement
+
+
+def _number(op: Op) -> int:
+    index = op.attributes["index"]
+    assert isinstance(index, int)
+    return index
+
+
+def _make(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    parts = [f.leaves(operand) for operand in op.operands]
+    if isinstance(op.results[0].type, Array):
+        return _array(f, b, op.results[0].type, parts)
+    return [leaf for part in parts for leaf in part]
+
+
+def _array(f: _Flatten, b: Builder, t: Array, parts: Sequence[Leaves]) -> Sequence[Leaf]:
+    """The leaves of an array from those of its elements."""
+    if not parts:
+        return [b.zero(leaf) for leaf in leaf_types(t)]
+    return [f.elements.joined(b, list(column)) for column in zip(*parts, strict=True)]
+
+
+def _get(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    t = op.operands[0].type
+    if isinstance(t, Array):
+        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, _number(op)))
+    start, end = span_of(t, _number(op))
+    return f.leaves(op.operands[0])[start:end]
+
+
+def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    whole, part = (f.leaves(operand) for operand in op.operands)
+    t = op.operands[0].type
+    if isinstance(t, Array):
+        return _put(f, b, t, whole, b.constant(U32, _number(op)), part, False)
+    start, end = span_of(t, _number(op))
+    return (*whole[:start], *part, *whole[end:])
+
+
+def _element(f: _Flatten, b: Builder, t: Array, whole: Leaves, index: Value) -> Sequence[Leaf]:
+    """The leaves of an element of an array, at an index of any integer type."""
+    made: list[Leaf] = []
+    for leaf, part in zip(whole, leaf_types(t.element), strict=True):
+        if is_fixed_array(part):
+            assert isinstance(part, Array) and part.length is not None
+            made.append(f.elements.read_row(leaf, _row(f, b, leaf, part, index), part.length))
+        else:
+            made.append(f.elements.read(b, leaf, f.elements.position(b, index, extent_of(leaf))))
+    return made
+
+
+def _put(
+    f: _Flatten, b: Builder, t: Array, whole: Leaves, index: Value, new: Leaves, adds: bool
+) -> Sequence[Leaf]:
+    """The leaves of an array after an element was written, or added to."""
+    made: list[Leaf] = []
+    for leaf, value, part in zip(whole, new, leaf_types(t.element), strict=True):
+        if is_fixed_array(part):
+            assert isinstance(part, Array) and part.length is not None
+            row = _row(f, b, leaf, part, index)
+            made.append(f.elements.write_row(b, leaf, row, part.length, value, adds))
+        else:
+            at = f.elements.position(b, index, extent_of(leaf))
+            made.append(f.elements.write(b, leaf, at, f.elements.as_value(b, value), adds))
+    return made
+
+
+def _row(f: _Flatten, b: Builder, leaf: Leaf, part: Array, index: Value) -> Value:
+    assert part.length is not None
+    return f.elements.row(b, index, extent_of(leaf) // max(1, part.length))
+
+
+def _extent(t: Type) -> int | None:
+    """How far an index may go; None for a tape."""
+    return t.length if isinstance(t, Array) else len(list(components(t)))
+
+
+def _index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    t, index, extent = op.operands[0].type, f.single(op.operands[1]), _extent(op.operands[0].type)
+    if extent is not None:
+        f.report(b, op, index, extent)
+    if isinstance(t, Array):
+        return _element(f, b, t, f.leaves(op.operands[0]), index)
+    made: Sequence[Leaf] = [b.zero(leaf) for leaf in leaf_types(op.results[0].type)]
+    for hit, part in _components(f, b, t, f.leaves(op.operands[0]), index):
+        made = [_choose(f, b, hit, x, y) for x, y in zip(part, made, strict=True)]
+    return made
+
+
+def _set_index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return _change(f, b, op, adds=False)
+
+
+def _add_index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return _change(f, b, op, adds=True)
+
+
+def _change(f: _Flatten, b: Builder, op: Op, adds: bool) -> Sequence[Leaf]:
+    t, index, extent = op.operands[0].type, f.single(op.operands[1]), _extent(op.operands[0].type)
+    whole, new = f.leaves(op.operands[0]), f.leaves(op.operands[2])
+    if extent is not None:
+        f.report(b, op, index, extent)
+    if isinstance(t, Array):
+        return _put(f, b, t, whole, index, new, adds)
+    made: list[Leaf] = []
+    values = f.values(b, op.operands[2:])
+    for hit, part in _components(f, b, t, whole, index):
+        for value, old in zip(values, part, strict=True):
+            assert isinstance(old, Value)
+            made.append(b.emit("select", hit, b.emit("add", old, value) if adds else value, old))
+    return made
+
+
+def _components(
+    f: _Flatten, b: Builder, t: Type, whole: Leaves, index: Value
+) -> Iterable[tuple[Value, Leaves]]:
+    """For each component of a vector or matrix: whether the index is its number, and its leaves."""
+    assert isinstance(t, (Vector, Matrix)), t
+    extent = len(list(components(t)))
+    position = f.elements.position(b, index, extent)
+    for k in range(extent):
+        start, end = span_of(t, k)
+        yield b.emit("equal", position, b.constant(U32, k)), whole[start:end]
+
+
+def _splat(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return _fill(f, b, op.results[0].type, op.operands[0].type, f.leaves(op.operands[0]))
+
+
+def _fill(f: _Flatten, b: Builder, t: Type, source: Type, leaves: Leaves) -> Leaves:
+    if t is source:
+        return leaves
+    parts = [_fill(f, b, c, source, leaves) for c in components(t)]
+    return tuple(_array(f, b, t, parts)) if isinstance(t, Array) else tuple(leaf for p in parts for leaf in p)
+
+
+def _shuffle(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    indices = op.attributes["indices"]
+    assert isinstance(indices, tuple)
+    return [f.leaves(op.operands[0])[i] for i in indices]
+
+
+# --- memory
+
+
+def _plain(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    """An op on scalars and pointers."""
+    operands = tuple(f.single(operand) for operand in op.operands)
+    if op.results:
+        return [b.primitive(op.name, operands, op.results[0].type, op.attributes)]
+    b.effect(op.name, *operands, **op.attributes)
+    return []
+
+
+def _load(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    return _read(f, b, f.single(op.operands[0]))
+
+
+def _pointee(address: Value) -> Type:
+    assert isinstance(address.type, Pointer)
+    return address.type.element
+
+
+def _element_address(b: Builder, address: Value, index: Value) -> Value:
+    return b.emit("offset", b.emit("member", address, index=0), index)
+
+
+def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
+    """The leaves of what is at an address."""
+    t = _pointee(address)
+    if not is_aggregate(t):
+        return (b.emit("load", address, type=t),)
+    if isinstance(t, Array) and (t.length or 0) > UNROLLED:
+        return _read_long(f, b, t, address)
+    parts = [_read(f, b, b.emit("member", address, index=i)) for i in range(len(list(components(t))))]
+    return tuple(_array(f, b, t, parts)) if isinstance(t, Array) else tuple(leaf for p in parts for leaf in p)
+
+
+def _read_long(f: _Flatten, b: Builder, t: Array, address: Value) -> Leaves:
+    """An array from memory, element by element in a loop."""
+    index, nested, count = Value(U32, "k"), b.nested(), b.constant(U32, t.length or 0)
+    f.ranges.counted(b, count, index)
+    carried = tuple(Value(leaf) for leaf in leaf_types(t))
+    element = _read(f, nested, _element_address(nested, address, index))
+    changed = _put(f, nested, t, carried, index, element, False)
+    yields = tuple(f.elements.as_value(nested, leaf) for leaf in changed)
+    region = Region((index, *carried), nested.ops, yields)
+    starts = tuple(b.zero(c.type) for c in carried)
+    return b.control("for", (count, *starts), tuple(c.type for c in carried), (region,))
+
+
+def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    _write(f, b, f.single(op.operands[0]), f.leaves(op.operands[1]))
+    return []
+
+
+def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
+    t = _pointee(address)
+    if not is_aggregate(t):
+        b.effect("store", address, f.elements.as_value(b, leaves[0]))
+    elif isinstance(t, Array):
+        _write_array(f, b, t, address, leaves)
+    else:
+        for i in range(len(list(components(t)))):
+            start, end = span_of(t, i)
+            _write(f, b, b.emit("member", address, index=i), leaves[start:end])
+
+
+def _write_array(f: _Flatten, b: Builder, t: Array, address: Value, leaves: Leaves) -> None:
+    assert t.length is not None
+    if t.length <= UNROLLED:
+        for i in range(t.length):
+            element = _element(f, b, t, leaves, b.constant(U32, i))
+            _write(f, b, b.emit("member", address, index=i), tuple(element))
+        return
+    index, nested, count = Value(U32, "k"), b.nested(), b.constant(U32, t.length)
+    f.ranges.counted(b, count, index)
+    element = _element(f, nested, t, leaves, index)
+    _write(f, nested, _element_address(nested, address, index), tuple(element))
+    b.control("for", (count,), (), (Region((index,), nested.ops, ()),))
+
+
+def _print(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    b.effect("print", *f.values(b, op.operands), **op.attributes)
+    return []
+
+
+def _in_bounds(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    """Kept when it may report; true where the ranges prove it."""
+    index, extent = (f.single(operand) for operand in op.operands)
+    if f.ranges.is_below(b, index, f.ranges.of(b, extent)[0]):
+        return [b.constant(BOOL, True)]
+    if f.bounds_checks:
+        return [b.emit("in_bounds", index, extent)]
+    wide = U64 if U64 in (scalar_type(index), scalar_type(extent)) else I64
+    low = b.emit("less_equal", b.constant(index.type, 0), index)
+    below = b.emit("less", *(b.emit("convert", x, type=wide) for x in (index, extent)))
+    some = b.emit("less", b.constant(extent.type, 0), extent)
+    return [b.emit("and", b.emit("and", low, some), below)]
+
+
+# --- control flow
+
+
+def _nested(f: _Flatten, b: Builder, region: Region, parameters: tuple[Value, ...]) -> Region:
+    nested = b.nested()
+    f.ops(nested, region)
+    return Region(parameters, nested.ops, f.values(nested, region.yields))
+
+
+def _if(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    regions = tuple(_nested(f, b, region, ()) for region in op.regions)
+    types = tuple(t for r in op.results for t in leaf_types(r.type))
+    return b.control("if", (f.single(op.operands[0]),), types, regions, op.attributes)
+
+
+def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    count, starts, (body,) = f.single(op.operands[0]), f.values(b, op.operands[1:]), op.regions
+    parameters = f.parameters(body.parameters)
+    f.ranges.counted(b, count, parameters[0])
+    region = _nested(f, b, body, parameters)
+    return b.control("for", (count, *starts), tuple(s.type for s in starts), (region,), op.attributes)
+
+
+def _while(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    starts = f.values(b, op.operands)
+    regions = tuple(_nested(f, b, region, f.parameters(region.parameters)) for region in op.regions)
+    return b.control("while", starts, tuple(s.type for s in starts), regions, op.attributes)
+
+
+RULES: dict[str, Rule] = {
+    **{name: _elementwise for name, row in PRIMITIVES.items() if row.primal is not None},
+    "convert": _elementwise,
+    "bitcast": _elementwise,
+    "const": _const,
+    "zero": _zero,
+    "detach": _same,
+    "select": _select,
+    "make": _make,
+    "get": _get,
+    "set": _set,
+    "index": _index,
+    "set_index": _set_index,
+    "add_index": _add_index,
+    "splat": _splat,
+    "shuffle": _shuffle,
+    "parameter": _plain,
+    "thread_id": _plain,
+    "offset": _plain,
+    "member": _plain,
+    "atomic": _plain,
+    "alloc": _plain,
+    "load": _load,
+    "store": _store,
+    "print": _print,
+    "in_bounds": _in_bounds,
+    "if": _if,
+    "for": _for,
+    "while": _while,
+}

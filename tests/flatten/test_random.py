@@ -1,0 +1,48 @@
+"""Flattening keeps what kernels do, on random programs; bits are compared."""
+
+import pytest
+
+from slangrad.flatten.aggregates import flatten_aggregates
+from slangrad.ir import types as t
+from slangrad.ir.core import Program
+from slangrad.ir.verify import DIFFERENTIATED, Stage, verify
+from slangrad.opt.inline import inline, reachable
+from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
+from tests.ir.random_programs import Style, random_inputs, random_program
+
+ARRAYS = Stage("aggregates", DIFFERENTIATED.ops, (t.Scalar, t.Pointer, t.Array))
+STYLES = {
+    "vectors": Style(arrays=False, tapes=False, structs=False),
+    "structs": Style(arrays=False, tapes=False),
+    "arrays": Style(tapes=False, vectors=False, structs=False),
+    "nested": Style(tapes=False),
+    "tapes": Style(size=30),
+    "all": Style(size=40, depth=4, memory=True, prints=True),
+    "checks": Style(checks=True),
+}
+
+
+def random_kernel(seed, style):
+    program = random_program(seed, style)
+    inlined = inline(kernel_of(program), everything=True)
+    return program.functions["main"], reachable(inlined, [KERNEL])
+
+
+def with_kernel(program, kernel):
+    return Program({KERNEL: kernel}, program.differentials, program.arguments)
+
+
+def check(main, program, changed, seed):
+    inputs = [random_inputs(main, 100 * seed + i) for i in range(3)]
+    before, after = kernel_outcome(program, main, inputs), kernel_outcome(changed, main, inputs)
+    assert_same(before, after)
+    assert before.bounds == after.bounds
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES.keys())
+@pytest.mark.parametrize("seed", range(15))
+def test_aggregates(seed, style):
+    main, program = random_kernel(seed, style)
+    changed = with_kernel(program, flatten_aggregates(program.functions[KERNEL]))
+    verify(changed, ARRAYS)
+    check(main, program, changed, seed)

@@ -1,0 +1,56 @@
+"""Ranges hold for every input, and are as tight as the tests of indices need."""
+
+import random
+
+import pytest
+
+from slangrad.flatten.ranges import Ranges, whole
+from slangrad.ir import types as t
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Parameter, Program, Region, Value
+from slangrad.ir.interpret import evaluate
+from tests.ir.random_programs import random_number
+
+BINARY = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "shr")
+
+
+@pytest.mark.parametrize("scalar", [t.I8, t.U8, t.I32, t.U64], ids=str)
+def test_results_are_in_their_ranges(scalar):
+    rng = random.Random(1)
+    for _ in range(60):
+        b, x, y = Builder(), Value(scalar), Value(scalar)
+        values = [x, y, *(b.constant(scalar, n) for n in (0, 1, 3, 7))]
+        for _ in range(6):
+            values.append(b.emit(rng.choice(BINARY), rng.choice(values), rng.choice(values)))
+        values.append(b.emit("convert", values[-1], type=rng.choice((t.I16, t.U32, t.I64))))
+        values.append(b.emit("select", b.emit("less", x, y), values[6], values[7]))
+        made = values[2:]
+        parameters = (Parameter("x", scalar), Parameter("y", scalar))
+        outs = tuple(Parameter("r", v.type, "out") for v in made)
+        f = Function("f", parameters + outs, None, Region((x, y), b.ops, tuple(made)))
+        program = Program({"f": f})
+        for _ in range(10):
+            inputs = [random_number(rng, scalar), random_number(rng, scalar)]
+            for value, number in zip(made, evaluate(program, "f", inputs), strict=True):
+                low, high = Ranges().of(b, value)
+                assert low <= number <= high
+
+
+def test_indices_of_loops():
+    b, ranges, index = Builder(), Ranges(), Value(t.I32)
+    ranges.counted(b, b.constant(t.I32, 8), index)
+    shifted = b.emit("add", index, b.constant(t.I32, 2))
+    assert ranges.of(b, index) == (0, 7)
+    assert ranges.of(b, b.emit("convert", shifted, type=t.U32)) == (2, 9)
+    assert ranges.is_below(b, shifted, 10) and not ranges.is_below(b, shifted, 9)
+    unknown = Value(t.I32)
+    ranges.counted(b, Value(t.I32), unknown)
+    assert ranges.of(b, unknown) == (0, (1 << 31) - 2)
+
+
+def test_what_may_wrap_is_unknown():
+    b, x = Builder(), Value(t.U8)
+    small = b.emit("and", x, b.constant(t.U8, 15))
+    assert Ranges().of(b, b.emit("mul", small, small)) == (0, 225)
+    assert Ranges().of(b, b.emit("sub", small, b.constant(t.U8, 1))) == whole(t.U8)
+    assert Ranges().of(b, b.emit("rem", x, b.constant(t.U8, 10))) == (0, 9)
