@@ -4,13 +4,349 @@ In: the checked body of a [Differentiable] function.   Out: an error for each ca
 derivative, through which one would have to pass.
 
 A variable is active when its value depends on a differentiable parameter; it is wanted when a result depends on it.
-A call is refused when an argument is active and its result is wanted; `no_diff` says that this is meant.
+A call is refused when an argument is active and its result is wanted; `no_diff` says that this is meant. Order and
+branches are not looked at.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
+from slangrad.check import checked
+from slangrad.check.declref import DeclRef
+from slangrad.check.differentiable import tangent
+from slangrad.check.places import value_type
+from slangrad.check.types import Type
 from slangrad.check.world import World
+from slangrad.syntax import ast
+from slangrad.syntax.walk import children
+
+Node = Any  # a declaration of a variable, THIS, RESULT, or a Lost call
+Sources = set[Node]
+
+THIS, RESULT = "this", "result"
+
+
+@dataclass(slots=True, eq=False)
+class Lost:
+    """A call that passes no derivative on: what goes in, and where it stands."""
+
+    name: str
+    node: ast.Expression
+    inputs: Sources
+
+
+@dataclass(slots=True)
+class Flow:
+    """`into[v]`: what the value of v depends on."""
+
+    world: World
+    into: dict[Node, Sources] = field(default_factory=dict)
+    lost: list[Lost] = field(default_factory=list)
+
+    def add(self, target: Node, sources: Sources) -> None:
+        self.into.setdefault(target, set()).update(sources)
 
 
 def check_activity(world: World, declaration: Any) -> None:
-    """To be written."""
+    """Report the calls in a differentiable function through which a derivative is lost."""
+    info: checked.FunctionInfo = world.info(declaration)
+    custom = world.derivatives(DeclRef(declaration, {}))
+    if info.level == "none" or custom.backward is not None or custom.forward is not None:
+        return
+    flow = Flow(world)
+    for statement in declaration.body.statements:
+        _statement(flow, statement)
+    if not flow.lost:
+        return
+    active = _reach(_turned(flow.into), _inputs(world, info))
+    wanted = _reach(flow.into, _outputs(world, info))
+    for lost in flow.lost:
+        if lost in wanted and lost.inputs & active:
+            _report(world, declaration, lost)
+
+
+def _report(world: World, declaration: Any, lost: Lost) -> None:
+    name = declaration.name or "the lambda"
+    message = f"'{lost.name}' is not differentiable, so the derivative of '{name}' would be lost here"
+    note = f"mark '{lost.name}' as [Differentiable], or write 'no_diff {lost.name}(...)' if this is meant"
+    world.error("E0505", message, lost.node.span, note)
+
+
+def _inputs(world: World, info: checked.FunctionInfo) -> Sources:
+    found: Sources = set()
+    for parameter in info.parameters:
+        own = world.info(parameter)
+        if own.direction != "out" and not own.no_diff and tangent(world, own.type) is not None:
+            found.add(parameter)
+    if info.this_type is not None and not info.no_diff_this and tangent(world, info.this_type) is not None:
+        found.add(THIS)
+    return found
+
+
+def _outputs(world: World, info: checked.FunctionInfo) -> Sources:
+    found: Sources = set()
+    for parameter in info.parameters:
+        own = world.info(parameter)
+        if own.direction in ("out", "inout", "ref") and not own.no_diff:
+            found.add(parameter)
+    if info.mutating:
+        found.add(THIS)
+    if not info.no_diff_result:
+        found.add(RESULT)
+    return found
+
+
+def _reach(edges: dict[Node, Sources], start: Sources) -> Sources:
+    found, pending = set(start), list(start)
+    while pending:
+        for each in edges.get(pending.pop(), ()):
+            if each not in found:
+                found.add(each)
+                pending.append(each)
+    return found
+
+
+def _turned(edges: dict[Node, Sources]) -> dict[Node, Sources]:
+    turned: dict[Node, Sources] = {}
+    for target, sources in edges.items():
+        for source in sources:
+            turned.setdefault(source, set()).add(target)
+    return turned
+
+
+# --- Statements ---------------------------------------------------------------------------------------
+
+
+def _statement(flow: Flow, node: ast.Node) -> None:
+    if isinstance(node, ast.Expression):
+        _sources(flow, node)
+    elif isinstance(node, ast.Return) and node.value is not None:
+        flow.add(RESULT, _sources(flow, node.value))
+    elif isinstance(node, ast.Variable):
+        if node.initializer is not None:
+            flow.add(node, _sources(flow, node.initializer))
+    elif not isinstance(node, ast.Declaration):
+        for each in children(node):
+            if not isinstance(each, ast.Attribute):
+                _statement(flow, each)
+
+
+# --- Expressions --------------------------------------------------------------------------------------
+
+
+def _carries(flow: Flow, kind: Type | None) -> bool:
+    return kind is not None and tangent(flow.world, kind) is not None
+
+
+def _sources(flow: Flow, node: Any) -> Sources:
+    """What the value of an expression depends on, as far as derivatives are concerned."""
+    if isinstance(node, checked.ThisValue):
+        return {THIS}
+    if not isinstance(node, ast.Expression):
+        return set()
+    if isinstance(node, ast.NoDiff):
+        return set()
+    rule = _FORMS.get(type(node.ref))
+    found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
+    if not _carries(flow, None if node.type is None else value_type(node)):
+        return set()
+    conversion = node.conversion
+    if conversion is not None and conversion.function is not None:
+        return _call(flow, node, conversion.function, [(found, None)], set())
+    return found
+
+
+def _below(flow: Flow, node: ast.Node) -> Sources:
+    """Any expression without a rule of its own: from everything below."""
+    found: Sources = set()
+    for each in children(node):
+        if isinstance(each, ast.Expression):
+            found |= _sources(flow, each)
+    return found
+
+
+def _call(
+    flow: Flow,
+    node: ast.Expression,
+    function: DeclRef | checked.Derivative,
+    arguments: list[tuple[Sources, ast.Parameter | None]],
+    written: Sources,
+) -> Sources:
+    """The sources of a call's result; `written` are variables that it changes."""
+    inputs: Sources = set()
+    for sources, parameter in arguments:
+        if parameter is None or not flow.world.info(parameter).no_diff:
+            inputs |= sources
+    if _passes(flow, function):
+        result = inputs
+    else:
+        assert isinstance(function, DeclRef)
+        lost = Lost(_name(function), node, inputs)
+        flow.lost.append(lost)
+        result = {lost}
+    for each in written:
+        flow.add(each, result)
+    return result
+
+
+def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
+    if isinstance(function, checked.Derivative):
+        return True
+    info = flow.world.info(function.declaration)
+    if isinstance(info, checked.FunctionInfo):
+        return info.level != "none" or info.treat_as_differentiable
+    return any(flow.world.info(each).level != "none" for each in function.declaration.accessors)
+
+
+def _name(function: DeclRef) -> str:
+    declaration = function.declaration
+    if isinstance(declaration, ast.Constructor):
+        return str(declaration.parent.name) if declaration.parent is not None else "__init"
+    return "[]" if isinstance(declaration, ast.Subscript) else str(declaration.name)
+
+
+def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
+    arguments: list[tuple[Sources, ast.Parameter | None]] = []
+    written: Sources = set()
+    declared: tuple[Any, ...] = ()
+    if isinstance(form.function, DeclRef):
+        info = flow.world.info(form.function.declaration)
+        declared = info.parameters
+        if form.this is not None:
+            arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
+            if info.mutating and not isinstance(form.function.declaration, ast.Constructor):
+                written |= _root(form.this)
+    for index, argument in enumerate(form.arguments):
+        if isinstance(argument, checked.Default):
+            continue
+        parameter = declared[index] if index < len(declared) else None
+        arguments.append((_sources(flow, argument), parameter))
+        if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
+            written |= _root(argument)
+    return _call(flow, node, form.function, arguments, written)
+
+
+def _root(node: Any) -> Sources:
+    """The variable that a place is a part of."""
+    while True:
+        if isinstance(node, (checked.ThisValue, ast.This)):
+            return {THIS}
+        if isinstance(node, ast.Paren):
+            node = node.inner
+            continue
+        form = getattr(node, "ref", None)
+        if isinstance(form, checked.ThisValue):
+            return {THIS}
+        if isinstance(form, checked.Local):
+            return {form.declaration}
+        if isinstance(form, _PARTS) and form.base is not None:
+            node = form.base
+            continue
+        return set()
+
+
+_PARTS = (
+    checked.Field,
+    checked.Element,
+    checked.Swizzle,
+    checked.TupleElement,
+    checked.Property,
+    checked.Subscript,
+)
+
+
+def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
+    base = set() if form.base is None else _sources(flow, form.base)
+    arguments: list[tuple[Sources, ast.Parameter | None]] = [(base, None)]
+    if isinstance(form, checked.Subscript):
+        arguments += [(_sources(flow, each), None) for each in form.arguments]
+    if isinstance(form.reference.declaration, ast.Variable):
+        return base
+    return _call(flow, node, form.reference, arguments, set())
+
+
+def _store(flow: Flow, node: ast.Expression, form: checked.Store) -> Sources:
+    sources = _sources(flow, form.value)
+    _visit_place(flow, form.place)
+    for root in _root(form.place):
+        flow.add(root, sources)
+    return sources
+
+
+def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
+    sources = set() if form.value is None else _sources(flow, form.value)
+    current = _sources(flow, form.place)
+    if form.function is not None:
+        return _call(flow, node, form.function, [(sources | current, None)], _root(form.place))
+    for root in _root(form.place):
+        flow.add(root, sources)
+    return sources | current
+
+
+def _visit_place(flow: Flow, node: Any) -> None:
+    """Calls in the indices of a place."""
+    form = getattr(node, "ref", None)
+    if isinstance(form, checked.Element):
+        _sources(flow, form.index)
+    if isinstance(form, checked.Subscript):
+        for each in form.arguments:
+            _sources(flow, each)
+    if isinstance(form, _PARTS) and form.base is not None:
+        _visit_place(flow, form.base)
+
+
+def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
+    found = _sources(flow, form.base)
+    return set() if flow.world.info(form.reference.declaration).no_diff else found
+
+
+def _part(flow: Flow, node: ast.Expression, form: Any) -> Sources:
+    found = _sources(flow, form.base)
+    if isinstance(form, checked.Element):
+        _sources(flow, form.index)
+    return found
+
+
+def _local(flow: Flow, node: ast.Expression, form: checked.Local) -> Sources:
+    return {form.declaration}
+
+
+def _construct(flow: Flow, node: ast.Expression, form: checked.Construct) -> Sources:
+    found: Sources = set()
+    for part in form.parts:
+        if isinstance(part, checked.Construct):
+            found |= _construct(flow, node, part)
+        elif isinstance(part, checked.Call):
+            found |= _call_form(flow, node, part)
+        else:
+            found |= _sources(flow, part)
+    return found
+
+
+def _nothing(flow: Flow, node: ast.Expression, form: checked.Form) -> Sources:
+    return set()
+
+
+Rule = Callable[[Flow, ast.Expression, Any], Sources]
+
+_FORMS: dict[type, Rule] = {
+    checked.ThisValue: lambda flow, node, form: {THIS},
+    checked.TypeName: _nothing,
+    checked.Constant: _nothing,
+    checked.Global: _nothing,
+    checked.Closure: _nothing,
+    checked.Local: _local,
+    checked.Field: _field,
+    checked.TupleElement: _part,
+    checked.Element: _part,
+    checked.Swizzle: _part,
+    checked.Property: _accessed,
+    checked.Subscript: _accessed,
+    checked.Call: _call_form,
+    checked.Store: _store,
+    checked.Update: _update,
+    checked.Construct: _construct,
+}

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from slangrad.check.declref import Substitution
 from slangrad.check.substitution import own_substitution, self_type, substitute
 from slangrad.check.types import (
     ERROR,
@@ -148,43 +147,3 @@ def root_owner(kind: Type) -> ast.Declaration | None:
     if isinstance(kind.declaration, ast.TypeParameter):
         return kind.declaration.parent
     return kind.declaration
-
-
-def known_equal(world: World, kind: AssociatedType) -> Type:
-    """The type that a `where A.B == C` clause gives for an associated type; the type itself if there is none."""
-    owners: list[ast.Declaration] = []
-    base: Type = kind
-    while isinstance(base, AssociatedType):
-        owners.append(base.interface.declaration)
-        base = base.base
-    root = root_owner(kind)
-    owners += [root] if root is not None else []
-    for owner in dict.fromkeys([*owners, *world.assumptions]):
-        for left, right in generic_info(world, owner).equalities:
-            replaced = _apply_equality(world, kind, left, right, owner)
-            if replaced is not None and replaced is not kind:
-                return replaced
-    return kind
-
-
-def _apply_equality(
-    world: World, kind: AssociatedType, left: Type, right: Type, owner: ast.Declaration
-) -> Type | None:
-    if left is kind:
-        return right
-    if not isinstance(owner, ast.Interface) or not isinstance(left, AssociatedType):
-        return None
-    base = _matching_base(kind, left, parameter_type(owner))
-    if base is None:
-        return None
-    substitution: Substitution = {owner: base}
-    return substitute(world, right, substitution)
-
-
-def _matching_base(kind: Type, pattern: Type, this: ParameterType) -> Type | None:
-    """What `This` stands for in `pattern` when the pattern is `kind`: This.A.B against X.A.B gives X."""
-    while isinstance(pattern, AssociatedType):
-        if not isinstance(kind, AssociatedType) or kind.declaration is not pattern.declaration:
-            return None
-        kind, pattern = kind.base, pattern.base
-    return kind if pattern is this else None

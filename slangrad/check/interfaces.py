@@ -15,7 +15,8 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check.checked import FunctionInfo, SubscriptInfo
 from slangrad.check.declref import DeclRef, Substitution
-from slangrad.check.generics import known_equal, requirement_substitution
+from slangrad.check.equalities import known_equal
+from slangrad.check.generics import requirement_substitution
 from slangrad.check.infer import Solver
 from slangrad.check.lookup import Member, concrete_members, conforms
 from slangrad.check.signatures import signature_of

@@ -206,12 +206,13 @@ def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
     known = world.conformances.get(key)
     if known is not None:
         return known
+    stated = list(_stated(world, kind))  # may resolve `where` clauses, which may ask the same question
     with world.settling(("conformances", kind)) as settling:
         if not settling.is_first:
             return tuple(world.partial_conformances.get(kind, ()))
         found: dict[InterfaceType, None] = {}
         world.partial_conformances[kind] = found
-        for interface in _stated(world, kind):
+        for interface in stated:
             _add_with_bases(world, kind, interface, found)
         for extension in [*_own_extensions(world, kind), *world.extensions.get(ANY, ())]:
             _add_bases_of_extension(world, kind, extension, found)
@@ -258,16 +259,16 @@ def _stated(world: World, kind: Type) -> Iterator[Type]:
 def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
     """The interfaces among the bases of a struct, enum, interface or extension."""
     found = world.bases.get(declaration)
-    if found is None:
-        found = world.bases[declaration] = []
+    if found is not None:
+        return found
+    with world.settling(("bases", declaration)) as settling:
+        if not settling.is_first:
+            return []
         scope = world.scope_of(declaration)
-        for node in declaration.bases:
-            base = world.resolve_type(scope, node)
-            if isinstance(base, InterfaceType):
-                found.append(base)
+        bases = [world.resolve_type(scope, node) for node in declaration.bases]
+    found = [each for each in bases if isinstance(each, InterfaceType)]
+    world.bases[declaration] = found
     return found
-
-
 
 
 def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str | None:

@@ -50,6 +50,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
 STD = Path(__file__).parent.parent / "std"
+WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
 ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
 
 
@@ -167,6 +168,8 @@ class Program(World):
                 self._use(module.scope, member)
 
     def _import(self, module: Module, node: ast.Import) -> None:
+        if node.path in WITHIN_STANDARD and node.path not in self.texts:
+            return
         found = self._find_module(node.path, module.path, node.span)
         if found is None or found in module.imports:
             return

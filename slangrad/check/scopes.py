@@ -88,12 +88,19 @@ class MemberScope(Scope):
         found = super().local(name)
         if found:
             return found
-        if isinstance(self.owner, ast.Extension) and ("target", self.owner) in self.world.in_progress:
+        if self._in_header():
             return []
         return [Found(each.declaration, each.substitution, True) for each in members(self.world, self.this, name)]
 
+    def _in_header(self) -> bool:
+        """What the type extends or inherits from is named from outside: members are not known before."""
+        answering = self.world.in_progress
+        if ("target", self.owner) in answering or ("bases", self.owner) in answering:
+            return True
+        return ("generics", self.owner) in answering and not isinstance(self.owner, ast.Interface)
+
     def all_names(self) -> set[str]:
-        return set(self.names) | member_names(self.world, self.this)
+        return set(self.names) if self._in_header() else set(self.names) | member_names(self.world, self.this)
 
 
 class NamespaceScope(Scope):
