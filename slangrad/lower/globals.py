@@ -44,4 +44,4 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
 def launch_parameter(f: Frame, name: str, t: Type) -> Value:
     """The address of a parameter of the launch, which is entered into its argument block."""
     f.lowering.arguments.setdefault(name, t)
-    return f.emit("parameter", type=pointer(t, "constant"), name=name)
+    return f.b.primitive("parameter", (), pointer(t, "constant"), {"name": name})
