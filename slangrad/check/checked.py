@@ -61,7 +61,8 @@ class TupleElement(Form):  # `tuple._1`.
     base: Base
     index: int
 
-# `base.x` through accessors, read or written by its place; base is None for a static property.
+# `base.x` through accessors, read or written by its place; base is None for a static property. Where an interface
+# requires the property, `resolve` may give a field (an ast.Variable) of the concrete type instead.
 @dataclass(slots=True, eq=False)
 class Property(Form):
     base: Base | None
@@ -220,7 +221,8 @@ class ParameterInfo:
     direction: str  # "in", "out", "inout", "ref", "constref"
     no_diff: bool = False
 
-# Of a Function, Constructor or Accessor. `this_type` is None for static ones. An accessor's parameters are those of
+# Of a Function, Constructor or Accessor. `this_type` is None for static ones, the LambdaType for a lambda, whose
+# captured variables are its `this`. The `ref` accessor returns a pointer. An accessor's parameters are those of
 # its subscript, then the setter's value. `level`: "none", "forward" or "backward" (both modes); what [Differentiable]
 # and the custom derivatives say. `captures`: the variables that a lambda takes from around it.
 @dataclass(slots=True, eq=False)

@@ -217,7 +217,7 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
         made.result = ERROR
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
-        made.level = "backward"
+        made.level, made.this_type = "backward", self_type(node)
     elif made.level != "backward":
         given = world.given_level(node)
         made.level = given if given != "none" else made.level

@@ -146,7 +146,7 @@ def _float(scope: Scope, node: ast.FloatLiteral) -> Type:
 
 
 def _this(scope: Scope, node: ast.This) -> Type:
-    value = this_value(scope)
+    value = this_value(scope, node.span)
     if value is None:
         where = "a static function" if enclosing_member_scope(scope) is not None else "a method"
         sentence = f"there is no 'this' in {where}" if "static" in where else "'this' has a meaning only in a method"

@@ -171,7 +171,7 @@ def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | 
 def note_capture(scope: Scope, declaration: Any) -> None:
     """A lambda that uses a variable from around it captures it."""
     body = scope.body
-    while body is not None and isinstance(body.declaration, ast.Function) and not body.declaration.name:
+    while body is not None and is_lambda(body.declaration):
         if _declared_in(scope, declaration, body.declaration):
             return
         if declaration not in body.info.captures:
@@ -241,17 +241,24 @@ _DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
 }
 
 
-def this_value(scope: Scope) -> checked.ThisValue | None:
+def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
     """The object that a member without an object belongs to; None in static functions and outside of types."""
     body = scope.body
-    while body is not None:
-        if body.info.this_type is not None:
-            return checked.ThisValue(body.info.this_type)
+    while body is not None and is_lambda(body.declaration):
         body = body.outer
     if scope.body is None:
         around = enclosing_member_scope(scope)
         return None if around is None else checked.ThisValue(around.this)
-    return None
+    if body is None or body.info.this_type is None:
+        return None
+    if body is not scope.body:
+        note = "copy what is needed into a variable before the lambda"
+        scope.world.error("E0317", "a lambda cannot use 'this' of the method around it", span, note)
+    return checked.ThisValue(body.info.this_type)
+
+
+def is_lambda(declaration: ast.Declaration) -> bool:
+    return isinstance(declaration, ast.Function) and not declaration.name
 
 
 # --- Members of builtin types -------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
         found = level.local(node.name)
         functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
         if functions:
-            candidates += _candidates(scope, functions, distance)
+            candidates += _candidates(scope, node, functions, distance)
         elif found and not candidates:
             return _found(scope, node, found)
     if candidates:
@@ -93,12 +93,16 @@ def _root(scope: Scope) -> Scope:
     return next(each for each in levels(scope) if isinstance(each, ModuleScope))
 
 
-def _candidates(scope: Scope, found: list[Found], distance: int) -> list[Candidate]:
-    this = this_value(scope)
+def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
+    this = this_value(scope, node.span) if any(_is_method(each) for each in found) else None
     return [
         Candidate(each.declaration, each.substitution, this if each.is_member else None, distance=distance)
         for each in found
     ]
+
+
+def _is_method(found: Found) -> bool:
+    return found.is_member and not found.declaration.has("static")
 
 
 def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
@@ -106,11 +110,15 @@ def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
     if spaces:
         return NamespaceMeaning(spaces)
     first = found[-1] if _is_local(found[0].declaration) else found[0]
-    base = this_value(scope) if first.is_member else None
+    base = this_value(scope, node.span) if first.is_member and _needs_object(first.declaration) else None
     member = Member(first.declaration, first.substitution, "own")
     if first.is_member:
         return member_meaning(scope, node, node.span, [member], base)
     return declared_meaning(scope, node, member, base, node.span)
+
+
+def _needs_object(declaration: Any) -> bool:
+    return isinstance(declaration, (ast.Variable, ast.Property)) and not declaration.has("static")
 
 
 def _is_local(declaration: Any) -> bool:

@@ -122,6 +122,9 @@ def accessed(
     """The place behind a property's or subscript's accessors: its memory, if it has a `ref` accessor."""
     resolved = f.resolve(reference)
     owner = None if base is None else expressions.place_of(f, base)
+    if isinstance(resolved.declaration, ast.Variable):  # a field stands for the property that an interface requires
+        assert owner is not None
+        return owner.field(f, resolved.declaration.name)
     arguments = [
         Temporary(
             default_argument(f, each, resolved)
