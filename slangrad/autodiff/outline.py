@@ -11,7 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
+from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import U32
 
 
@@ -61,6 +63,7 @@ class Outline:
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}
+        self._fixed: dict[Value, bool] = {}
         self.top = self._enter(region, None, None, None)
 
     def _enter(self, region: Region, op: Op | None, outer: Place | None, loop: Loop | None) -> Place:
@@ -109,3 +112,38 @@ class Outline:
     def is_index(self, value: Value) -> bool:
         loop = self.homes[value].loop
         return loop is not None and loop.index is value
+
+    def is_constant(self, value: Value) -> bool:
+        op = self.makers.get(value)
+        return op is not None and op.name in ("const", "zero")
+
+    def is_at_hand(self, value: Value) -> bool:
+        """Whether the reverse sweep has the value without keeping anything."""
+        return self.homes[value] is self.top or self.is_index(value) or self.is_constant(value)
+
+    def is_view(self, whole: Value) -> bool:
+        """An array at hand, or a part of one, that nobody writes: to read it again makes no copy."""
+        if any(use.name not in ("index", "get") for use in self.uses.get(whole, ())):
+            return False
+        op = self.makers.get(whole)
+        is_part = op is not None and op.name in ("index", "get")
+        return self.homes[whole] is self.top or (op is not None and is_part and self.is_view(op.operands[0]))
+
+    def is_fixed(self, value: Value) -> bool:
+        """Whether a value of a loop is the same in each iteration: pure, of values that are."""
+        known = self._fixed.get(value)
+        if known is None:
+            known = self._fixed[value] = self._is_fixed(value)
+        return known
+
+    def _is_fixed(self, value: Value) -> bool:
+        if self.homes[value] is self.top or self.is_constant(value):
+            return True
+        op = self.makers.get(value)
+        if op is None or op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
+            return False
+        return all(self.is_fixed(v) for v in op.operands)
+
+    def is_linear(self, loop: Loop) -> bool:
+        """Whether positions follow from indices: inner loops turn equally often in each iteration around."""
+        return loop.outer is None or (self.is_fixed(loop.trips) and self.is_linear(loop.outer))

@@ -12,18 +12,24 @@ kept, not arrays.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from slangrad.autodiff.minimum_cut import INFINITE, Network
 from slangrad.autodiff.outline import Loop, Outline, Place
 from slangrad.ir.core import Op, Value
-from slangrad.ir.primitives import PRIMITIVES, PURE, READ
-from slangrad.ir.types import Array, Pointer, Type, array
+from slangrad.ir.effects import primitive_effect
+from slangrad.ir.layout import layout_of
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.types import Array, Pointer, Struct, Type, array, components
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
-LIMIT_IN_LOOP = 6  # what a tape's store and load cost, in the unit of the table's costs
-LIMIT_IN_ARM = 2  # what an extra result of an `if` costs
+
+# Prices, in the unit of the table's costs.
+KEEP, KEEP_WORD = 4, 2  # a tape's store and load, and what each 4 bytes add
+KEEP_IN_ARM = 2  # an extra result of an `if`, for each 4 bytes
+FORBIDDING = 1000  # a factor
+LOOP_WEIGHT, DEEPEST = 8, 6  # how often a loop runs, for all that is known; and the nesting that still counts
 
 MayRepeat = Callable[[Op], bool]
 
@@ -45,9 +51,7 @@ class Plan:
 def plan(outline: Outline, needs: Iterable[Value], prefer: str, may_repeat: MayRepeat) -> Plan:
     """`prefer` is "recompute", "checkpoint" or "", `may_repeat` says which calls may run again."""
     result = Plan(frozenset(needs))
-    choice = _Choice(outline, result, prefer, may_repeat)
-    for value in sorted(result.needs, key=outline.order.__getitem__):
-        choice.decide(value)
+    _Choice(outline, result, prefer, may_repeat).decide()
     routes = _Routes(outline, result)
     for value in list(result.keep):
         routes.add(value)
@@ -55,66 +59,87 @@ def plan(outline: Outline, needs: Iterable[Value], prefer: str, may_repeat: MayR
 
 
 class _Choice:
-    """A greedy rule: compute again what costs less than its store."""
+    """The cheapest set of values to keep, by a minimum cut.
+
+    Each value has two nodes: it is computed again (1), it is there (2). What is on the sink's side happens.
+    Cut edges are paid: source to 1 the cost of computing, 1 to 2 that of keeping. Operands (2) lead to 1 and
+    needed values (2) to the sink, both without limit.
+    """
 
     def __init__(self, outline: Outline, result: Plan, prefer: str, may_repeat: MayRepeat) -> None:
         self._outline = outline
         self._plan = result
         self._prefer = prefer
         self._may_repeat = may_repeat
+        self._network = Network()
+        self._nodes: dict[Value, tuple[int, int]] = {}
+        self._links: list[tuple[Value, int]] = []  # an operand, and the node of what it is an operand of
 
-    def decide(self, value: Value) -> None:
-        if self._at_hand(value):
-            return
-        price = self._price(value)
-        if price <= self._limit(value) and price < math.inf:
-            self._repeat(value)
-        else:
-            self._plan.keep[value] = None
+    def decide(self) -> None:
+        wanted = [v for v in sorted(self._plan.needs, key=self._order) if not self._outline.is_at_hand(v)]
+        todo = list(wanted)
+        while todo:
+            todo += self._add(todo.pop())
+        for v, user in self._links:
+            self._network.edge(self._nodes[v][1], user, INFINITE)
+        for v in wanted:
+            self._network.edge(self._nodes[v][1], Network.SINK, INFINITE)
+        stays = self._network.cut()
+        self._collect(wanted, stays)
+        self._plan.keep = dict.fromkeys(sorted(self._plan.keep, key=self._order))
 
-    def _at_hand(self, value: Value) -> bool:
-        home = self._outline.homes[value]
-        return home is self._outline.top or self._outline.is_index(value) or value in self._plan.keep
+    def _order(self, value: Value) -> int:
+        return self._outline.order[value]
 
-    def _limit(self, value: Value) -> float:
-        if self._prefer == "recompute" or isinstance(value.type, Pointer):
-            return math.inf
-        if self._prefer == "checkpoint":
-            return 0
-        return LIMIT_IN_ARM if self._outline.homes[value].loop is None else LIMIT_IN_LOOP
+    def _add(self, value: Value) -> list[Value]:
+        """Put a value into the network; the operands that it brings along."""
+        if value in self._nodes:
+            return []
+        again, there = self._nodes[value] = self._network.node(), self._network.node()
+        op = self._repeatable(value)
+        weight = LOOP_WEIGHT ** min(self._outline.homes[value].depth, DEEPEST)
+        self._network.edge(again, there, weight * self._price_of_keeping(value, op))
+        self._network.edge(Network.SOURCE, again, INFINITE if op is None else weight * self._price(op))
+        operands = [] if op is None else [v for v in op.operands if not self._outline.is_at_hand(v)]
+        for v in operands:
+            self._links.append((v, again))
+        return operands
 
-    def _price(self, value: Value) -> float:
-        """What computing a value again costs; infinity where that is impossible."""
-        if self._at_hand(value):
-            return 0
+    def _collect(self, wanted: list[Value], stays: set[int]) -> None:
+        """The values that are there, from the needed ones back to what they are made of."""
+        todo = list(wanted)
+        while todo:
+            value = todo.pop()
+            if value in self._plan.keep or value in self._plan.again:
+                continue
+            if self._nodes[value][0] in stays:
+                self._plan.keep[value] = None
+                continue
+            op = self._plan.again[value] = self._outline.makers[value]
+            todo += [v for v in op.operands if not self._outline.is_at_hand(v)]
+
+    def _price(self, op: Op) -> int:
+        cost = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
+        return cost * (FORBIDDING if self._prefer == "checkpoint" else 1)
+
+    def _price_of_keeping(self, value: Value, op: Op | None) -> int:
+        """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
+        words, in_loop = -(-layout_of(value.type).size // 4), self._outline.homes[value].loop is not None
+        own = KEEP + KEEP_WORD * words if in_loop else KEEP_IN_ARM * words
+        unwanted = self._prefer == "recompute" or isinstance(value.type, Pointer)
+        return own * (FORBIDDING if unwanted or (in_loop and self._outline.is_fixed(value)) else 1)
+
+    def _repeatable(self, value: Value) -> Op | None:
+        """The op that makes a value, if the reverse sweep may run it again."""
         op = self._outline.makers.get(value)
-        if op is None or not self._repeatable(op):
-            return math.inf
-        own = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
-        return own + sum(self._price(v) for v in op.operands)
-
-    def _repeatable(self, op: Op) -> bool:
+        if op is None:
+            return None
         if op.name not in PRIMITIVES:
-            return op.name == "call" and self._may_repeat(op)
-        effect = PRIMITIVES[op.name].effect
-        constant = effect == READ and op.name == "load" and _is_constant(op.operands[0].type)
-        if effect != PURE and not constant:
-            return False
-        if isinstance(op.results[0].type, Array) and op.operands:
-            return False
-        return all(self._readable(v) for v in op.operands if isinstance(v.type, Array))
-
-    def _readable(self, whole: Value) -> bool:
-        """An array at hand that is only ever read: keeping it for the reverse sweep makes no copy."""
-        reads = all(use.name in ("index", "get") for use in self._outline.uses[whole])
-        return self._outline.homes[whole] is self._outline.top and reads
-
-    def _repeat(self, value: Value) -> None:
-        if self._at_hand(value) or value in self._plan.again:
-            return
-        op = self._plan.again[value] = self._outline.makers[value]
-        for v in op.operands:
-            self._repeat(v)
+            return op if op.name == "call" and self._may_repeat(op) else None
+        if primitive_effect(op.name, op.operands) != PURE:
+            return None
+        arrays = [v for v in (*op.operands, *op.results) if holds_array(v.type)]
+        return op if all(map(self._outline.is_view, arrays)) else None
 
 
 class _Routes:
@@ -141,7 +166,7 @@ class _Routes:
 
     def _position(self, loop: Loop) -> None:
         """An inner loop whose runs differ in length has its position carried, and each run's begin kept."""
-        if is_linear(self._outline, loop) or loop in self._plan.counted:
+        if self._outline.is_linear(loop) or loop in self._plan.counted:
             return
         self._plan.counted.add(loop)
         self._plan.slot_types[loop.next] = loop.next.type
@@ -159,12 +184,8 @@ class _Routes:
         self._plan.slots.setdefault(op, []).append(slot)
 
 
-def is_linear(outline: Outline, loop: Loop) -> bool:
-    """Whether positions follow from indices: the counts of inner loops are known before the outermost."""
-    if loop.outer is None:
-        return True
-    known = loop.constant is not None or outline.homes[loop.trips] is outline.top
-    return known and is_linear(outline, loop.outer)
+def holds_array(t: Type) -> bool:
+    return isinstance(t, Array) or (isinstance(t, Struct) and any(map(holds_array, components(t))))
 
 
 def fixed_length(loop: Loop) -> int | None:
@@ -177,7 +198,3 @@ def fixed_length(loop: Loop) -> int | None:
         if around.outer is None:
             return runs if runs <= FIXED_TAPE else None
         around = around.outer
-
-
-def _is_constant(pointer: Type) -> bool:
-    return isinstance(pointer, Pointer) and pointer.space == "constant"

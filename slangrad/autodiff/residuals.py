@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from slangrad.autodiff.outline import Loop, Outline, Place
-from slangrad.autodiff.plan import Plan, is_linear
+from slangrad.autodiff.plan import Plan
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES
@@ -131,10 +131,8 @@ class Residuals:
 
 def _constant(scope: Scope, outline: Outline, value: Value) -> Value | None:
     """A constant is made anew wherever it is needed."""
-    op = outline.makers.get(value)
-    if op is None or op.name not in ("const", "zero"):
-        return None
-    return scope.b.primitive(op.name, (), value.type, op.attributes)
+    op = outline.makers[value] if outline.is_constant(value) else None
+    return None if op is None else scope.b.primitive(op.name, (), value.type, op.attributes)
 
 
 def position(
@@ -151,7 +149,7 @@ def position(
     """
     if loop.outer is None:
         return ordinal(loop)
-    if not is_linear(outline, loop):
+    if not outline.is_linear(loop):
         return b.emit("add", fetch(loop.base), _number(b, ordinal(loop)))
     before = _number(b, position(b, outline, loop.outer, ordinal, fetch))
     count = b.constant(U32, loop.constant) if loop.constant is not None else _number(b, fetch(loop.trips))

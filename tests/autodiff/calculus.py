@@ -26,7 +26,7 @@ from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.interpret_memory import Datum, zero_of
 from slangrad.ir.text import parse_program
 from slangrad.ir.types import Scalar, Struct, Type, component, components
-from tests.autodiff.inlining import inline
+from slangrad.opt.inline import inline_into as inline
 
 STEP = 1e-5
 Data = tuple[Datum, ...]

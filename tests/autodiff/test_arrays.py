@@ -285,3 +285,35 @@ def test_loops_that_only_add_keep_nothing():
     made, _ = differentiated(program, "f", "vjp")
     assert made.reports["f.vjp"].stored == ()
     check(program, "f", (0.3, 0.4, 5), order=2)
+
+
+def test_parts_of_a_struct_that_is_only_read_are_read_again():
+    program = parse("""
+    struct "Net" { w: [3 x [3 x f64]], b: [3 x f64] }
+    differential struct "Net" : struct "Net" (0 -> 0, 1 -> 1)
+
+    func @f(%net: struct "Net", %x: f64) -> (f64) {
+      %three = const 3 : u32
+      %r = for %three, %x : f64 (%i: u32, %s: f64) {
+        %w = get %net {index=0}
+        %row = index %w, %i
+        %b = get %net {index=1}
+        %bi = index %b, %i
+        %t = for %three, %bi : f64 (%j: u32, %sum: f64) {
+          %e = index %row, %j
+          %p = mul %e, %s
+          %u = add %sum, %p
+          yield %u
+        }
+        %y = tanh %t
+        yield %y
+      }
+      yield %r
+    }
+    """)
+    made, _ = differentiated(program, "f", "vjp")
+    kept = made.reports["f.vjp"].stored
+    assert sorted(each.name for each in kept) == ["s", "y"]
+    assert all(each.count == 3 and each.bytes_a_thread == 24 for each in kept)
+    w = ((0.1, 0.2, 0.3), (-0.4, 0.5, -0.6), (0.7, -0.8, 0.9))
+    check(program, "f", ((w, (0.1, 0.2, 0.3)), 0.5), order=2)

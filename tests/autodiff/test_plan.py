@@ -1,0 +1,201 @@
+"""What is stored and what is recomputed, and how the stored values travel."""
+
+import itertools
+import random
+
+import pytest
+
+from slangrad.autodiff.minimum_cut import Network
+from slangrad.ir import types as t
+from slangrad.ir.core import Function, Op, walk
+from tests.autodiff.calculus import check, differentiated, parse
+
+
+def plan_of(text: str) -> tuple[Function, list[str], list[str]]:
+    """The vjp of @f, and the names of what it keeps and of what it computes again."""
+    made, _ = differentiated(parse(text), "f", "vjp")
+    report = made.reports["f.vjp"]
+    return (
+        made.program.functions["f.vjp"],
+        sorted(each.name for each in report.stored),
+        sorted(each.name for each in report.recomputed),
+    )
+
+
+def loops(function: Function, name: str = "for") -> list[Op]:
+    return [op for op in walk(function.region) if op.name == name]
+
+
+SHARED_SOURCE = """
+func @f(%x: f64, %n: i32) -> (f64) {ATTRIBUTES} {
+  %r = for %n, %x : f64 (%i: i32, %s: f64) {
+    %a = mul %s, %x
+    %b = add %s, %x
+    %c = sub %x, %s
+    %u = sin %a
+    %v = cos %b
+    %w = tanh %c
+    %p = mul %u, %v
+    %q = mul %p, %w
+    yield %q
+  }
+  yield %r
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("attributes", "stored", "recomputed"),
+    [
+        ("", ["s", "u", "v", "w"], ["a", "b", "p"]),
+        ('prefer="checkpoint"', ["a", "b", "p", "s", "u", "v", "w"], []),
+        ('prefer="recompute"', ["s"], ["a", "b", "c", "p", "u", "v", "w"]),
+    ],
+)
+def test_three_cheap_values_cost_one_tape(attributes, stored, recomputed):
+    text = SHARED_SOURCE.replace("{ATTRIBUTES}", f"{{{attributes}}}" if attributes else "")
+    _, kept, again = plan_of(text)
+    assert (kept, again) == (stored, recomputed)
+    check(parse(text), "f", (0.4, 3), order=2)
+
+
+def test_a_loop_of_its_own_indexes_tapes_by_its_iteration():
+    function, _, _ = plan_of(SHARED_SOURCE.replace("{ATTRIBUTES}", ""))
+    forward, backward = loops(function)
+    index = forward.regions[0].parameters[0]
+    assert all(op.operands[1] is index for op in walk(forward.regions[0]) if op.name == "set_index")
+    back = backward.regions[0].parameters[0]
+    assert all(op.operands[1] is back for op in walk(backward.regions[0]) if op.name == "index")
+    assert all(r.type is not t.U32 for r in forward.results)
+
+
+NEST = """
+func @f(%x: f64, %n: u32, %m: u32) -> (f64) {
+  %two = const 2 : u32
+  %one = const 1 : u32
+  %three = add %two, %one
+  %r = for OUTER, %x : f64 (%i: u32, %s: f64) {
+    %k = add %m, %one
+    %v = for INNER, %s : f64 (%j: u32, %q: f64) {
+      %t = sin %q
+      yield %t
+    }
+    yield %v
+  }
+  yield %r
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "tape", "carried"),
+    [
+        ("%two", "%three", [t.array(t.F64, 6)], [t.F64]),  # a fixed array, indexed by both loops
+        ("%n", "%three", [t.array(t.F64, None)], [t.F64]),
+        ("%n", "%m", [t.array(t.F64, None)], [t.F64]),
+        ("%n", "%k", [t.array(t.F64, None)], [t.F64]),  # the same in each iteration, though computed in it
+        ("%n", "%i", [t.array(t.F64, None), t.array(t.U32, None)], [t.F64, t.U32]),  # where runs begin
+    ],
+)
+def test_positions_on_tapes(outer, inner, tape, carried):
+    text = NEST.replace("OUTER", outer).replace("INNER", inner)
+    function, _, _ = plan_of(text)
+    forward = loops(function)[0]
+    assert [r.type for r in forward.results if isinstance(r.type, t.Array)] == tape
+    assert [r.type for r in forward.results if not isinstance(r.type, t.Array)] == carried
+    check(parse(text), "f", (0.4, 3, 2), order=2)
+
+
+def test_a_long_nest_of_constant_trips_has_a_growing_tape():
+    text = NEST.replace("const 2 :", "const 300 :").replace("OUTER", "%two").replace("INNER", "%three")
+    function, _, _ = plan_of(text)
+    assert [r.type for r in loops(function)[0].results] == [t.F64, t.array(t.F64, None)]
+
+
+def test_while_counts_its_trips_only_if_it_is_reversed():
+    text = """
+    func @f(%x: f64, %n: i32) -> (f64) {
+      %zero = const 0 : i32
+      %one = const 1 : i32
+      %k = while %zero : i32 (%a: i32) {
+        %go = less %a, %n
+        yield %go
+      } (%a.1: i32) {
+        %b = add %a.1, %one
+        yield %b
+      }
+      %r = while %x : f64 (%s: f64) {
+        %big = less %x, %s
+        yield %big
+      } (%s.1: f64) {
+        %h = sin %s.1
+        yield %h
+      }
+      %kf = convert %k : f64
+      %p = mul %r, %kf
+      yield %p
+    }
+    """
+    function, _, _ = plan_of(text)
+    first, second = loops(function, "while")
+    assert [r.type for r in first.results] == [t.I32]
+    assert [r.type for r in second.results] == [t.F64, t.U32, t.array(t.F64, None)]
+    (backward,) = loops(function)
+    assert backward.operands[0] is second.results[1] and backward.attributes == {"reverse": True}
+
+
+def test_values_of_an_arm_are_extra_results():
+    function, kept, _ = plan_of("""
+    func @f(%x: f64, %c: bool) -> (f64) {
+      %r = if %c : f64 {
+        %a = sin %x
+        %b = cos %a
+        %d = mul %a, %b
+        yield %d
+      } {
+        yield %x
+      }
+      yield %r
+    }
+    """)
+    forward, _ = loops(function, "if")
+    assert kept == ["a", "b"]
+    assert [r.type for r in forward.results] == [t.F64] * 3
+
+
+def test_the_report_counts_bytes():
+    made, _ = differentiated(parse(NEST.replace("OUTER", "%n").replace("INNER", "%i")), "f", "vjp")
+    report = made.reports["f.vjp"]
+    assert [(each.name, each.type, each.bytes, each.count) for each in report.stored] == [
+        ("q", "f64", 8, None),
+        ("base", "u32", 4, None),
+    ]
+    assert "stored      %q: f64, 8 bytes an iteration" in str(report)
+    made, _ = differentiated(parse(NEST.replace("OUTER", "%two").replace("INNER", "%three")), "f", "vjp")
+    assert [each.bytes_a_thread for each in made.reports["f.vjp"].stored] == [48]
+
+
+def test_attributes_of_loops_and_branches_stay():
+    function, _, _ = plan_of(
+        SHARED_SOURCE.replace("{ATTRIBUTES}", "").replace("%n, %x :", "%n, %x {unroll=true} :")
+    )
+    forward, backward = loops(function)
+    assert forward.attributes == {"unroll": True}
+    assert backward.attributes == {"unroll": True, "reverse": True}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_minimum_cut(seed):
+    rng, network = random.Random(seed), Network()
+    nodes = [Network.SOURCE, Network.SINK, *(network.node() for _ in range(rng.randint(0, 6)))]
+    edges = []
+    for _ in range(rng.randint(1, 20)):
+        a, b = rng.sample(nodes, 2)
+        edges.append((a, b, rng.randint(0, 9)))
+        network.edge(*edges[-1])
+
+    def price(side: set[int]) -> int:
+        return sum(room for a, b, room in edges if a in side and b not in side)
+
+    inner = [set(x) for k in range(len(nodes) - 1) for x in itertools.combinations(nodes[2:], k)]
+    assert price(network.cut()) == min(price({Network.SOURCE} | side) for side in inner)
