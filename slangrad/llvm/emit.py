@@ -9,7 +9,7 @@ reports have files of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,6 +20,7 @@ from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, sc
 from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.exact import EXACT
 from slangrad.llvm.instructions import CPU
+from slangrad.llvm.masks import MASK_LOGIC, Masks
 from slangrad.llvm.sites import Sites
 from slangrad.llvm.type_names import TypeNames, constant, number
 from slangrad.llvm.writer import Writer, phi
@@ -50,6 +51,7 @@ class Emitter:
         self.w = w
         self.names = names
         self.environment = environment
+        self.masks = Masks(w, names)
         self._rules = rules
         self._operands: dict[Value, str] = {}
 
@@ -77,9 +79,12 @@ class Emitter:
         if rule is not None:
             rule(self, op)
             return
-        types = [self.type(x) for x in op.operands]
-        values = [self._operands[x] for x in op.operands]
-        self.define(op.results[0], primitive(self.w, op.name, scalar_type(op.operands[0]), types[0], values))
+        first, values = op.operands[0], [self._operands[x] for x in op.operands]
+        if op.name in MASK_LOGIC and self.masks.apply_to(first):
+            self.define(op.results[0], self.masks.logic(op.name, values))
+        else:
+            result = primitive(self.w, op.name, scalar_type(first), self.type(first), values)
+            self.define(op.results[0], result)
 
 
 Rule = Callable[[Emitter, Op], None]
@@ -220,12 +225,15 @@ def _if(e: Emitter, op: Op) -> None:
     ends = []
     for label, region in zip((then, otherwise), op.regions, strict=True):
         w.block(label)
-        ends.append((e.region(region), w.label))
+        e.region(region)
+        ends.append((_carry(e, region.yields), w.label))
         w.jump(done)
     w.block(done)
-    for i, result in enumerate(op.results):
-        e.define(result, w.name())
-        w.lines.append(phi(e.operand(result), e.type(result), [(values[i], label) for values, label in ends]))
+    names = [w.name() for _ in op.results]
+    for i, (name, result) in enumerate(zip(names, op.results, strict=True)):
+        incoming = [(values[i], label) for values, label in ends]
+        w.lines.append(phi(name, _carried_type(e, result), incoming))
+    _arrive(e, op.results, names)
 
 
 def _for(e: Emitter, op: Op) -> None:
@@ -234,19 +242,19 @@ def _for(e: Emitter, op: Op) -> None:
     index, *carried = region.parameters
     head, body, done = w.labels("for", "body", "endfor")
     index_type, count_text = e.type(index), e.operand(count)
-    before = w.label
+    starts, before = _carry(e, start), w.label
     w.jump(head)
     w.block(head)
-    step, next_step = w.name(), w.name()
+    step, next_step, step_line = w.name(), w.name(), w.reserve_line()
     phis = _reserve_phis(e, carried)
-    step_line = w.reserve_line()
     less = "slt" if scalar_type(count).kind == "signed" else "ult"
     w.branch(w.value(f"icmp {less} {index_type} {step}, {count_text}"), body, done)
     w.block(body)
     e.define(index, _reversed_index(e, index_type, step, count_text) if op.attributes.get("reverse") else step)
-    ends = e.region(region)
+    e.region(region)
+    ends = _carry(e, region.yields)
     w.line(f"{next_step} = add {index_type} {step}, 1")
-    _fill_phis(e, phis, carried, start, before, ends)
+    _fill_phis(e, phis, carried, starts, before, ends)
     w.lines[step_line] = phi(step, index_type, [("0", before), (next_step, w.label)])
     w.jump(head)
     w.block(done)
@@ -262,36 +270,52 @@ def _reversed_index(e: Emitter, index_type: str, step: str, count: str) -> str:
 def _while(e: Emitter, op: Op) -> None:
     w, (test, region) = e.w, op.regions
     head, body, done = w.labels("while", "body", "endwhile")
-    before = w.label
+    starts, before = _carry(e, op.operands), w.label
     w.jump(head)
     w.block(head)
-    phis = _reserve_phis(e, list(test.parameters))
+    phis = _reserve_phis(e, test.parameters)
     (condition,) = e.region(test)
     w.branch(condition, body, done)
     w.block(body)
     for inner, outer in zip(region.parameters, test.parameters, strict=True):
         e.define(inner, e.operand(outer))
-    ends = e.region(region)
-    _fill_phis(e, phis, list(test.parameters), list(op.operands), before, ends)
+    e.region(region)
+    _fill_phis(e, phis, test.parameters, starts, before, _carry(e, region.yields))
     w.jump(head)
     w.block(done)
     for result, value in zip(op.results, test.parameters, strict=True):
         e.define(result, e.operand(value))
 
 
-def _reserve_phis(e: Emitter, carried: list[Value]) -> list[int]:
-    for value in carried:
-        e.define(value, e.w.name())
-    return [e.w.reserve_line() for _ in carried]
+def _carried_type(e: Emitter, value: Value) -> str:
+    return e.masks.type if e.masks.apply_to(value) else e.type(value)
+
+
+def _carry(e: Emitter, values: Sequence[Value]) -> list[str]:
+    """Operands for phis, in the block that they come from."""
+    return [e.masks.widen(e.operand(v)) if e.masks.apply_to(v) else e.operand(v) for v in values]
+
+
+def _arrive(e: Emitter, values: Sequence[Value], names: Sequence[str]) -> None:
+    """Define values by the phis' names; all phis of the block must stand already."""
+    for value, name in zip(values, names, strict=True):
+        e.define(value, e.masks.narrow(name) if e.masks.apply_to(value) else name)
+
+
+def _reserve_phis(e: Emitter, carried: Sequence[Value]) -> list[tuple[int, str]]:
+    """Lines for the phis of a loop's head, and the names that they define."""
+    phis = [(e.w.reserve_line(), e.w.name()) for _ in carried]
+    _arrive(e, carried, [name for _, name in phis])
+    return phis
 
 
 def _fill_phis(
-    e: Emitter, lines: list[int], carried: list[Value], start: list[Value], before: str, ends: list[str]
+    e: Emitter, lines: list[tuple[int, str]], carried: Sequence[Value], start: list[str], before: str, ends: list[str]
 ) -> None:
-    """Complete the phis of a loop's head, when the end of its body has been written."""
-    for line, value, first, last in zip(lines, carried, start, ends, strict=True):
-        incoming = [(e.operand(first), before), (last, e.w.label)]
-        e.w.lines[line] = phi(e.operand(value), e.type(value), incoming)
+    """Complete the phis of a loop's head, at the end of its body."""
+    for (line, name), value, first, last in zip(lines, carried, start, ends, strict=True):
+        incoming = [(first, before), (last, e.w.label)]
+        e.w.lines[line] = phi(name, _carried_type(e, value), incoming)
 
 
 RULES: dict[str, Rule] = {

@@ -75,7 +75,7 @@ def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> T
     """What LLVM makes of three small functions tells what a machine can do."""
     if triple != llvm.get_process_triple():
         _initialize_all()
-    plain = Target(triple, cpu, flags, 1, Features(True, True, True, True))
+    plain = Target(triple, cpu, flags, 1, Features(True, True, True, True, True))
     text = assembly(_PROBES, plain)
     wide = "ymm" in text or "zmm" in text
     features = Features(
@@ -83,6 +83,7 @@ def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> T
         fma=re.search(r"\bfma(@PLT)?$", text, re.MULTILINE) is None,
         masked_loads=wide,
         masked_stores="zmm" in text,
+        mask_registers="zmm" in text,
     )
     return Target(triple, cpu, flags, lanes or (16 if wide else 8), features)
 
@@ -124,7 +125,6 @@ def _optimized(text: str, target: Target, machine: llvm.TargetMachine) -> llvm.M
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
-    passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.add_aggressive_dce_pass()
     passes.run(module, builder)

@@ -16,6 +16,7 @@ class Features:
     fma: bool  # multiplies and adds with one rounding
     masked_loads: bool  # under a mask of lanes as fast as without
     masked_stores: bool
+    mask_registers: bool
 
 
 @dataclass(frozen=True, slots=True)
