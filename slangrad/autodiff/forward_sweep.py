@@ -93,7 +93,7 @@ class ForwardSweep:
     def _while(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         """The trips are counted in one more carried value, after the loop's own."""
         loop, slots = self._outline.loops[op], self._plan.slots.get(op, [])
-        if loop.trips not in self._plan.needs:
+        if loop.trips not in self._plan.needs and not slots:
             return copy_op(walk, b, op)
         self._begin(loop)
         old_test, old_body = op.regions

@@ -62,18 +62,17 @@ class Outline:
         self.makers: dict[Value, Op] = {}
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
-        self.order: dict[Value, int] = {}
-        self._fixed: dict[Value, bool] = {}
-        self.top = self._enter(region, None, None, None)
+        self.order: dict[Value, int] = {}  # definitions before uses
+        self._fixed: set[Value] = set()
+        self.top = Place(region, None, None, None, 0)
+        self._enter(self.top)
 
-    def _enter(self, region: Region, op: Op | None, outer: Place | None, loop: Loop | None) -> Place:
-        depth = 0 if outer is None else outer.depth + (op is not None and op.name != "if")
-        place = self.places[region] = Place(region, op, outer, loop, depth)
-        for p in region.parameters:
+    def _enter(self, place: Place) -> None:
+        self.places[place.region] = place
+        for p in place.region.parameters:
             self._define(p, place)
-        for inner in region.ops:
-            self._op(inner, place)
-        return place
+        for op in place.region.ops:
+            self._op(op, place)
 
     def _define(self, value: Value, place: Place) -> None:
         self.homes[value] = place
@@ -84,12 +83,14 @@ class Outline:
             self.uses.setdefault(v, []).append(op)
         loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
         for region in op.regions:
-            self._enter(region, op, place, loop)
+            self._enter(Place(region, op, place, loop, place.depth + (op.name != "if")))
             for y in region.yields:
                 self.uses.setdefault(y, []).append(op)
         for r in op.results:
             self.makers[r] = op
             self._define(r, place)
+        if self._is_made_of_fixed(op):
+            self._fixed.update(op.results)
 
     def _loop(self, op: Op, place: Place) -> Loop:
         body = op.regions[-1]
@@ -130,19 +131,13 @@ class Outline:
         return self.homes[whole] is self.top or (op is not None and is_part and self.is_view(op.operands[0]))
 
     def is_fixed(self, value: Value) -> bool:
-        """Whether a value of a loop is the same in each iteration: pure, of values that are."""
-        known = self._fixed.get(value)
-        if known is None:
-            known = self._fixed[value] = self._is_fixed(value)
-        return known
+        """Whether a value of a loop is the same in each iteration."""
+        return self.homes[value] is self.top or value in self._fixed
 
-    def _is_fixed(self, value: Value) -> bool:
-        if self.homes[value] is self.top or self.is_constant(value):
-            return True
-        op = self.makers.get(value)
-        if op is None or op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
+    def _is_made_of_fixed(self, op: Op) -> bool:
+        if op.name not in PRIMITIVES or primitive_effect(op.name, op.operands) != PURE:
             return False
-        return all(self.is_fixed(v) for v in op.operands)
+        return all(map(self.is_fixed, op.operands))
 
     def is_linear(self, loop: Loop) -> bool:
         """Whether positions follow from indices: inner loops turn equally often in each iteration around."""

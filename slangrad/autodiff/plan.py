@@ -31,7 +31,13 @@ KEEP_IN_ARM = 2  # an extra result of an `if`, for each 4 bytes
 FORBIDDING = 1000  # a factor
 LOOP_WEIGHT, DEEPEST = 8, 6  # how often a loop runs, for all that is known; and the nesting that still counts
 
-MayRepeat = Callable[[Op], bool]
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the program says about storing. A preference is "recompute", "checkpoint" or ""."""
+
+    prefer: Callable[[Value], str]
+    may_repeat: Callable[[Op], bool]  # of a call: its function wishes it and has no effects
 
 
 @dataclass(slots=True)
@@ -48,10 +54,9 @@ class Plan:
     counted: set[Loop] = field(default_factory=set)  # inner loops whose position is carried along
 
 
-def plan(outline: Outline, needs: Iterable[Value], prefer: str, may_repeat: MayRepeat) -> Plan:
-    """`prefer` is "recompute", "checkpoint" or "", `may_repeat` says which calls may run again."""
+def plan(outline: Outline, needs: Iterable[Value], wishes: Wishes) -> Plan:
     result = Plan(frozenset(needs))
-    _Choice(outline, result, prefer, may_repeat).decide()
+    _Choice(outline, result, wishes).decide()
     routes = _Routes(outline, result)
     for value in list(result.keep):
         routes.add(value)
@@ -66,11 +71,10 @@ class _Choice:
     needed values (2) to the sink, both without limit.
     """
 
-    def __init__(self, outline: Outline, result: Plan, prefer: str, may_repeat: MayRepeat) -> None:
+    def __init__(self, outline: Outline, result: Plan, wishes: Wishes) -> None:
         self._outline = outline
         self._plan = result
-        self._prefer = prefer
-        self._may_repeat = may_repeat
+        self._wishes = wishes
         self._network = Network()
         self._nodes: dict[Value, tuple[int, int]] = {}
         self._links: list[tuple[Value, int]] = []  # an operand, and the node of what it is an operand of
@@ -99,7 +103,8 @@ class _Choice:
         op = self._repeatable(value)
         weight = LOOP_WEIGHT ** min(self._outline.homes[value].depth, DEEPEST)
         self._network.edge(again, there, weight * self._price_of_keeping(value, op))
-        self._network.edge(Network.SOURCE, again, INFINITE if op is None else weight * self._price(op))
+        price = INFINITE if op is None else weight * self._price(op, value)
+        self._network.edge(Network.SOURCE, again, price)
         operands = [] if op is None else [v for v in op.operands if not self._outline.is_at_hand(v)]
         for v in operands:
             self._links.append((v, again))
@@ -118,15 +123,15 @@ class _Choice:
             op = self._plan.again[value] = self._outline.makers[value]
             todo += [v for v in op.operands if not self._outline.is_at_hand(v)]
 
-    def _price(self, op: Op) -> int:
+    def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
-        return cost * (FORBIDDING if self._prefer == "checkpoint" else 1)
+        return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
 
     def _price_of_keeping(self, value: Value, op: Op | None) -> int:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
         words, in_loop = -(-layout_of(value.type).size // 4), self._outline.homes[value].loop is not None
         own = KEEP + KEEP_WORD * words if in_loop else KEEP_IN_ARM * words
-        unwanted = self._prefer == "recompute" or isinstance(value.type, Pointer)
+        unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
         return own * (FORBIDDING if unwanted or (in_loop and self._outline.is_fixed(value)) else 1)
 
     def _repeatable(self, value: Value) -> Op | None:
@@ -135,7 +140,7 @@ class _Choice:
         if op is None:
             return None
         if op.name not in PRIMITIVES:
-            return op if op.name == "call" and self._may_repeat(op) else None
+            return op if op.name == "call" and self._wishes.may_repeat(op) else None
         if primitive_effect(op.name, op.operands) != PURE:
             return None
         arrays = [v for v in (*op.operands, *op.results) if holds_array(v.type)]

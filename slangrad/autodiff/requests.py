@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from slangrad.autodiff.activity import Callee, callee_of
 from slangrad.autodiff.forward import jvp
+from slangrad.autodiff.plan import Wishes
 from slangrad.autodiff.report import Report, report
 from slangrad.autodiff.reverse import vjp
 from slangrad.autodiff.signatures import (
@@ -31,7 +32,7 @@ from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, REQUESTS, WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
 
 Keep = Callable[[Function], bool]
 Inline = Callable[[Program, Function, Keep], Function]
@@ -92,7 +93,7 @@ class _Requests:
     def _derivative(self, name: str, mode: str, span: Span | None) -> str:
         """The name of a function's derivative, which is made if need be."""
         f, custom = self._new[name], _custom(self._new[name], mode)
-        substitute = f.derivatives.primal_substitute if f.derivatives is not None else None
+        substitute = _substitute(f)
         if custom is None and substitute is not None:
             return self._derivative(substitute, mode, span)
         made = f"{name}.{mode}"
@@ -105,7 +106,7 @@ class _Requests:
     def _make_jvp(self, f: Function, custom: str | None) -> Function:
         if custom is not None:
             return jvp_function(f, wrap_jvp(f, self._new[custom], self._space), self._space)
-        ready = self._ready(f, "jvp")
+        ready = self._ready(f, "jvp", lambda g: False)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         region = jvp(ready.region, inputs, results, self._space, lambda name: self._callee(name, "jvp"))
         return jvp_function(f, region, self._space)
@@ -113,34 +114,54 @@ class _Requests:
     def _make_vjp(self, f: Function, custom: str | None) -> Function:
         if custom is not None:
             return vjp_function(f, wrap_vjp(f, self._new[custom], self._space), self._space)
-        ready, prefer = self._ready(f, "vjp"), str(f.attributes.get("prefer", ""))
+        ready, preferences = self._expanded(self._ready(f, "vjp", _has_preference))
+        own = _preference(f)
+        wishes = Wishes(lambda value: preferences.get(value, own), self._may_repeat)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         callees = lambda name: self._callee(name, "vjp")
-        reverse = vjp(ready.region, inputs, results, self._space, callees, prefer, self._may_repeat)
+        reverse = vjp(ready.region, inputs, results, self._space, callees, wishes)
         made = vjp_function(f, reverse.region, self._space)
         self.result.reports[made.name] = report(made.name, reverse)
         return made
 
-    def _ready(self, f: Function, mode: str) -> Function:
-        """The function with calls only to functions that have a custom derivative."""
-        program = self.result.program
+    def _ready(self, f: Function, mode: str, also_keep: Keep) -> Function:
+        """The function with calls only to functions that have a custom derivative, or are to be kept."""
 
         def keep(g: Function) -> bool:
-            substituted = g.derivatives is not None and g.derivatives.primal_substitute is not None
-            return _custom(g, mode) is not None or substituted or bool(g.attributes.get("bodiless"))
+            return _stays(g, mode) or _is_substituted(g, mode) or also_keep(g)
 
         def substitute(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
             g = self._new[callee_of(op)]
-            if _custom(g, mode) is not None or g.derivatives is None:
+            if not _is_substituted(g, mode):
                 return copy_op(walk, b, op)
-            types, name = tuple(r.type for r in op.results), g.derivatives.primal_substitute
+            types, name = tuple(r.type for r in op.results), _substitute(g)
             assert name is not None
             return b.control("call", walk.values(op.operands), types, (), {"callee": name})
 
-        ready = self._inline(program, f, keep)
+        ready = self._inline(self.result.program, f, keep)
         while any(_is_substituted(self._new[callee_of(op)], mode) for op in _calls(ready)):
-            ready = self._inline(program, Rebuild({"call": substitute}).function(ready), keep)
+            changed = Rebuild({"call": substitute}).function(ready)
+            ready = self._inline(self.result.program, changed, keep)
         return ready
+
+    def _expanded(self, f: Function) -> tuple[Function, dict[Value, str]]:
+        """Functions with a preference inlined into `f`, and which values have which preference by that."""
+        preferences: dict[Value, str] = {}
+
+        def call(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+            g = self._new[callee_of(op)]
+            if _stays(g, "vjp"):
+                return copy_op(walk, b, op)
+            body, inner = self._expanded(self._ready(g, "vjp", _has_preference))
+            walk.new.update(zip(body.region.parameters, walk.values(op.operands), strict=True))
+            made = walk.inline(b, body.region)
+            for old in defined_in(body.region) - set(body.region.parameters):
+                preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
+            return made
+
+        if all(_stays(self._new[callee_of(op)], "vjp") for op in _calls(f)):
+            return f, preferences
+        return Rebuild({"call": call}).function(f), preferences
 
     # --- calls that stay
 
@@ -172,7 +193,7 @@ class _Requests:
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
         f = self._new[callee_of(op)]
-        return f.attributes.get("prefer") == "recompute" and not self._acts(f.name)
+        return _preference(f) == "recompute" and not self._acts(f.name)
 
 
 _MAKE: dict[str, Callable[[_Requests, Function, str | None], Function]] = {
@@ -187,9 +208,25 @@ def _custom(f: Function, mode: str) -> str | None:
     return f.derivatives.jvp if mode == "jvp" else f.derivatives.vjp
 
 
+def _substitute(f: Function) -> str | None:
+    return None if f.derivatives is None else f.derivatives.primal_substitute
+
+
 def _is_substituted(f: Function, mode: str) -> bool:
-    substituted = f.derivatives is not None and f.derivatives.primal_substitute is not None
-    return substituted and _custom(f, mode) is None
+    return _custom(f, mode) is None and _substitute(f) is not None
+
+
+def _stays(f: Function, mode: str) -> bool:
+    """Whether calls of a function are differentiated as calls."""
+    return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
+
+
+def _preference(f: Function) -> str:
+    return str(f.attributes.get("prefer", ""))
+
+
+def _has_preference(f: Function) -> bool:
+    return _preference(f) != ""
 
 
 def _calls(f: Function) -> list[Op]:

@@ -53,13 +53,22 @@ class Scope:
         return Scope(self._source, self.b.nested(), self._source.outline.places[region], self, ordinal)
 
     def fetch(self, value: Value) -> Value:
+        scope = self._of(value)
+        if value not in scope._found:
+            scope._found[value] = self._source.find(scope, value)
+        return scope._found[value]
+
+    def has(self, value: Value) -> bool:
+        """Whether the value was fetched before."""
+        return value in self._of(value)._found
+
+    def _of(self, value: Value) -> Scope:
+        """The scope of a value's home."""
         scope, home = self, self._source.outline.homes[value]
         while scope._place is not home:
             assert scope.outer is not None, f"{value} is fetched outside of its home"
             scope = scope.outer
-        if value not in scope._found:
-            scope._found[value] = self._source.find(scope, value)
-        return scope._found[value]
+        return scope
 
     def trips(self, op: Op) -> Value:
         """The primal value, to be fetched, that says how often a loop runs."""
@@ -118,12 +127,25 @@ class Residuals:
 
     def _again(self, scope: Scope, value: Value) -> Value:
         op = self._plan.again[value]
+        for v in self._not_made_yet(scope, op):
+            scope.fetch(v)
         operands = tuple(scope.fetch(v) for v in op.operands)
         if op.name not in PRIMITIVES:
             types = tuple(r.type for r in op.results)
             return scope.b.control(op.name, operands, types, (), op.attributes)[op.results.index(value)]
         attributes = {k: v for k, v in op.attributes.items() if k != "check"}
         return scope.b.primitive(op.name, operands, value.type, attributes)
+
+    def _not_made_yet(self, scope: Scope, op: Op) -> list[Value]:
+        """What else is to be computed again, operands first (a long chain would be too deep a recursion)."""
+        found: set[Value] = set()
+        todo = list(op.operands)
+        while todo:
+            value = todo.pop()
+            if value in self._plan.again and value not in found and not scope.has(value):
+                found.add(value)
+                todo += self._plan.again[value].operands
+        return sorted(found, key=self.outline.order.__getitem__)
 
     def _position(self, scope: Scope, loop: Loop) -> Value:
         return position(scope.b, self.outline, loop, scope.ordinal, scope.fetch)

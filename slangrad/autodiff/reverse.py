@@ -19,7 +19,7 @@ from slangrad.autodiff.activity import Activity, Callees, callee_of, carried_val
 from slangrad.autodiff.forward import scaled
 from slangrad.autodiff.forward_sweep import ForwardSweep
 from slangrad.autodiff.outline import Outline
-from slangrad.autodiff.plan import MayRepeat, Plan, plan
+from slangrad.autodiff.plan import Plan, Wishes, plan
 from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES, Cotangents
 from slangrad.autodiff.vectorspace import VectorSpace
@@ -46,8 +46,7 @@ def vjp(
     results: Sequence[bool],
     space: VectorSpace,
     callees: Callees,
-    prefer: str,
-    may_repeat: MayRepeat,
+    wishes: Wishes,
 ) -> Reversed:
     """From the cotangents of the flagged results to those of the flagged inputs."""
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
@@ -61,7 +60,7 @@ def vjp(
     needs = Needs(outline)
     reverse.top(Builder(), outline, needs, region, seeds)
 
-    made = plan(outline, needs.values, prefer, may_repeat)
+    made = plan(outline, needs.values, wishes)
     b, sweep = Builder(), ForwardSweep(outline, made, callees)
     parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
     sweep.values.update(zip(region.parameters, parameters, strict=True))
