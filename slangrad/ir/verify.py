@@ -35,6 +35,7 @@ class Stage:
 ROWS = frozenset(PRIMITIVES)
 TAPE_OPS = frozenset(name for name in PRIMITIVES if name.startswith("tape_"))
 LANE_OPS = frozenset(name for name in PRIMITIVES if name.startswith("lane_"))
+RECORD_OPS = frozenset({"load_record", "store_record"})  # made by spmd/records.py
 AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "set_index", "add_index"})
 SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
@@ -45,7 +46,7 @@ FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - {"call", "detach"}
 LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
 DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
 FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
-LANES          = Stage("spmd",     FLAT_OPS | LANE_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
+LANES          = Stage("spmd",     FLAT_OPS | LANE_OPS | RECORD_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
 # fmt: on
 
 
@@ -211,6 +212,15 @@ def _request(v: _Verifier, op: Op) -> None:
         v.same_types(op, "results", _types(op.results[:count]), callee.result_types)
 
 
+def _record(v: _Verifier, op: Op) -> None:
+    """All components of the records of the lanes, which follow each other; a mask is not taken."""
+    v.regions(op, 0)
+    address = op.operands[0].type if op.operands else None
+    v.require(isinstance(address, t.Pointer), f"{op.name} needs the address of lane 0", op)
+    components = (*op.operands[1:], *op.results)
+    v.require(all(isinstance(c.type, t.Lanes) for c in components), f"{op.name} takes lanes", op)
+
+
 CONTROL_RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "if": _if,
     "for": _for,
@@ -218,8 +228,10 @@ CONTROL_RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "call": _call,
     "jvp": _request,
     "vjp": _request,
+    "load_record": _record,
+    "store_record": _record,
 }
-assert CONTROL_RULES.keys() == CONTROL | REQUESTS
+assert CONTROL_RULES.keys() == CONTROL | REQUESTS | RECORD_OPS
 
 
 # --- primitives: what the type rules do not ask
@@ -278,7 +290,10 @@ def _set(v: _Verifier, op: Op) -> None:
 
 def _splat(v: _Verifier, op: Op) -> None:
     _count(v, op, 1)
-    made = op.results[0].type
+    made, element = op.results[0].type, op.operands[0].type
+    if isinstance(made, t.Lanes):
+        v.same_types(op, "element", [element], [made.element])
+        return
     v.require(isinstance(made, (t.Vector, t.Matrix, t.Array)), f"splat makes no {made}", op)
 
 

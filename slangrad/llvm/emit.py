@@ -203,16 +203,17 @@ def _lane_reduce(e: Emitter, op: Op) -> None:
     scalar, value, name = scalar_type(x), e.operand(x), e.type(x)
     while count > 1:
         count //= 2
-        halves = [_shuffled(e, name, value, range(start, start + count)) for start in (0, count)]
+        halves = [shuffled(e, name, value, range(start, start + count)) for start in (0, count)]
         name = f"<{count} x {e.names.of(scalar)}>"
         value = primitive(e.w, kind, scalar, name, halves)
     e.define(op.results[0], e.w.value(f"extractelement {name} {value}, i64 0"))
 
 
-def _shuffled(e: Emitter, name: str, value: str, picks: Iterable[int]) -> str:
-    picked = ", ".join(f"i32 {i}" for i in picks)
-    count = picked.count("i32")
-    return e.w.value(f"shufflevector {name} {value}, {name} poison, <{count} x i32> <{picked}>")
+def shuffled(e: Emitter, name: str, value: str, picks: Iterable[int], second: str = "poison") -> str:
+    """Lanes of one or two values of type `name`, picked by number."""
+    picked = [f"i32 {i}" for i in picks]
+    indices = f"<{len(picked)} x i32> <{', '.join(picked)}>"
+    return e.w.value(f"shufflevector {name} {value}, {name} {second}, {indices}")
 
 
 # --- control flow

@@ -10,12 +10,14 @@ A bool takes a byte. Alignment is the scalar's, for lanes, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of, round_up
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import Lanes, Pointer, Scalar, Type
-from slangrad.llvm.emit import Emitter, Rule
-from slangrad.llvm.type_names import memory_name, suffix
+from slangrad.llvm.emit import Emitter, Rule, shuffled
+from slangrad.llvm.type_names import memory_name, scalar_name, suffix
 from slangrad.llvm.writer import Writer, phi
 
 WAVE_ALIGNMENT = 64
@@ -230,6 +232,47 @@ def _alignment(p: Value) -> int:
     return layout_of(pointee(p)).alignment
 
 
+# --- records: the structs of all lanes, which follow each other
+
+
+def _load_record(e: Emitter, op: Op) -> None:
+    """All of memory in one piece, then every n-th value of it."""
+    (p,), count, lanes = op.operands, len(op.results), e.names.lanes
+    name = _record_type(op.results, count * lanes)
+    loaded = e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}")
+    for i, result in enumerate(op.results):
+        picked = shuffled(e, name, loaded, range(i, count * lanes, count))
+        e.define(result, _as(e, name, lanes, picked, result))
+
+
+def _store_record(e: Emitter, op: Op) -> None:
+    (p, *values), lanes = op.operands, e.names.lanes
+    count = len(values)
+    name = _record_type(values, count * lanes)
+    scalar = name[name.rindex(" ") + 1 : -1]
+    part = f"<{lanes} x {scalar}>"
+    parts = [e.w.value(f"bitcast {e.typed(v)} to {part}") for v in values]
+    joined = [shuffled(e, part, x, range(2 * lanes), y) for x, y in zip(parts[::2], [*parts[1::2], "poison"])]
+    order = [(j % count) * lanes + j // count for j in range(count * lanes)]
+    if count == 2:
+        sorted_ = shuffled(e, f"<{2 * lanes} x {scalar}>", joined[0], order)
+    else:
+        sorted_ = shuffled(e, f"<{2 * lanes} x {scalar}>", joined[0], order, joined[1])
+    e.w.line(f"store {name} {sorted_}, {e.typed(p)}, align {_alignment(p)}")
+
+
+def _record_type(values: Sequence[Value], length: int) -> str:
+    """Floats stay floats; of mixed types the bits are moved."""
+    scalars = {scalar_type(v) for v in values}
+    (size,) = {s.size for s in scalars}
+    return f"<{length} x {scalar_name(scalars.pop()) if len(scalars) == 1 else f'i{8 * size}'}>"
+
+
+def _as(e: Emitter, name: str, lanes: int, picked: str, result: Value) -> str:
+    part = f"<{lanes} x {name[name.rindex(' ') + 1 : -1]}>"
+    return picked if part == e.type(result) else e.w.value(f"bitcast {part} {picked} to {e.type(result)}")
+
+
 RULES: dict[str, Rule] = {
     "alloc": _alloc,
     "parameter": _parameter,
@@ -237,4 +280,6 @@ RULES: dict[str, Rule] = {
     "member": _member,
     "load": _load,
     "store": _store,
+    "load_record": _load_record,
+    "store_record": _store_record,
 }

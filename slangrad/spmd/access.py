@@ -14,10 +14,11 @@ from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attribute, Op, Region, Value
-from slangrad.ir.types import I64, U32, Pointer, lanes
+from slangrad.ir.types import I64, U32, U64, Pointer, lanes
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import last_lane
+from slangrad.spmd.records import addresses
 from slangrad.spmd.shapes import element_size
 
 Path = Callable[[Builder], tuple[Value, ...]]
@@ -134,4 +135,67 @@ def choose(b: Builder, condition: Value, then: Path, otherwise: Path) -> tuple[V
     return b.control("if", (condition,), types, tuple(regions))
 
 
-RULES: dict[str, Rule] = {"alloc": _alloc, "load": _load, "store": _store}
+# --- records: see records.py
+
+
+def _load_record(w: Widening, b: Builder, op: Op) -> None:
+    (p,), uniform = op.operands, w.forms.shape(op.operands[0]).is_uniform
+    types = tuple(r.type for r in op.results)
+    if uniform:
+        places = addresses(b, w.forms.scalar(p))
+        loaded = tuple(b.primitive("load", (a,), t, {}) for a, t in zip(places, types, strict=True))
+    else:
+
+        def apart(inner: Builder) -> tuple[Value, ...]:
+            masks = w.mask.operands()
+            pairs = zip(addresses(inner, w.lanes_of(inner, p)), types, strict=True)
+            return tuple(inner.primitive("load", (a, *masks), lanes(t), {}) for a, t in pairs)
+
+        def together(inner: Builder) -> tuple[Value, ...]:
+            base = w.forms.strided(p).base
+            return inner.control("load_record", (base,), tuple(map(lanes, types)))
+
+        loaded = _if_neighbors(w, b, p, together, apart)
+    for result, value in zip(op.results, loaded, strict=True):
+        w.forms.set(result, value)
+
+
+def _store_record(w: Widening, b: Builder, op: Op) -> None:
+    p, *values = op.operands
+    if w.forms.shape(p).is_uniform:
+        for place, value in zip(addresses(b, w.forms.scalar(p)), values, strict=True):
+            b.effect("store", place, _last(w, b, value))
+        return
+
+    def apart(inner: Builder) -> tuple[Value, ...]:
+        for place, value in zip(addresses(inner, w.lanes_of(inner, p)), values, strict=True):
+            inner.effect("store", place, w.lanes_of(inner, value), *w.mask.operands())
+        return ()
+
+    def together(inner: Builder) -> tuple[Value, ...]:
+        operands = (w.forms.strided(p).base, *(w.lanes_of(inner, v) for v in values))
+        return inner.control("store_record", operands, ())
+
+    _if_neighbors(w, b, p, together, apart)
+
+
+def _if_neighbors(w: Widening, b: Builder, p: Value, then: Path, otherwise: Path) -> tuple[Value, ...]:
+    """One way where the records of the lanes follow each other and all lanes are on."""
+    if not w.forms.shape(p).is_strided:
+        return otherwise(b)
+    checked, mask = then, w.mask.value
+    if mask is not None:
+        everyone = b.constant(U64, (1 << w.count) - 1)
+        checked = lambda inner: choose(
+            inner, inner.emit("equal", inner.emit("lane_bits", mask, type=U64), everyone), then, otherwise
+        )
+    return if_stride(b, w.forms.strided(p), element_size(p.type), checked, otherwise)
+
+
+RULES: dict[str, Rule] = {
+    "alloc": _alloc,
+    "load": _load,
+    "store": _store,
+    "load_record": _load_record,
+    "store_record": _store_record,
+}

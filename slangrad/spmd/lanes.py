@@ -49,7 +49,8 @@ class Widening:
             parameters = (Parameter("mask", MASK),)
         self.ops(b, function.region)
         region = Region(self.mask.operands(), b.ops, ())
-        attributes = function.attributes | {"lanes": self.count}
+        attributes = {name: a for name, a in function.attributes.items() if name != "kernel"}
+        attributes["lanes"] = self.count
         return replace(function, parameters=parameters, region=region, attributes=attributes)
 
     def ops(self, b: Builder, region: Region) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.effects import effect_of
 from slangrad.ir.numbers import Number
-from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.primitives import PURE
 
 from slangrad.spmd.shapes import (
     THREAD,
@@ -73,7 +74,7 @@ class Shapes:
             if rule is not None:
                 rule(self, op, uniform_control)
             else:
-                assert op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE, f"no shape for {op.name}"
+                assert effect_of(op) == PURE, f"no shape for {op.name}"
                 self._elementwise(op)
 
     def _elementwise(self, op: Op) -> None:
@@ -115,6 +116,10 @@ class Shapes:
 
     def _load(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], UNIFORM if self._of[op.operands[0]].is_uniform else VARYING)
+
+    def _load_record(self, op: Op, uniform_control: bool) -> None:
+        for result in op.results:
+            self._set(result, UNIFORM if self._of[op.operands[0]].is_uniform else VARYING)
 
     def _store(self, op: Op, uniform_control: bool) -> None:
         address, value = op.operands
@@ -203,7 +208,9 @@ Rule = Callable[[Shapes, Op, bool], None]
 _RULES: dict[str, Rule] = {
     "alloc": Shapes._alloc,
     "load": Shapes._load,
+    "load_record": Shapes._load_record,
     "store": Shapes._store,
+    "store_record": Shapes._effect,
     "atomic": Shapes._atomic,
     "tape_new": Shapes._tape_new,
     "tape_copy": Shapes._tape_copy,

@@ -15,6 +15,7 @@ from slangrad.ir.core import Function, walk
 from slangrad.ir.rebuild import count_uses
 from slangrad.spmd import access, effects, tapes
 from slangrad.spmd.lanes import Widening
+from slangrad.spmd.records import join_records
 from slangrad.spmd.uniformity import Shapes
 
 LARGE = 600  # ops
@@ -34,6 +35,7 @@ def widen(kernel: Function, lanes: int, exclusive: bool = False) -> WideKernel:
     assert lanes > 0 and lanes & (lanes - 1) == 0 and lanes <= 64, lanes
     if lanes == 1:
         return WideKernel(1, kernel, None)
+    kernel = join_records(kernel)
     shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
     masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)
     small = sum(1 for _ in walk(kernel.region)) <= LARGE

@@ -1,0 +1,168 @@
+"""Components of a struct in memory that are loaded or stored together, as one op.
+
+    %px = member %p {index=0}        %x, %y, %z = load_record %p
+    %x = load %px
+    ...                              memory x0 y0 z0 x1 y1 z1 ... is read in order and sorted in registers,
+    %z = load %pz                    where the structs of the lanes follow each other
+
+A load moves up to the first one of its record, a store down to the last; nothing in between may touch memory in a
+way that could tell. Which lanes are neighbors is decided when the op is widened. One-lane kernels keep scalar ops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.effects import effect_of
+from slangrad.ir.layout import layout_of
+from slangrad.ir.primitives import PURE, WRITE
+from slangrad.ir.types import BOOL, Lanes, Pointer, Scalar, Type, component, is_aggregate
+
+MOST_COMPONENTS = 4
+
+
+@dataclass(slots=True)
+class Group:
+    """Loads or stores of one record: their ops, and by component the loaded or stored values."""
+
+    root: Value
+    ops: list[Op] = field(default_factory=list)
+    values: dict[int, Value] = field(default_factory=dict)
+
+
+def join_records(kernel: Function) -> Function:
+    return replace(kernel, region=_Joining().region(kernel.region))
+
+
+def components_of(record: Type) -> tuple[Scalar, ...] | None:
+    """The scalars of a record, if they follow each other without gaps and are few, of one size."""
+    found = _leaves(record)
+    if found is None or not 2 <= len(found) <= MOST_COMPONENTS or BOOL in found:
+        return None
+    size = found[0].size
+    dense = all(s.size == size for s in found) and layout_of(record).size == size * len(found)
+    return tuple(found) if dense else None
+
+
+def _leaves(t: Type) -> list[Scalar] | None:
+    if isinstance(t, Scalar):
+        return [t]
+    if not is_aggregate(t):
+        return None
+    found: list[Scalar] = []
+    for index in range(len(layout_of(t).offsets)):
+        inner = _leaves(component(t, index))
+        if inner is None or len(found) > MOST_COMPONENTS:
+            return None
+        found += inner
+    return found
+
+
+class _Joining:
+    """Walks the regions of a kernel; ops are kept or replaced, values stay the same."""
+
+    def __init__(self) -> None:
+        self._places: dict[Value, tuple[Value, int]] = {}  # address: record and byte offset in it
+
+    def region(self, region: Region) -> Region:
+        ops = [self._inner(op) for op in region.ops]
+        replaced = self._join(ops)
+        joined = [op for old in ops for op in replaced.get(old, (old,))]
+        return Region(region.parameters, joined, region.yields)
+
+    def _inner(self, op: Op) -> Op:
+        if op.name == "member":
+            root, distance = self._places.get(op.operands[0], (op.operands[0], 0))
+            self._places[op.results[0]] = root, distance + _member_offset(op)
+        if not op.regions:
+            return op
+        return replace(op, regions=tuple(self.region(r) for r in op.regions))
+
+    def _join(self, ops: list[Op]) -> dict[Op, tuple[Op, ...]]:
+        """What stands for ops that are part of a group."""
+        replaced: dict[Op, tuple[Op, ...]] = {}
+        loads: dict[Value, Group] = {}
+        stores: Group | None = None
+        for op in ops:
+            place = self._place(op)
+            if stores is not None and effect_of(op) != PURE and not (op.name == "store" and place is not None):
+                stores = None
+            if op.name == "load" and place is not None:
+                _add(loads, place, op, op.results[0])
+            elif effect_of(op) == WRITE:
+                self._finish_loads(loads, replaced)
+            if op.name == "store" and place is not None:
+                stores = self._add_store(stores, place, op, replaced)
+        self._finish_loads(loads, replaced)
+        return replaced
+
+    def _place(self, op: Op) -> tuple[Value, int] | None:
+        """Record and number of the component that a load or store is for."""
+        if op.name not in ("load", "store") or op.operands[0] not in self._places:
+            return None
+        root, distance = self._places[op.operands[0]]
+        assert isinstance(root.type, Pointer)
+        if root.type.space != "global":
+            return None
+        components = components_of(root.type.element)
+        return None if components is None else (root, distance // components[0].size)
+
+    def _finish_loads(self, loads: dict[Value, Group], replaced: dict[Op, tuple[Op, ...]]) -> None:
+        for group in loads.values():
+            replaced[group.ops[0]] = (_load_record(group),)
+            replaced.update((op, ()) for op in group.ops[1:])
+        loads.clear()
+
+    def _add_store(
+        self, group: Group | None, place: tuple[Value, int], op: Op, replaced: dict[Op, tuple[Op, ...]]
+    ) -> Group | None:
+        """A group of stores is of use when it is complete only: what is between components is not ours."""
+        root, index = place
+        if group is None or group.root is not root or index in group.values:
+            group = Group(root)
+        group.ops.append(op)
+        group.values[index] = op.operands[1]
+        assert isinstance(root.type, Pointer)
+        components = components_of(root.type.element)
+        assert components is not None
+        if len(group.values) < len(components):
+            return group
+        values = tuple(group.values[i] for i in range(len(components)))
+        replaced.update((each, ()) for each in group.ops[:-1])
+        replaced[op] = (Op("store_record", (root, *values), (), {}, (), op.span),)
+        return None
+
+
+def _add(groups: dict[Value, Group], place: tuple[Value, int], op: Op, value: Value) -> None:
+    root, index = place
+    group = groups.setdefault(root, Group(root))
+    if index not in group.values:
+        group.ops.append(op)
+        group.values[index] = value
+
+
+def _load_record(group: Group) -> Op:
+    """One result for each component; nobody asks for some of them."""
+    assert isinstance(group.root.type, Pointer)
+    components = components_of(group.root.type.element)
+    assert components is not None
+    results = tuple(group.values.get(i) or Value(t) for i, t in enumerate(components))
+    return Op("load_record", (group.root,), results, {}, (), group.ops[0].span)
+
+
+def _member_offset(op: Op) -> int:
+    pointer, index = op.operands[0].type, op.attributes["index"]
+    assert isinstance(pointer, Pointer) and isinstance(index, int)
+    return layout_of(pointer.element).offsets[index]
+
+
+def addresses(b: Builder, record: Value) -> list[Value]:
+    """The addresses of a record's scalars, in order; for lanes of records, too."""
+    pointer = record.type.element if isinstance(record.type, Lanes) else record.type
+    assert isinstance(pointer, Pointer)
+    if isinstance(pointer.element, Scalar):
+        return [record]
+    parts = range(len(layout_of(pointer.element).offsets))
+    return [leaf for i in parts for leaf in addresses(b, b.emit("member", record, index=i))]
