@@ -26,7 +26,8 @@ from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.interpret_memory import Datum, zero_of
 from slangrad.ir.text import parse_program
 from slangrad.ir.types import Scalar, Struct, Type, component, components
-from slangrad.opt.inline import inline_into as inline
+from slangrad.ir.verify import DIFFERENTIATED, verify
+from slangrad.opt.inline import inline_into
 
 STEP = 1e-5
 Data = tuple[Datum, ...]
@@ -54,7 +55,9 @@ _MAKERS = {"jvp": jvp_function, "vjp": vjp_function}
 def differentiated(program: Program, name: str, mode: str) -> tuple[Differentiated, str]:
     """The program without requests, and the name of the function that gives the derivative of `name`."""
     asking, entry = request(program, name, mode)
-    return differentiate(asking, inline), entry
+    made = differentiate(asking, inline_into)
+    verify(made.program, DIFFERENTIATED)
+    return made, entry
 
 
 def run(program: Program, name: str, inputs: Sequence[Datum], reports: Recorded | None = None) -> Data:
@@ -139,7 +142,7 @@ class Derivatives:
         self.space = VectorSpace(program.differentials)
         self.varied = _flagged(self.f.inputs, input_flags(self.f, self.space))
         self.wanted = _flagged(self.f.result_types, result_flags(self.f, self.space))
-        self._machine = Machine(differentiate(program, inline).program, 0, Recorded())
+        self._machine = Machine(differentiate(program, inline_into).program, 0, Recorded())
 
     def results(self, inputs: Sequence[Datum]) -> Data:
         return self._machine.call(self.name, tuple(inputs))
