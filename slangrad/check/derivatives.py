@@ -18,6 +18,7 @@ from slangrad.check.checked import CustomDerivatives, FunctionInfo
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.differentiable import derivative_signature, tangent
 from slangrad.check.infer import Solver
+from slangrad.check.lookup import unmet_constraint
 from slangrad.check.meanings import Candidate, OverloadMeaning
 from slangrad.check.names import refer
 from slangrad.check.signatures import function_text, signature_of, signature_text
@@ -137,7 +138,8 @@ def match_derivative(world: World, kind: str, declaration: Any, candidate: Candi
     if not _fits(solver, offered, wanted):
         return None
     around = {each: argument for each, argument in identity(declaration).items()}
-    return DeclRef(candidate.declaration, {**around, **candidate.substitution, **solver.bindings})
+    made = {**around, **candidate.substitution, **solver.bindings}
+    return DeclRef(candidate.declaration, made) if unmet_constraint(world, candidate.declaration, made) is None else None
 
 
 def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
