@@ -19,10 +19,10 @@ from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
 from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.exact import EXACT
-from slangrad.llvm.instructions import CPU
+from slangrad.llvm.instructions import CPU, LANES
 from slangrad.llvm.masks import MASK_LOGIC, Masks
 from slangrad.llvm.sites import Sites
-from slangrad.llvm.type_names import TypeNames, constant, number
+from slangrad.llvm.type_names import TypeNames, constant, is_constant, number
 from slangrad.llvm.writer import Writer, phi
 
 
@@ -98,8 +98,11 @@ def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str
     if scalar is F16 and (name, kind) not in CPU:
         return _as_float(w, name, type_name, xs)
     template = CPU.get((name, kind))
+    if type_name.startswith("<") and scalar.bits <= 32 and not is_constant(xs[-1]):
+        template = LANES.get((name, kind), template)
     assert template is not None, f"{name} of {scalar} has no instruction"
-    types = {"T": type_name, "MASK": str(scalar.bits - 1), "LEAST": str(-(1 << (scalar.bits - 1)))}
+    float_type = like(type_name, "double" if scalar.bits == 32 else "float")
+    types = {"T": type_name, "FLOAT": float_type, "MASK": str(scalar.bits - 1), "LEAST": str(-(1 << (scalar.bits - 1)))}
     return w.expand(template, types, dict(zip("xyz", xs)))
 
 

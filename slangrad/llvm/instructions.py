@@ -49,6 +49,18 @@ row("div", "u", _SAFE_UNSIGNED + "%q = udiv {T} %x, %safe \n %r = select {i1} %z
 row("rem", "s", _SAFE_SIGNED + "%r = srem {T} %x, %safe")
 row("rem", "u", _SAFE_UNSIGNED + "%r = urem {T} %x, %safe")
 
+# Lanes of at most 32 bits, which no machine divides: as floats that are wide enough for the quotient to be exact.
+LANES: dict[tuple[str, str], str] = {}
+for _kind, _safe, _to, _from in (("s", _SAFE_SIGNED, "si", "sitofp"), ("u", _SAFE_UNSIGNED, "ui", "uitofp")):
+    _QUOTIENT = f"""{_safe}
+        %xf = {_from} {{T}} %x to {{FLOAT}}
+        %yf = {_from} {{T}} %safe to {{FLOAT}}
+        %qf = fdiv {{FLOAT}} %xf, %yf
+        %q = fpto{_to} {{FLOAT}} %qf to {{T}}
+    """
+    LANES["div", _kind] = _QUOTIENT + "%r = select {i1} %zero, {T} [T 0], {T} %q"
+    LANES["rem", _kind] = _QUOTIENT + "%p = mul {T} %q, %safe \n %r = sub {T} %x, %p"
+
 # A NaN loses against a number; at a tie the second operand is taken, as the table says.
 row("min", "s", "%r = call {T} @llvm.smin.{T!}({T} %x, {T} %y)")
 row("min", "u", "%r = call {T} @llvm.umin.{T!}({T} %x, {T} %y)")

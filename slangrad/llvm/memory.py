@@ -16,7 +16,7 @@ from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of, round_up
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import Lanes, Pointer, Scalar, Type
-from slangrad.llvm.emit import Emitter, Rule, shuffled
+from slangrad.llvm.emit import Emitter, Rule, shuffled, splat
 from slangrad.llvm.type_names import memory_name, scalar_name, suffix
 from slangrad.llvm.writer import Writer, phi
 
@@ -147,11 +147,11 @@ def _load(e: Emitter, op: Op) -> None:
     register = e.type(r)
     name = memory_name(register)
     if isinstance(p.type, Lanes):
-        loaded = _masked_load(e, "gather", name, p, mask)
+        loaded = _gather(e, name, p, mask)
     elif not mask:
         loaded = _plain_load(e, name, p)
     elif e.w.features.masked_loads:
-        loaded = _masked_load(e, "load", name, p, mask)
+        loaded = _masked_load(e, name, p, mask)
     else:
         loaded = _full_or_masked_load(e, name, p, mask)
     if name != register:
@@ -164,10 +164,31 @@ def _plain_load(e: Emitter, name: str, p: Value) -> str:
     return e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}{invariant}")
 
 
-def _masked_load(e: Emitter, kind: str, name: str, p: Value, mask: list[Value]) -> str:
-    function = f"@llvm.masked.{kind}.{suffix(name)}.{suffix(e.type(p))}"
-    arguments = f"{e.typed(p)}, i32 {_alignment(p)}, {_mask(e, mask)}, {name} zeroinitializer"
-    return e.w.value(f"call {name} {function}({arguments})")
+def _masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
+    arguments = f"{e.typed(p)}, i32 {_alignment(p)}, {e.typed(mask[0])}, {name} zeroinitializer"
+    return e.w.value(f"call {name} @llvm.masked.load.{suffix(name)}.p0({arguments})")
+
+
+def _gather(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
+    addresses, lanes = _reachable(e, p, mask, _unread(e))
+    function = f"@llvm.masked.gather.{suffix(name)}.{suffix(e.type(p))}"
+    return e.w.value(f"call {name} {function}({addresses}, i32 {_alignment(p)}, {lanes}, {name} zeroinitializer)")
+
+
+def _reachable(e: Emitter, p: Value, mask: list[Value], nowhere: str) -> tuple[str, str]:
+    """Addresses and mask. Machines without masks go lane by lane: lanes that are off go to where nobody looks."""
+    everyone = f"{e.names.widened('i1')} splat (i1 true)"
+    if not mask:
+        return e.typed(p), everyone
+    if e.w.features.mask_registers:
+        return e.typed(p), e.typed(mask[0])
+    chosen = e.w.value(f"select {e.typed(mask[0])}, {e.typed(p)}, {e.type(p)} {splat(e, e.type(p), f'ptr {nowhere}')}")
+    return f"{e.type(p)} {chosen}", everyone
+
+
+def _unread(e: Emitter) -> str:
+    e.w.declarations.add_functions("@nothing = internal constant i64 0, align 8\n")
+    return "@nothing"
 
 
 def _full_or_masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
@@ -179,7 +200,7 @@ def _full_or_masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> 
     plain = _plain_load(e, name, p)
     w.jump(done)
     w.block(some)
-    masked = _masked_load(e, "load", name, p, mask)
+    masked = _masked_load(e, name, p, mask)
     w.jump(done)
     w.block(done)
     result = w.name()
@@ -201,11 +222,11 @@ def _store(e: Emitter, op: Op) -> None:
         value = w.value(f"zext {register} {value} to {name}")
     plain = f"store {name} {value}, {e.typed(p)}, align {_alignment(p)}"
     if isinstance(p.type, Lanes):
-        _masked_store(e, "scatter", f"{name} {value}", p, mask)
+        _scatter(e, f"{name} {value}", p, mask)
     elif not mask:
         w.line(plain)
     elif w.features.masked_stores:
-        _masked_store(e, "store", f"{name} {value}", p, mask)
+        _masked_store(e, f"{name} {value}", p, mask)
     else:
         full, some, done = w.labels("full", "some", "stored")
         w.branch(all_lanes(e, mask[0]), full, some)
@@ -213,19 +234,22 @@ def _store(e: Emitter, op: Op) -> None:
         w.line(plain)
         w.jump(done)
         w.block(some)
-        _masked_store(e, "store", f"{name} {value}", p, mask)
+        _masked_store(e, f"{name} {value}", p, mask)
         w.jump(done)
         w.block(done)
 
 
-def _masked_store(e: Emitter, kind: str, value: str, p: Value, mask: list[Value]) -> None:
+def _masked_store(e: Emitter, value: str, p: Value, mask: list[Value]) -> None:
     name = value[: value.index(">") + 1]
-    function = f"@llvm.masked.{kind}.{suffix(name)}.{suffix(e.type(p))}"
-    e.w.line(f"call void {function}({value}, {e.typed(p)}, i32 {_alignment(p)}, {_mask(e, mask)})")
+    function = f"@llvm.masked.store.{suffix(name)}.p0"
+    e.w.line(f"call void {function}({value}, {e.typed(p)}, i32 {_alignment(p)}, {e.typed(mask[0])})")
 
 
-def _mask(e: Emitter, mask: list[Value]) -> str:
-    return e.typed(mask[0]) if mask else f"{e.names.widened('i1')} splat (i1 true)"
+def _scatter(e: Emitter, value: str, p: Value, mask: list[Value]) -> None:
+    name = value[: value.index(">") + 1]
+    addresses, lanes = _reachable(e, p, mask, e.w.slot("i64", 1, 8))
+    function = f"@llvm.masked.scatter.{suffix(name)}.{suffix(e.type(p))}"
+    e.w.line(f"call void {function}({value}, {addresses}, i32 {_alignment(p)}, {lanes})")
 
 
 def _alignment(p: Value) -> int:

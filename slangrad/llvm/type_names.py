@@ -71,3 +71,7 @@ def constant(name: str, text: str) -> str:
     """A constant of LLVM type `name`: splatted when that is a vector."""
     vector = _VECTOR.fullmatch(name)
     return text if vector is None else f"splat ({vector[2]} {text})"
+
+
+def is_constant(operand: str) -> bool:
+    return not operand.startswith("%")
