@@ -125,7 +125,8 @@ class Program(World):
             self.modules[name] = module
             if main.module_name:
                 self.modules.setdefault(main.module_name, module)
-        self._check_module(module)
+        if path is None or path.parent != STD:  # bodies of the library are checked when they are needed
+            self._check_module(module)
         self._loading.pop()
         return module
 

@@ -1,0 +1,369 @@
+"""THE pass table: a kernel's source to machine code, stage by stage. Only this file knows the order of passes.
+
+    compiled = compile_kernel(program, source, "kernel", options, "cpu")
+    compiled.kernel         what a device launches
+    compiled.arguments      the struct that its argument block holds
+    compiled.text("lanes")  the program after a stage
+
+To follow a program, read STAGES from top to bottom; each row names the folder that does the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import ClassVar
+
+from slangrad.autodiff.report import Report
+from slangrad.autodiff.requests import differentiate
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.check.declref import DeclRef
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.flatten.aggregates import flatten_aggregates
+from slangrad.flatten.arrays import flatten_arrays
+from slangrad.flatten.math_functions import expand_math
+from slangrad.ir import verify
+from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.interpret import run_kernel
+from slangrad.ir.layout import layout_of
+from slangrad.ir.numbers import Number
+from slangrad.ir.rebuild import count_uses
+from slangrad.ir.text import print_function, print_program
+from slangrad.ir.types import Scalar, Struct, is_float
+from slangrad.llvm import cpu, native
+from slangrad.llvm.target import Target
+from slangrad.lower.instances import lower_functions, lower_program
+from slangrad.lower.type_map import SCALARS
+from slangrad.opt.branches import simplify_branches
+from slangrad.opt.dead import remove_dead
+from slangrad.opt.forwarding import forward_loads
+from slangrad.opt.hoist import hoist
+from slangrad.opt.inline import inline, inline_into
+from slangrad.opt.unroll import unroll
+from slangrad.runtime.cpu import NativeKernel
+from slangrad.runtime.device import Grid, Kernel, PythonKernel
+from slangrad.runtime.reports import BOUNDS, Reports, Site
+from slangrad.spmd.widen import WideKernel, widen
+from slangrad.syntax import ast
+
+CPU, INTERPRETER = "cpu", "interpreter"
+BOTH = (CPU, INTERPRETER)
+
+
+@dataclass(slots=True, eq=False)
+class Compilation:
+    """A kernel on its way: each stage replaces what it changes."""
+
+    checked: CheckedProgram
+    declared: ast.Function
+    options: Options
+    target: str
+    program: Program = field(default_factory=Program)
+    name: str = ""
+    reports: dict[str, Report] = field(default_factory=dict)
+    wide: WideKernel | None = None
+    machine: Target | None = None
+    module: cpu.Module | None = None
+    kernel: Kernel | None = None
+    texts: dict[str, Callable[[], str]] = field(default_factory=dict)
+    milliseconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def function(self) -> Function:
+        return self.program.functions[self.name]
+
+    def replace(self, function: Function) -> None:
+        """A program with the one function that is left."""
+        self.program = Program({self.name: function}, self.program.differentials, self.program.arguments)
+
+
+# --- Stages -------------------------------------------------------------------------------------------
+
+
+def _lower(c: Compilation) -> None:
+    c.program, c.name = lower_program(c.checked, c.declared, c.options)
+
+
+def _differentiate(c: Compilation) -> None:
+    made = differentiate(c.program, inline_into)
+    c.program, c.reports = made.program, made.reports
+
+
+def _inline(c: Compilation) -> None:
+    c.replace(inline_into(c.program, c.function, lambda _: False, c.options.limits))
+
+
+def _clean(c: Compilation) -> None:
+    function = unroll(remove_dead(simplify_branches(c.function)), c.options.limits)
+    c.replace(remove_dead(hoist(simplify_branches(function))))
+
+
+def _flatten(c: Compilation) -> None:
+    flat = flatten(c.function, c.options)
+    c.replace(remove_dead(hoist(simplify_branches(forward_loads(flat)))))
+
+
+def flatten(function: Function, options: Options) -> Function:
+    """Scalars, pointers and memory only."""
+    return flatten_arrays(flatten_aggregates(function, options.bounds_checks))
+
+
+def _expand_math(c: Compilation) -> None:
+    library = MathLibrary(c.checked, c.options)
+    c.replace(remove_dead(hoist(expand_math(c.function, library))))
+
+
+def _widen(c: Compilation) -> None:
+    c.machine = native.target_of(c.options)
+    c.wide = widen(c.function, c.machine.lanes, exclusive=is_ordered(c.function))
+
+
+def _write_llvm(c: Compilation) -> None:
+    assert c.wide is not None and c.machine is not None
+    kernel = cpu.Kernel(c.wide.full, c.wide.masked, c.wide.lanes, c.program.arguments)
+    c.module = cpu.kernel_module(kernel, c.machine, c.options)
+
+
+def _generate_code(c: Compilation) -> None:
+    assert c.module is not None and c.machine is not None
+    code = native.object_code(c.module.text, c.machine, c.options.optimize)
+    loaded = native.load(code, ("entry", "drain"))
+    c.kernel = NativeKernel(
+        name=c.name,
+        argument_size=argument_size(c.program),
+        sites=tuple(map(site_of, c.module.sites)),
+        entry=loaded.addresses["entry"],
+        drain=loaded.addresses["drain"],
+        ordered=is_ordered(c.function),
+        code=loaded.code,
+    )
+
+
+def _interpret(c: Compilation) -> None:
+    program, name = c.program, c.name
+    ops = [op for op in walk(c.function.region) if op.name in ("in_bounds", "print")]
+    numbers = {op: i for i, op in enumerate(ops)}
+
+    def run(arguments: int, grid: Grid, reports: Reports) -> None:
+        run_kernel(program, name, arguments, grid, OracleReports(numbers, reports))
+
+    c.kernel = PythonKernel(
+        name=name, argument_size=argument_size(program), sites=tuple(map(site_of, ops)), function=run
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A row of the table. `legal` is what the IR may consist of afterwards, None where there is no IR to check."""
+
+    name: str
+    run: Callable[[Compilation], None]
+    targets: tuple[str, ...]
+    legal: verify.Stage | None
+    text: Callable[[Compilation], str]
+
+
+def _program_text(c: Compilation) -> str:
+    return print_program(c.program)
+
+
+def _lanes_text(c: Compilation) -> str:
+    assert c.wide is not None
+    return "\n".join(print_function(f) for f in (c.wide.full, c.wide.masked) if f is not None)
+
+
+def _llvm_text(c: Compilation) -> str:
+    assert c.module is not None
+    return c.module.text
+
+
+def _assembly_text(c: Compilation) -> str:
+    assert c.module is not None and c.machine is not None
+    return native.assembly(c.module.text, c.machine, c.options.optimize)
+
+
+def _no_text(c: Compilation) -> str:
+    return ""
+
+
+# fmt: off
+STAGES: tuple[Stage, ...] = (
+    #     name         pass             targets         legal afterwards       shown as        folder
+    Stage("lowered",   _lower,          BOTH,           verify.LOWERED,        _program_text),   # lower
+    Stage("autodiff",  _differentiate,  BOTH,           verify.DIFFERENTIATED, _program_text),   # autodiff
+    Stage("inlined",   _inline,         BOTH,           verify.DIFFERENTIATED, _program_text),   # opt
+    Stage("clean",     _clean,          BOTH,           verify.DIFFERENTIATED, _program_text),   # opt
+    Stage("flat",      _flatten,        BOTH,           verify.FLAT,           _program_text),   # flatten
+    Stage("math",      _expand_math,    BOTH,           verify.FLAT,           _program_text),   # flatten, std
+    Stage("interpret", _interpret,      (INTERPRETER,), None,                  _no_text),        # ir
+    Stage("lanes",     _widen,          (CPU,),         None,                  _lanes_text),     # spmd
+    Stage("llvm",      _write_llvm,     (CPU,),         None,                  _llvm_text),      # llvm
+    Stage("asm",       _generate_code,  (CPU,),         None,                  _assembly_text),  # llvm
+)
+
+# (first, second, why): checked when this file is imported.
+BEFORE = (
+    ("lowered",  "autodiff", "requests for derivatives are IR"),
+    ("autodiff", "inlined",  "functions with custom derivatives stay calls until then"),
+    ("inlined",  "flat",     "only the kernel is flattened"),
+    ("flat",     "math",     "library functions are flat IR"),
+    ("flat",     "lanes",    "lanes hold scalars and pointers"),
+    ("math",     "lanes",    "maths vectorizes with the rest"),
+)
+# fmt: on
+
+STAGE_NAMES = tuple(stage.name for stage in STAGES)
+assert all(STAGE_NAMES.index(first) < STAGE_NAMES.index(second) for first, second, _ in BEFORE)
+
+
+# --- Compiling ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """What a device launches, and the struct that its argument block holds."""
+
+    kernel: Kernel
+    arguments: Struct
+    stages: tuple[str, ...]
+    milliseconds: dict[str, float]
+    reports: dict[str, Report]
+    texts: dict[str, Callable[[], str]]
+
+    def text(self, stage: str) -> str:
+        """The program after a stage, as text."""
+        return self.texts[stage]()
+
+
+def compile_function(checked: CheckedProgram, declared: ast.Function, options: Options, target: str) -> CompiledKernel:
+    """Run all stages of a target on a kernel that has been checked."""
+    c = Compilation(checked, declared, options, target)
+    for stage in STAGES:
+        if target in stage.targets:
+            _run_stage(c, stage)
+    assert c.kernel is not None and c.program.arguments is not None
+    return CompiledKernel(c.kernel, c.program.arguments, tuple(c.texts), c.milliseconds, c.reports, c.texts)
+
+
+def _run_stage(c: Compilation, stage: Stage) -> None:
+    start = perf_counter()
+    stage.run(c)
+    c.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
+    if c.options.verify and stage.legal is not None:
+        verify.verify(c.program, stage.legal)
+    if stage.text is not _no_text:
+        snapshot = replace(c)
+        c.texts[stage.name] = lambda: stage.text(snapshot)
+    if stage.name in c.options.dump:
+        print(f"// {c.name}, after stage '{stage.name}'\n{stage.text(c)}")
+
+
+def compile_kernel(
+    checked: CheckedProgram, source: SourceFile, entry: str, options: Options, target: str
+) -> CompiledKernel:
+    """Compile the function `entry` of a text, which becomes a module of the program and may import its others."""
+    module = checked.add_source(source.name, source.text)
+    declared = find_function(module.declaration, entry)
+    if declared is None:
+        raise CompileError([Diagnostic("E0301", f"'{source.name}' has no function '{entry}'")])
+    return compile_function(checked, declared, options, target)
+
+
+def find_function(module: ast.Module, name: str) -> ast.Function | None:
+    found = (m for m in module.members if isinstance(m, ast.Function) and m.name == name)
+    return next(found, None)
+
+
+def check_file(path: Path, include_paths: list[Path], options: Options) -> tuple[Diagnostic, ...]:
+    """The errors and warnings of a file and of what it imports."""
+    program = CheckedProgram(options, include_paths)
+    try:
+        program.load_module(str(path))
+    except CompileError as error:
+        return error.diagnostics
+    return tuple(program.reporter.diagnostics)
+
+
+# --- Maths functions ----------------------------------------------------------------------------------
+
+
+class MathLibrary(Mapping[tuple[str, Scalar], Function]):
+    """(name of a primitive, f32 or f64) to a flat function of scalars, made from std when it is first asked for."""
+
+    _made: ClassVar[dict[tuple[str, Scalar], Function]] = {}  # the same for all programs
+
+    def __init__(self, checked: CheckedProgram, options: Options) -> None:
+        self._checked, self._options = checked, options
+
+    @cached_property
+    def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
+        found = {}
+        for name in ("math_functions", "math_functions_double"):
+            for member in self._checked.load_module(name).declaration.members:
+                info = self._checked.info(member) if isinstance(member, ast.Function) else None
+                if info is not None and info.math_function is not None:
+                    found[info.math_function, SCALARS[info.result]] = member
+        return found
+
+    def __getitem__(self, key: tuple[str, Scalar]) -> Function:
+        if key not in self._made:
+            reference = DeclRef(self._declared[key], {})
+            program, (name,) = lower_functions(self._checked, [reference], self._options)
+            function = inline(program, everything=True).functions[name]
+            self._made[key] = remove_dead(flatten(function, self._options))
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[tuple[str, Scalar]]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+# --- Kernels ------------------------------------------------------------------------------------------
+
+
+def argument_size(program: Program) -> int:
+    assert program.arguments is not None
+    return layout_of(program.arguments).size
+
+
+def site_of(op: Op) -> Site:
+    """What a run-time report of the op shows."""
+    return Site.at(op.span, str(op.attributes.get("format", "")))
+
+
+def is_ordered(function: Function) -> bool:
+    """Whether chunks must run one after the other for the results to be the same in each run: the kernel prints, adds
+    floats to memory that threads share, or uses what an atomic operation gives."""
+    uses = count_uses(function.region)
+    return any(
+        op.name == "print" or (op.name == "atomic" and (uses[op.results[0]] > 0 or not _commutes(op)))
+        for op in walk(function.region)
+    )
+
+
+def _commutes(op: Op) -> bool:
+    """Whether atomics of this kind give the same memory in any order."""
+    if op.attributes["kind"] in ("exchange", "compare_exchange"):
+        return False
+    return op.attributes["kind"] != "add" or not is_float(op.results[0].type)
+
+
+@dataclass(frozen=True, slots=True)
+class OracleReports:
+    """The interpreter's reports, which name ops, as reports of a launch, which name sites."""
+
+    numbers: dict[Op, int]
+    launch: Reports
+
+    def out_of_bounds(self, op: Op, index: int, extent: int) -> None:
+        self.launch.fail(BOUNDS, self.numbers[op], index, extent)
+
+    def print(self, op: Op, values: Sequence[Number]) -> None:
+        self.launch.print(self.numbers[op], values)
