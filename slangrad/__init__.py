@@ -1,3 +1,109 @@
-"""slangrad: a Slang compiler with automatic differentiation, called from Python on arrays."""
+"""slangrad: a Slang compiler with automatic differentiation, called from Python on arrays.
+
+    import slangrad as spy
+
+    device = spy.create_device(include_paths=["shaders"])
+    module = spy.Module.load_from_file(device, "polynomial.slang")
+    x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads()
+    result = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
+"""
+
+from numpy import (
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+
+from slangrad.api.device import Device, DeviceType, create_device
+from slangrad.api.function import Function
+from slangrad.api.module import Module
+from slangrad.api.struct import Struct
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Options
+from slangrad.marshal.errors import (
+    BoundVariableException,
+    CallError,
+    KernelGenException,
+    ResolveException,
+    SlangCompileError,
+)
+from slangrad.marshal.generators import (
+    call_id,
+    grid,
+    rand_float,
+    thread_id,
+    wang_hash,
+    wang_hash_numpy,
+)
+from slangrad.marshal.slang_type import SlangType
+from slangrad.marshal.values import DiffPair, ValueRef, diffPair, floatDiffPair, floatRef, intRef
+from slangrad.marshal.vectors import EXPORTED as _vectors
+from slangrad.runtime.reports import BoundsError, KernelAssertionError
+from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType
+from slangrad.tensors.element_types import TypeView as _TypeView
+from slangrad.tensors.shape import Shape
+from slangrad.tensors.tensor import Tensor
 
 __version__ = "0.1.0"
+
+globals().update(_vectors)
+
+NDBuffer = Tensor
+
+__all__ = [
+    "BoundVariableException",
+    "BoundsError",
+    "Buffer",
+    "BufferUsage",
+    "CallError",
+    "CompileError",
+    "Device",
+    "DeviceType",
+    "DiffPair",
+    "Diagnostic",
+    "Function",
+    "KernelAssertionError",
+    "KernelGenException",
+    "MemoryType",
+    "Module",
+    "NDBuffer",
+    "Options",
+    "ResolveException",
+    "Shape",
+    "SlangCompileError",
+    "SlangType",
+    "Struct",
+    "Tensor",
+    "ValueRef",
+    "call_id",
+    "create_device",
+    "diffPair",
+    "float16",
+    "float32",
+    "float64",
+    "floatDiffPair",
+    "floatRef",
+    "grid",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "intRef",
+    "rand_float",
+    "thread_id",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "wang_hash",
+    "wang_hash_numpy",
+    *_vectors,
+]

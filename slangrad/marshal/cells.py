@@ -34,8 +34,8 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import flatten, memory_format, rebuild
-from slangrad.marshal.scalars import plain_setter
 from slangrad.marshal.spelling import spell
+from slangrad.marshal.uniform import plain_setter
 from slangrad.marshal.values import DiffPair, ValueRef
 
 ALIGNMENT = 16

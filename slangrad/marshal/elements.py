@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from slangrad.check.types import Type
 from slangrad.ir import types as ir
@@ -26,6 +26,8 @@ ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "Repeat
 @dataclass(slots=True, eq=False, kw_only=True)
 class Elements(Leaf):
     """`parts` are the memories that the role touches. `trailing` sizes of the value make one element."""
+
+    has_layout: ClassVar[bool] = True
 
     access: Access
     parts: Parts

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 from slangrad.check.types import (
     FLOAT,
@@ -40,8 +40,8 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.scalars import refuse_writes
 from slangrad.marshal.spelling import spell
+from slangrad.marshal.uniform import refuse_writes
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
 MOST_CALLS = 1 << 31
@@ -123,6 +123,8 @@ def _names(name: str, count: int) -> list[str]:
 class GridIndex(Index):
     """offset + index * stride for each dimension of the grid."""
 
+    has_layout: ClassVar[bool] = True
+
     def layout(self, value: Grid) -> Hashable:
         return value.shape, value.offset, value.stride
 
@@ -171,6 +173,8 @@ def _index_types(wanted: Type, count: int) -> Iterable[Type]:
 @dataclass(slots=True, eq=False, kw_only=True)
 class RangeIndex(Index):
     """start + index * step."""
+
+    has_layout: ClassVar[bool] = True
 
     def layout(self, value: range) -> Hashable:
         return value

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from slangrad.check.types import Type
 from slangrad.ir import types as ir
@@ -111,16 +111,20 @@ class Way:
 
 @dataclass(slots=True, frozen=True)
 class Spot:
-    """Where a value is bound: its name in the kernel, what messages call it, what happens to it there."""
+    """Where a value is bound: its name in the kernel, what messages call it, what happens to it there.
+
+    `fresh` makes of a name one that collides with no other.
+    """
 
     name: str
     label: str
     role: Role
     mode: str
     types: ProgramTypes
+    fresh: Callable[[str], str]
 
     def child(self, name: str, label: str, role: Role) -> Spot:
-        return Spot(f"{self.name}_{name}", label, role, self.mode, self.types)
+        return Spot(self.fresh(f"{self.name}_{name}"), label, role, self.mode, self.types, self.fresh)
 
 
 class Marshal(ABC):
@@ -185,7 +189,8 @@ Setter = Callable[[Values, int, Any, Scratch], None]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Node:
-    """A bound value. `mapping` tells to which call dimension each of its dimensions goes."""
+    """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the user
+    said with `map`."""
 
     name: str
     label: str
@@ -194,6 +199,7 @@ class Node:
     dims: int
     described: str = ""
     mapping: Shape = ()
+    explicit: Shape | None = None
 
     @abstractmethod
     def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
@@ -204,10 +210,13 @@ class Node:
 class Leaf(Node):
     """A value that the kernel loads by itself. The defaults are those of a value that is the same in all calls.
 
-    `rank` is the number of loops of the kernel. `prepare`, if there is one, makes of the given value another one in
+    `declared`: the kernel's header has its parameters. `rank` is the number of loops of the kernel. `prepare`, if there is one, makes of the given value another one in
     every call, before anything else. `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
     """
 
+    has_layout: ClassVar[bool] = False
+
+    declared: bool = True
     rank: int = 1
     prepare: Callable[[Any], Any] | None = None
     scratch: int = 0
@@ -271,6 +280,13 @@ class Leaf(Node):
     def setters(self) -> dict[str, Setter]:
         """For parameters, what puts the value of this call at its place."""
         return {}
+
+    def copy(self, value: Any) -> Any:
+        """The value in memory that the kernel can use, for one that it cannot."""
+        return value
+
+    def copy_back(self, copied: Any, value: Any) -> None:
+        """What the call wrote into a copy goes to the value."""
 
     def finish(self, value: Any, scratch: Scratch) -> Any:
         """After the launch: read what was written into scratch memory."""

@@ -53,17 +53,18 @@ def _key_of_dict(values: dict[str, Any]) -> Hashable:
 
 
 def _key_of_type(value: Any) -> Hashable:
-    found: Hashable = type(value)
-    return found
+    return (type(value),)
 
 
 def _key_of_number(value: Any) -> Hashable:
-    return _python_kind(value)
+    return (_python_kind(value),)
+
+
+_PYTHON_KINDS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float}
 
 
 def _python_kind(value: np.generic) -> type:
-    kind = {"b": bool, "i": int, "u": int, "f": float}.get(value.dtype.kind)
-    return type(value) if kind is None else kind
+    return _PYTHON_KINDS[value.dtype.kind]
 
 
 def _make_dict(values: dict[str, Any]) -> Marshal:

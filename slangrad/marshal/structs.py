@@ -33,7 +33,7 @@ from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramType
 from slangrad.marshal.memory import ARRAY_ACCESS
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format
-from slangrad.marshal.scalars import bind_plain, refuse_writes
+from slangrad.marshal.uniform import bind_plain, refuse_writes
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 

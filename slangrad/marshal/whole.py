@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from slangrad.check.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.buffers import standard_name
@@ -121,6 +121,8 @@ def _of_family(
 @dataclass(slots=True, eq=False, kw_only=True)
 class WholeTensor(Leaf):
     """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets."""
+
+    has_layout: ClassVar[bool] = True
 
     access: Access
     family: Family

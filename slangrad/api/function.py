@@ -1,0 +1,107 @@
+"""Functions: immutable; `map`, `set`, `bwds` and the like return changed copies.
+
+module.polynomial(a=2, b=8, c=-1, x=x)              calls
+module.polynomial.bwds(a=2, b=8, c=-1, x=x, _result=result)
+module.polynomial.map(x=(0,)).return_type(Tensor)(2, 8, -1, x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from slangrad.call.caller import Caller, Settings, settings_key
+from slangrad.marshal import results
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, TANGENT
+
+if TYPE_CHECKING:
+    from slangrad.api.module import Module
+    from slangrad.api.struct import Struct
+
+
+class Function:
+    """The functions of one name (overloads together), and how they are to be called."""
+
+    __slots__ = ("__weakref__", "_backward", "_caller", "_settings", "_tangent", "module", "name", "struct")
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        caller: Caller,
+        struct: Struct | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.struct = struct
+        self._caller = caller
+        found = settings or Settings()
+        self._settings = replace(found, key=settings_key(found))
+        self._backward: Function | None = None
+        self._tangent: Function | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._caller.call(self._settings, args, kwargs)
+
+    call = __call__
+
+    def __repr__(self) -> str:
+        return f"Function({self.name})"
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._caller.candidates))
+
+    def _with(self, **changes: Any) -> Function:
+        return Function(self.module, self.name, self._caller, self.struct, replace(self._settings, **changes))
+
+    def map(self, *args: Any, **kwargs: Any) -> Function:
+        """Say which call dimensions an argument's dimensions go to, or as which type it is seen."""
+        return self._with(map_positional=args, map_named=kwargs)
+
+    def set(self, *args: Any, **kwargs: Any) -> Function:
+        """Values outside of functions: by name, as a dict, or a callable that returns a dict for each call."""
+        if args and kwargs:
+            raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
+        if len(args) > 1 or not (args or kwargs):
+            raise CallError("E1013", "set: expected one dict or keyword arguments")
+        given = args[0] if args else kwargs
+        if callable(given) and not isinstance(given, Mapping):
+            given = _Later(given).entries()
+        if not isinstance(given, Mapping):
+            raise CallError("E1013", f"set: expected a dict, not {type(given).__name__}")
+        return self._with(globals={**self._settings.globals, **given})
+
+    def return_type(self, kind: Any) -> Function:
+        """What calls return: Tensor, np.ndarray, "tensor" or "numpy"."""
+        results.kind_of(kind)
+        return self._with(result=kind)
+
+    @property
+    def bwds(self) -> Function:
+        """The reverse-mode derivative: adds to the gradients of inputs what those of outputs say."""
+        if self._backward is None:
+            self._backward = self._with(mode=BACKWARD)
+        return self._backward
+
+    @property
+    def fwds(self) -> Function:
+        """The forward-mode derivative: tangents of inputs (`diffPair`, `grad_in`) to those of the result."""
+        if self._tangent is None:
+            self._tangent = self._with(mode=TANGENT)
+        return self._tangent
+
+
+class _Later:
+    """Values of a callable, asked for once in each call."""
+
+    def __init__(self, ask: Callable[[], Mapping[str, Any]]) -> None:
+        self._ask = ask
+
+    def entries(self) -> dict[str, Callable[[], Any]]:
+        return {name: self._entry(name) for name in self._ask()}
+
+    def _entry(self, name: str) -> Callable[[], Any]:
+        return lambda: self._ask()[name]

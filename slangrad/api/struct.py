@@ -1,0 +1,92 @@
+"""Structs and other types of a module: name spaces of methods, constructors, element types.
+
+Particle = module.Particle
+Tensor.empty(device, (100,), Particle)         Particle.fields["mass"]
+Particle(1.0, velocity)                        calls its constructor
+Particle.step(this, 0.1)                       calls a method
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slangrad.api.function import Function
+from slangrad.check.types import Type
+from slangrad.marshal.errors import NameNotFound
+from slangrad.marshal.slang_type import SlangType
+
+if TYPE_CHECKING:
+    from slangrad.api.module import Module
+
+
+class Struct(SlangType):
+    """A type of a module."""
+
+    __slots__ = ("_functions", "module")
+
+    def __init__(self, module: Module, checked: Type) -> None:
+        super().__init__(checked, module.types)
+        self.module = module
+        self._functions: dict[str, Function] = {}
+
+    def __repr__(self) -> str:
+        return f"Struct({self.name})"
+
+    @property
+    def struct(self) -> Struct:
+        return self
+
+    @property
+    def methods(self) -> dict[str, Function]:
+        """Methods, static ones too, by name."""
+        found = {name: self._find_function(name) for name in self.module.view.member_names(self.checked)}
+        return {name: function for name, function in found.items() if function is not None}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the constructor."""
+        return self.require_function("__init")(*args, **kwargs)
+
+    def find_function(self, name: str) -> Function | None:
+        """A method, or None."""
+        return self._find_function(name)
+
+    def require_function(self, name: str) -> Function:
+        found = self._find_function(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def find_struct(self, name: str) -> Struct | None:
+        """A type inside of this one, or None."""
+        return self.module.find_struct(f"{self.name}.{name}")
+
+    def require_struct(self, name: str) -> Struct:
+        found = self.find_struct(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._find_function(name) or self.find_struct(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def _find_function(self, name: str) -> Function | None:
+        found = self._functions.get(name)
+        if found is None:
+            found = self.module.find_function_in_struct(self, name)
+            if found is not None:
+                self._functions[name] = found
+        return found
+
+    def _missing(self, name: str) -> NameNotFound:
+        members = ", ".join(self.module.view.member_names(self.checked)) or "none"
+        return NameNotFound(
+            f"Type '{self.name}' has no method or sub-type named '{name}'", f"its members are {members}"
+        )

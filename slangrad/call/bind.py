@@ -1,0 +1,178 @@
+"""Put arguments, parameters and the call's dimensions together.
+
+In: the chosen function, and for each parameter a marshal with the way it is seen.
+Out: a BoundCall: the tree of every argument, all leaves with the dimensions of the call they move along.
+
+    f(a: Tensor (4, 3), b: Tensor (3,))  ->  D = 2, a over (0, 1), b over (1,), a result to be created
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.call.broadcast import align_right, call_dimensions
+from slangrad.call.program import FoundFunction
+from slangrad.check.reflect import ParameterView
+from slangrad.marshal import results
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf, Marshal, Node, ProgramTypes, Spot, Way, role_of
+
+RESULT = "_result"
+
+
+@dataclass(slots=True)
+class Source:
+    """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
+
+    given: int
+    path: tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class BoundArgument:
+    node: Node
+    direction: str
+    differentiable: bool
+
+
+@dataclass(slots=True, eq=False)
+class BoundCall:
+    """Everything that the kernel's text and the plan need."""
+
+    mode: str
+    function: FoundFunction
+    arguments: list[BoundArgument]
+    result: Node | None
+    created: results.Created | None
+    cotangent: str | None
+    call_dims: int
+    imports: tuple[str, ...]
+    leaves: list[Leaf] = field(default_factory=list)
+    sources: list[Source] = field(default_factory=list)
+
+    @property
+    def callee(self) -> str:
+        return self.function.callee
+
+    @property
+    def static_callee(self) -> str:
+        return self.function.static_callee
+
+    @property
+    def has_this(self) -> bool:
+        return self.function.has_this
+
+    @property
+    def result_differentiable(self) -> bool:
+        return self.function.result_differentiable
+
+
+@dataclass(slots=True)
+class Given:
+    """One argument of a call, in the order of the parameters: which value, its marshal and way."""
+
+    index: int
+    marshal: Marshal
+    way: Way
+
+
+def bind_call(
+    mode: str,
+    function: FoundFunction,
+    given: Sequence[Given],
+    wanted: results.Wanted,
+    types: ProgramTypes,
+    taken_names: Iterable[str],
+    global_values: Sequence[tuple[Leaf, int]] = (),
+) -> BoundCall:
+    """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
+    names = _Names({*taken_names, *function.words, "shape", "thread", "id", "kernel"})
+    arguments = []
+    sources: list[tuple[Node, int]] = []
+    for parameter, each in zip(function.parameters, given):
+        argument = _bind_argument(mode, parameter, each, types, names)
+        arguments.append(argument)
+        sources.append((argument.node, each.index))
+    result, created, cotangent = _bind_result(mode, function, wanted, types, names, sources)
+    dims = _dimensions(node for node, _ in sources)
+    sources += global_values
+    if created is not None:
+        result = created.bind(dims, types)
+        sources.append((result, results.CREATED))
+    call = BoundCall(mode, function, arguments, result, created, cotangent, dims, function.imports)
+    for node, index in sources:
+        for path, leaf in node.leaves():
+            call.leaves.append(leaf)
+            call.sources.append(Source(index, path))
+    _map_leaves(call.leaves, dims)
+    return call
+
+
+def _bind_argument(
+    mode: str, parameter: ParameterView, given: Given, types: ProgramTypes, names: _Names
+) -> BoundArgument:
+    tangent = None if parameter.no_diff else types.tangent(given.way.type)
+    differentiable = mode != PRIMAL and tangent is not None
+    role = role_of(mode, parameter.direction, differentiable)
+    spot = Spot(names.fresh(parameter.name), parameter.name, role, mode, types, names.fresh)
+    return BoundArgument(given.marshal.bind(given.way, spot), parameter.direction, differentiable)
+
+
+def _bind_result(
+    mode: str,
+    function: FoundFunction,
+    wanted: results.Wanted,
+    types: ProgramTypes,
+    names: _Names,
+    sources: list[tuple[Node, int]],
+) -> tuple[Node | None, results.Created | None, str | None]:
+    """The node of a given result; else how one is created; else the cotangent that stands for it."""
+    if function.result is None:
+        if wanted.marshal is not None:
+            raise CallError("E1011", f"'{function.name}' returns nothing, so it has no {RESULT}")
+        return None, None, None
+    name = names.fresh(RESULT)
+    role = role_of(mode, "out", function.result_differentiable and mode != PRIMAL)
+    spot = Spot(name, RESULT, role, mode, types, names.fresh)
+    if wanted.marshal is not None:
+        node = results.bind_given(wanted.marshal, function.result, spot)
+        if node is not None:
+            sources.append((node, wanted.index))
+        return node, None, None
+    if mode == BACKWARD:
+        ones = results.ones(function.result, types) if function.result_differentiable else None
+        return None, None, ones
+    return None, results.Created(function.result, spot, wanted.kind), None
+
+
+def _dimensions(nodes: Iterable[Node]) -> int:
+    leaves = [leaf for node in nodes for _, leaf in node.leaves()]
+    explicit = [leaf.explicit for leaf in leaves]
+    counts = [0 if leaf.explicit is not None else leaf.dims for leaf in leaves]
+    return call_dimensions(counts, explicit)
+
+
+def _map_leaves(leaves: Iterable[Leaf], dims: int) -> None:
+    for leaf in leaves:
+        leaf.settle(dims)
+        leaf.mapping = align_right(leaf.dims, dims) if leaf.explicit is None else leaf.explicit
+
+
+_DERIVED = "_in _grad _pair _value _here _at _in_at _grad_at _words _seed _warmup _low _high"
+ENDINGS = ("", *_DERIVED.split(), *(f"_{i}" for i in range(8)))
+
+
+class _Names:
+    """Names of variables in the kernel that collide with nothing, nor do the names derived from them."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+
+    def fresh(self, wanted: str) -> str:
+        name = wanted
+        while any(name + ending in self._taken for ending in ENDINGS):
+            name += "_"
+        self._taken.update(name + ending for ending in ENDINGS)
+        return name

@@ -1,0 +1,76 @@
+"""From a bound call to a kernel: its text, the pipeline, and the places of its arguments.
+
+In: a BoundCall and how its streams move.   Out: `Compiled`: what a device launches and how its arguments are packed.
+
+Errors that the compiler finds in the generated page name the Python argument they are about. The compiler itself is
+loaded when the first kernel is needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.call.bind import BoundCall
+from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
+from slangrad.call.packing import Packer, packer_of
+from slangrad.marshal.errors import SlangCompileError
+from slangrad.runtime.device import Kernel
+
+
+@dataclass(slots=True)
+class Compiled:
+    kernel: Kernel
+    packer: Packer
+    text: str
+    stages: Any
+
+
+class KernelCompiler:
+    """The compiler of one program and target."""
+
+    __slots__ = ("_count", "options", "program", "target")
+
+    def __init__(self, program: Any, options: Options, target: str) -> None:
+        self.program = program
+        self.options = options
+        self.target = target
+        self._count = 0
+
+    def compile(self, call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
+        written = write_kernel(call, classes, alone)
+        self._count += 1
+        name = f"kernel {self._count} of {call.function.name}"
+        if "kernel" in self.options.dump:
+            print(f"// {name}\n{written.text}")
+        source = SourceFile(name, written.text)
+        made = self._run_pipeline(source, written)
+        return Compiled(made.kernel, packer_of(made.arguments), written.text, made)
+
+    def _run_pipeline(self, source: SourceFile, written: KernelText) -> Any:
+        from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
+
+        try:
+            return pipeline.compile_kernel(self.program, source, ENTRY, self.options, self.target)
+        except CompileError as error:
+            raise _explained(error, source.name, written) from error
+
+
+def _explained(error: CompileError, name: str, written: KernelText) -> SlangCompileError:
+    """The compiler's errors, and whose argument each is about."""
+    details = []
+    for each in error.diagnostics:
+        label = _label_of(each, name, written)
+        details.append(f"argument '{label}': {each}" if label else str(each))
+    in_page = any(each.span is not None and each.span.source.name == name for each in error.diagnostics)
+    shown = ["in the generated kernel:", *written.text.splitlines()] if in_page else []
+    return SlangCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
+
+
+def _label_of(diagnostic: Diagnostic, name: str, written: KernelText) -> str:
+    if diagnostic.span is None or diagnostic.span.source.name != name:
+        return ""
+    return written.labels.get(diagnostic.span.line, "")

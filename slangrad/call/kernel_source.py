@@ -1,0 +1,278 @@
+"""Write the kernel of a call as Slang text.
+
+In: a bound call (call/bind.py) and how its streams move along the lanes.   Out: one readable page:
+
+    import "polynomial";
+
+    [shader("compute")] [numthreads(256, 1, 1)]
+    void kernel(uniform CallShape<1> shape, uniform float a, uniform ContiguousElements<float, 1> x,
+        uniform ContiguousElements<float, 1> _result, uint3 thread : SV_DispatchThreadID)
+    {
+        CallId<1> id = shape.locate(thread);
+        _result.store(id, polynomial(a, x.load(id)));
+    }
+
+Only what std/call.slang and std/tensor.slang offer is written. SLANGRAD_DUMP=kernel shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from slangrad.call.bind import BoundArgument, BoundCall
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.spelling import spell
+
+ENTRY = "kernel"
+GROUP = 256
+
+Line = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Page:
+    """Statements before and after the call, each with the label of the argument that it is about."""
+
+    call: BoundCall
+    classes: dict[str, str]
+    alone: frozenset[str]
+    before: list[Line] = field(default_factory=list)
+    after: list[Line] = field(default_factory=list)
+    owner: str = ""
+
+    def say_before(self, line: str) -> None:
+        self.before.append((line, self.owner))
+
+    def say_after(self, line: str) -> None:
+        self.after.append((line, self.owner))
+
+
+@dataclass(slots=True, frozen=True)
+class KernelText:
+    """The text and, for lines by number from one, the label of the argument that they are about."""
+
+    text: str
+    labels: dict[int, str]
+
+
+def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
+    """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else adds to."""
+    page = Page(call, classes, alone)
+    for leaf in call.leaves:
+        page.owner = leaf.label
+        for line in leaf.before():
+            page.say_before(line)
+    statement = _CALLS[call.mode](page)
+    rank = max(call.call_dims, 1)
+    body: list[Line] = [(f"CallId<{rank}> id = shape.locate(thread);", "")]
+    body += [*page.before, (statement, ""), *page.after]
+    lines: list[Line] = [(f'import "{name}";', "") for name in call.imports]
+    lines += [("", ""), (f'[shader("compute")] [numthreads({GROUP}, 1, 1)]', "")]
+    lines += [*_header(page, rank), ("{", "")]
+    lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]
+    labels = {number: label for number, (_, label) in enumerate(lines, 1) if label}
+    return KernelText("\n".join(line for line, _ in lines), labels)
+
+
+def _header(page: Page, rank: int) -> list[Line]:
+    """The kernel's parameters, one on each line."""
+    lines: list[Line] = [(f"void {ENTRY}(", ""), (f"    uniform CallShape<{rank}> shape,", "")]
+    for leaf in (each for each in page.call.leaves if each.declared):
+        for each in leaf.parameters(page.classes[leaf.name]):
+            lines.append((f"    uniform {each.type} {each.name},", leaf.label))
+    return [*lines, ("    uint3 thread : SV_DispatchThreadID)", "")]
+
+
+# --- Values -------------------------------------------------------------------------------------------
+
+
+def _value(page: Page, node: Node) -> str:
+    """An expression for the primal; composites become a variable first."""
+    if isinstance(node, Leaf):
+        return node.load()
+    assert isinstance(node, Composite)
+    _declare(page, node, node.name)
+    return node.name
+
+
+def _declare(page: Page, node: Composite, name: str) -> None:
+    zero = "" if node.complete else " = {}"
+    page.say_before(f"{spell(node.type)} {name}{zero};")
+    if node.role.reads:
+        for part in node.parts:
+            page.say_before(f"{name}{part.access} = {_value(page, part.node)};")
+
+
+def _variable(page: Page, node: Node) -> str:
+    """A variable that the function can write, holding the primal if that is read."""
+    if isinstance(node, Composite):
+        _declare(page, node, node.name)
+        return node.name
+    assert isinstance(node, Leaf)
+    name = f"{node.name}_value"
+    start = f" = {node.load()}" if node.role.reads else ""
+    page.say_before(f"{spell(node.type)} {name}{start};")
+    return name
+
+
+def _store(page: Page, node: Node, value: str) -> None:
+    """After the call: what was written goes to memory."""
+    for leaf, path in _written(node, value):
+        page.say_after(leaf.store(path))
+
+
+def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+    if isinstance(node, Leaf):
+        if node.role.writes:
+            yield node, value
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        yield from _written(part.node, value + part.access)
+
+
+def _derivative(page: Page, node: Node, name: str) -> str:
+    """An expression for the derivative that comes in; parts without one are zero."""
+    if isinstance(node, Leaf):
+        return node.take()
+    assert isinstance(node, Composite) and node.tangent is not None
+    page.say_before(f"{spell(node.tangent)} {name} = {{}};")
+    for path, leaf in _taking(node, name):
+        page.say_before(f"{path} = {leaf.take()};")
+    return name
+
+
+def _taking(node: Node, path: str) -> Iterator[tuple[str, Leaf]]:
+    if isinstance(node, Leaf):
+        if node.role.takes:
+            yield path, node
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        if part.tangent_access is not None:
+            yield from _taking(part.node, path + part.tangent_access)
+
+
+def _pair(page: Page, node: Node) -> str:
+    """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
+    value = _value(page, node)
+    if next(_taking(node, ""), None) is None:
+        return value
+    return f"{value}, {_derivative(page, node, f'{node.name}_in')}"
+
+
+def _give(page: Page, node: Node, value: str) -> None:
+    """After the call: derivatives go out."""
+    if isinstance(node, Leaf):
+        if node.role.gives:
+            page.say_after(node.give(value, node.name in page.alone))
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        if part.tangent_access is not None:
+            _give(page, part.node, value + part.tangent_access)
+
+
+# --- The call itself ----------------------------------------------------------------------------------
+
+
+def _forward(page: Page) -> str:
+    arguments = []
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        arguments.append(_forward_argument(page, argument))
+    result = page.call.result
+    return _with_this(page, arguments, result)
+
+
+def _forward_argument(page: Page, argument: BoundArgument) -> str:
+    if argument.direction == "in":
+        return _value(page, argument.node)
+    name = _variable(page, argument.node)
+    _store(page, argument.node, name)
+    return name
+
+
+def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
+    callee = page.call.callee
+    if page.call.has_this:
+        this, *arguments = arguments
+        callee = f"{this}.{callee}"
+    call = f"{callee}({', '.join(arguments)})"
+    if result is None:
+        return f"{call};"
+    if isinstance(result, Leaf):
+        return result.store(call)
+    for leaf, path in _written(result, f"{result.name}_value"):
+        page.say_after(leaf.store(path))
+    return f"{spell(result.type)} {result.name}_value = {call};"
+
+
+def _backward(page: Page) -> str:
+    arguments = []
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        made = _backward_argument(page, argument)
+        arguments += [] if made is None else [made]
+    if page.call.cotangent is not None:
+        arguments.append(page.call.cotangent)
+    elif page.call.result is not None and page.call.result_differentiable:
+        page.owner = page.call.result.label
+        arguments.append(_cotangent(page, page.call.result))
+    return f"bwd_diff({page.call.static_callee})({', '.join(arguments)});"
+
+
+def _cotangent(page: Page, node: Node) -> str:
+    """The derivative of an output; that of a number is zero."""
+    if isinstance(node, Leaf) and not node.role.takes:
+        page.say_before(f"{spell(node.type)}.Differential {node.name}_in = {{}};")
+        return f"{node.name}_in"
+    return _derivative(page, node, f"{node.name}_in")
+
+
+def _backward_argument(page: Page, argument: BoundArgument) -> str | None:
+    node = argument.node
+    if argument.direction == "out":
+        return _cotangent(page, node) if argument.differentiable else None
+    if not argument.differentiable:
+        return _value(page, node)
+    pair = f"{node.name}_pair"
+    page.say_before(f"var {pair} = diffPair({_pair(page, node)});")
+    _give(page, node, f"{pair}.d")
+    return pair
+
+
+def _tangent(page: Page) -> str:
+    arguments = []
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        arguments.append(_tangent_argument(page, argument))
+    call = f"fwd_diff({page.call.static_callee})({', '.join(arguments)})"
+    result = page.call.result
+    if result is None:
+        return f"{call};"
+    name = f"{result.name}_value"
+    primal = f"{name}.p" if page.call.result_differentiable else name
+    _store(page, result, primal)
+    if page.call.result_differentiable:
+        _give(page, result, f"{name}.d")
+    return f"var {name} = {call};"
+
+
+def _tangent_argument(page: Page, argument: BoundArgument) -> str:
+    node = argument.node
+    if not argument.differentiable:
+        return _forward_argument(page, argument)
+    pair = f"{node.name}_pair"
+    if argument.direction == "out":
+        page.say_before(f"DifferentialPair<{spell(node.type)}> {pair};")
+    else:
+        page.say_before(f"var {pair} = diffPair({_pair(page, node)});")
+    if argument.direction != "in":
+        _store(page, node, f"{pair}.p")
+        _give(page, node, f"{pair}.d")
+    return pair
+
+
+_CALLS: dict[str, Callable[[Page], str]] = {PRIMAL: _forward, BACKWARD: _backward, TANGENT: _tangent}

@@ -1,0 +1,309 @@
+"""A plan: all that a call needs once its signature is known.
+
+Every call:   values -> layout -> launch geometry (kept) -> argument block -> launch -> result.
+Once a layout: sizes are checked, loops planned, fixed scalars laid out, and a kernel chosen; kernels are kept by how
+streams move along the lanes.
+
+    plan.run([2.0, 8.0, -1.0, x])   ->   a Tensor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.call.bind import BoundCall
+from slangrad.call.broadcast import Mapped, call_shape
+from slangrad.call.compile import Compiled, KernelCompiler
+from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, plan_loops
+from slangrad.call.overlap import Conflicts, Region, find_conflicts, pairs_of
+from slangrad.call.regions import added_alone, refuse_races, regions_of
+from slangrad.marshal import results
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
+from slangrad.runtime.device import Device
+from slangrad.runtime.device import Region as Bytes
+
+MOST_GEOMETRIES = 256
+BYTE = np.dtype(np.uint8)
+
+
+@dataclass(slots=True)
+class Geometry:
+    """A launch for one layout of the arguments: all that does not depend on where memory lies."""
+
+    shape: Shape
+    loops: Loops
+    values: Values
+    setters: list[tuple[Setter, int, int]]
+    compiled: Compiled
+    pairs: list[tuple[Region, Region]]
+    atomic: Geometry | None = None
+
+
+class Scratch:
+    """Memory of one call for values that the kernel writes and Python reads."""
+
+    __slots__ = ("address", "block", "memory")
+
+    def __init__(self, runtime: Device, size: int) -> None:
+        self.block = runtime.allocate(size)
+        self.address = self.block.address
+        view = runtime.host_view(Bytes(self.address, (size,), (1,), BYTE), self.block)
+        assert view is not None, "scratch memory must be reachable from the host"
+        self.memory = memoryview(view)
+
+
+class Plan:
+    """The calls of one signature on one device."""
+
+    # fmt: off
+    __slots__ = ("_created", "_finishers", "_geometries", "_kernels", "_layouts", "_leaves", "_paths", "_prepares",
+                 "_runtime", "_scratch_size", "_scratches", "_strict", "call", "compiler", "device")
+    # fmt: on
+
+    def __init__(self, call: BoundCall, compiler: KernelCompiler, device: Any, strict: bool) -> None:
+        self.call = call
+        self.compiler = compiler
+        self.device = device
+        self._runtime: Device = device.runtime
+        self._strict = strict
+        self._leaves = call.leaves
+        self._created = call.created
+        self._geometries: dict[Hashable, Geometry] = {}
+        self._kernels: dict[Hashable, Compiled] = {}
+        self._scratches: list[Scratch] = []
+        self._scratch_size = _place_scratch(call.leaves)
+        self._paths = None if _is_flat(call) else [(each.given, each.path) for each in call.sources]
+        self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
+        self._layouts = [(i, leaf.layout) for i, leaf in enumerate(call.leaves) if self._has_layout(leaf)]
+        self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
+
+    def _has_layout(self, leaf: Leaf) -> bool:
+        return leaf.has_layout and not (self._created is not None and leaf is self._leaves[-1])
+
+    # --- every call ---
+
+    def run(self, given: list[Any], threads: int | None = None) -> Any:
+        """Launch; what the call returns."""
+        values = given if self._paths is None else self._collect(given)
+        if self._created is not None:
+            values.append(None)
+        for i, prepare in self._prepares:
+            values[i] = prepare(values[i])
+        key = (threads, *[layout(values[i]) for i, layout in self._layouts])
+        geometry = self._geometries.get(key)
+        if geometry is None:
+            geometry = self._make_geometry(values, key, threads)
+            if geometry is None:
+                return self._run_on_copies(values, threads)
+        return self._finish(geometry, values, threads)
+
+    def _finish(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
+        created = self._created
+        if created is None:
+            self._launch(geometry, values, threads)
+            return None
+        values[-1] = created.make(self.device, geometry.shape)
+        self._launch(geometry, values, threads)
+        return created.give(values[-1])
+
+    def _collect(self, given: list[Any]) -> list[Any]:
+        """The values of the leaves, from inside of dicts and lists."""
+        values = []
+        assert self._paths is not None
+        for index, path in self._paths:
+            if index == results.CREATED:
+                continue
+            value = given[index]
+            for step in path:
+                value = value[step]
+            values.append(value)
+        return values
+
+    def _launch(self, geometry: Geometry, values: list[Any], threads: int | None) -> None:
+        scratch = self._take_scratch() if self._scratch_size else None
+        scalars = geometry.values.copy()
+        for put, i, place in geometry.setters:
+            put(scalars, place, values[i], scratch)  # type: ignore[arg-type]
+        kept: list[Any] = []
+        if geometry.pairs:
+            conflicts = find_conflicts(geometry.pairs, scalars)
+            if conflicts is not None:
+                if conflicts.shared:
+                    return self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
+                kept = self._copy_first(conflicts, scalars)
+        if 0 not in geometry.shape:
+            packed = geometry.compiled.packer.pack(scalars)
+            self._runtime.launch(geometry.compiled.kernel, packed, geometry.loops.grid)
+        kept.clear()
+        if scratch is not None:
+            for i, finish in self._finishers:
+                finish(values[i], scratch)
+            self._scratches.append(scratch)
+
+    def _take_scratch(self) -> Scratch:
+        try:
+            return self._scratches.pop()
+        except IndexError:
+            return Scratch(self._runtime, self._scratch_size)
+
+    # --- memory that overlaps or cannot be used as it lies ---
+
+    def _copy_first(self, conflicts: Conflicts, scalars: Values) -> list[Any]:
+        """Copies of what must be read before it is overwritten; they live until the launch is over."""
+        kept = []
+        for region in conflicts.copies:
+            size = region.high - region.low
+            block = self._runtime.allocate(size)
+            self._runtime.copy(block.address, scalars[region.place] + region.low, size)
+            scalars[region.place] = block.address - region.low
+            kept.append(block)
+        return kept
+
+    def _with_atomic_sums(self, geometry: Geometry, values: list[Any], threads: int | None) -> Geometry:
+        """The same launch where calls share elements of gradients."""
+        if geometry.atomic is None:
+            measures = [leaf.measure(value) for leaf, value in zip(self._leaves, values)]
+            assert all(measure is not None for measure in measures)
+            kept = [measure for measure in measures if measure is not None]
+            made = self._lay_out(geometry.shape, values, kept, threads, atomic=True)
+            made.pairs = [pair for pair in made.pairs if not (pair[0].adds and pair[1].adds)]
+            geometry.atomic = made
+        return geometry.atomic
+
+    def _run_on_copies(self, values: list[Any], threads: int | None) -> Any:
+        """Run on copies, and bring back what was written."""
+        copied = list(values)
+        last = len(values) - (self._created is not None)
+        changed = [i for i in range(last) if self._leaves[i].measure(values[i]) is None]
+        for i in changed:
+            copied[i] = self._leaves[i].copy(values[i])
+        key = (threads, *[layout(copied[i]) for i, layout in self._layouts])
+        geometry = self._geometries.get(key) or self._make_geometry(copied, key, threads)
+        assert geometry is not None, "a copy can be used as it lies"
+        result = self._finish(geometry, copied, threads)
+        for i in changed:
+            self._leaves[i].copy_back(copied[i], values[i])
+        return result
+
+    # --- once for each layout ---
+
+    def _make_geometry(self, values: list[Any], key: Hashable, threads: int | None) -> Geometry | None:
+        """None when some value must be copied first."""
+        last = len(self._leaves) - (self._created is not None)
+        measures: list[Measure] = []
+        for leaf, value in zip(self._leaves[:last], values):
+            measure = leaf.measure(value)
+            if measure is None:
+                return None
+            measures.append(measure)
+        shape = self._shape(measures)
+        if self._created is not None:
+            measure = self._leaves[-1].measure(self._created.make(self.device, shape))
+            assert measure is not None
+            measures.append(measure)
+        made = self._lay_out(shape, values, measures, threads)
+        if len(self._geometries) >= MOST_GEOMETRIES:
+            self._geometries.clear()
+        self._geometries[key] = made
+        return made
+
+    def _shape(self, measures: Sequence[Measure]) -> Shape:
+        rows = zip(self._leaves, measures)
+        mapped = [Mapped(leaf.label, each.sizes, leaf.mapping, leaf.described) for leaf, each in rows]
+        return call_shape(self.call.call_dims, mapped, self._strict)
+
+    def _lay_out(
+        self,
+        shape: Shape,
+        values: list[Any],
+        measures: Sequence[Measure],
+        threads: int | None,
+        atomic: bool = False,
+    ) -> Geometry:
+        over = shape if threads is None else (threads,)
+        along = [
+            leaf.follow(value, over) or _along_call(leaf, measure, over)
+            for leaf, value, measure in zip(self._leaves, values, measures)
+        ]
+        streams = [
+            Stream(tuple(strides), spec.unit, spec.fixed and threads is None)
+            for leaf, measure in zip(self._leaves, along)
+            for spec, strides in zip(leaf.streams, measure.strides)
+        ]
+        loops = plan_loops(over, streams)
+        if loops.grid[0] > MOST_THREADS:
+            raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
+        refuse_races(self._leaves, over, along)
+        alone = frozenset() if atomic else added_alone(self._leaves, over, along)
+        compiled = self._compiled(loops.classes, alone)
+        places = compiled.packer.places
+        setters = [
+            (put, i, places[name].start)
+            for i, leaf in enumerate(self._leaves)
+            for name, put in leaf.setters().items()
+            if name in places
+        ]
+        pairs = pairs_of(regions_of(self._leaves, loops, values, dict(places)))
+        return Geometry(shape, loops, self._fixed(compiled, loops, values, along), setters, compiled, pairs)
+
+    def _fixed(
+        self, compiled: Compiled, loops: Loops, values: list[Any], measures: Sequence[Measure]
+    ) -> Values:
+        """The scalars that stay while the layout does."""
+        scalars = compiled.packer.empty
+        fixed: dict[str, list[Any]] = {"shape": list(loops.extents)}
+        at = 0
+        for leaf, value, measure in zip(self._leaves, values, measures):
+            own = loops.strides[at : at + len(leaf.streams)]
+            at += len(leaf.streams)
+            fixed |= leaf.fixed_values(value, measure.starts or [0] * len(own), own)
+        for name, place in compiled.packer.places.items():
+            if name in fixed:
+                scalars[place] = fixed[name]
+        assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
+        return scalars
+
+    def _compiled(self, classes: str, alone: frozenset[str]) -> Compiled:
+        key = (classes, alone)
+        found = self._kernels.get(key)
+        if found is None:
+            found = self._kernels[key] = self.compiler.compile(self.call, self._letters(classes), alone)
+        return found
+
+    def _letters(self, classes: str) -> dict[str, str]:
+        """The letters of each leaf's streams."""
+        letters, at = {}, 0
+        for leaf in self._leaves:
+            letters[leaf.name] = classes[at : at + len(leaf.streams)]
+            at += len(leaf.streams)
+        return letters
+
+
+def _along_call(leaf: Leaf, measure: Measure, shape: Shape) -> Measure:
+    """Strides along the dimensions of the call: zero where the argument repeats."""
+    made = []
+    for strides in measure.strides:
+        own = [0] * len(shape)
+        for size, stride, dim in zip(measure.sizes, strides, leaf.mapping):
+            own[dim] += stride if size in (shape[dim], -1) else 0
+        made.append(tuple(own))
+    return Measure(measure.sizes, made, measure.starts)
+
+
+def _place_scratch(leaves: Sequence[Leaf]) -> int:
+    at = 0
+    for leaf in leaves:
+        leaf.scratch_at = at
+        at += leaf.scratch
+    return at
+
+
+def _is_flat(call: BoundCall) -> bool:
+    """Whether the given values are the leaves' values as they stand."""
+    sources = [each for each in call.sources if each.given != results.CREATED]
+    return all(each.given == i and not each.path for i, each in enumerate(sources))

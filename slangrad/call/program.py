@@ -1,0 +1,227 @@
+"""A module as calls see it: its types for marshals, its functions as candidates.
+
+In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with their parameters, `this` among them.
+
+    candidates(view, "Foo<float>.scale")   ->   [Candidate: this, float factor -> float]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.declref import visible_parameters
+from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
+from slangrad.check.types import VOID, EnumType, InterfaceType, ParameterType, Type, Vector, nominal
+from slangrad.ir import types as ir
+from slangrad.marshal.patterns import matches
+from slangrad.marshal.plain import COMPONENTS
+from slangrad.marshal.spelling import namespaces_of, spell, spell_argument
+from slangrad.marshal.type_map import TypeMap
+from slangrad.syntax import ast
+from slangrad.tensors.element_types import element_type
+
+THIS = "_this"
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+class ModuleTypes:
+    """What marshals ask about types, answered from one module."""
+
+    def __init__(self, view: Reflection) -> None:
+        self.view = view
+        self._map = TypeMap(self.fields, self._tag, view.find_type)
+        self._lifted: dict[ir.Type, Type | None] = {}
+        self._tangents: dict[Type, Type | None] = {}
+
+    def lower(self, t: Type) -> ir.Type | None:
+        return self._map.lower(t)
+
+    def lift(self, t: ir.Type) -> Type | None:
+        if t not in self._lifted:
+            self._lifted[t] = self._map.lift(t)
+        return self._lifted[t]
+
+    def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
+        if isinstance(t, Vector) and isinstance(t.count, int):
+            return tuple((name, t.element) for name in COMPONENTS[: t.count])
+        return tuple((each.name, each.type) for each in self.view.fields(t))
+
+    def _tag(self, t: EnumType) -> Type:
+        found: Type = self.view.program.tag_type(t)
+        return found
+
+    def find(self, name: str) -> Type | None:
+        return self.view.find_type(name)
+
+    def tangent(self, t: Type) -> Type | None:
+        if t not in self._tangents:
+            self._tangents[t] = self.view.tangent(t)
+        return self._tangents[t]
+
+    def tangent_field(self, t: Type, name: str) -> str | None:
+        if isinstance(t, Vector):
+            return name
+        return self.view.tangent_field(t, name)
+
+    def bounds(self, t: Type) -> tuple[Type, ...]:
+        return self.view.bounds(t)
+
+    def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
+        return self.view.standard(name, arguments)
+
+    def matches(self, pattern: Type, t: Type) -> bool:
+        interfaces = [each for each in self.bounds(pattern) if isinstance(each, InterfaceType)]
+        if isinstance(pattern, (ParameterType, InterfaceType)):
+            return all(self.view.conforms(t, each) for each in interfaces)
+        return matches(pattern, t)
+
+    def global_type(self, name: str) -> Type | None:
+        """The type of a variable outside of functions."""
+        for scope in (self.view.module.scope, *self.view.module.scope.imports):
+            for each in scope.names.get(name, ()):
+                if isinstance(each, ast.Variable):
+                    found: Type = self.view.program.info(each).type
+                    return found
+        return None
+
+    def global_names(self) -> set[str]:
+        """All variables outside of functions, of this module and of those it imports."""
+        scopes = (self.view.module.scope, *self.view.module.scope.imports)
+        return {
+            name
+            for scope in scopes
+            for name, found in scope.names.items()
+            if any(isinstance(each, ast.Variable) for each in found)
+        }
+
+    def find_any(self, given: Any) -> Type | None:
+        """The type that a name, a reflected type, a Python or NumPy type stands for."""
+        checked = getattr(given, "checked", None)
+        if isinstance(checked, Type):
+            return checked
+        if isinstance(given, str):
+            return self.find(given)
+        try:
+            return self.lift(element_type(given, "map"))
+        except (TypeError, ValueError):
+            return None
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A function that a call may mean; `parameters` begin with `this` for methods."""
+
+    view: FunctionView
+    parameters: tuple[ParameterView, ...]
+    types: ModuleTypes
+
+    @property
+    def has_this(self) -> bool:
+        return self.view.this_type is not None and not self.is_constructor
+
+    @property
+    def returns(self) -> bool:
+        return self.is_constructor or self.view.result is not VOID
+
+    @property
+    def is_constructor(self) -> bool:
+        return self.view.name == "__init"
+
+    def __str__(self) -> str:
+        """The header; parameters of interface type show the interface instead of their hidden generic."""
+        text = str(self.view)
+        for each in self.view.parameters:
+            hidden = str(each.type)
+            if hidden.startswith("$"):
+                bounds = " & ".join(map(str, self.types.bounds(each.type)))
+                text = text.replace(f"{hidden} ", f"{bounds} ")
+        return text
+
+
+def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
+    own = view.parameters
+    this = view.this_type
+    if this is None or view.name == "__init":
+        return Candidate(view, own, types)
+    direction = "inout" if view.is_mutating else "in"
+    return Candidate(view, (ParameterView(THIS, this, direction, view.no_diff_this, False), *own), types)
+
+
+@dataclass(slots=True, eq=False)
+class FoundFunction:
+    """The function of a call, all generics filled in, and how a kernel names it."""
+
+    name: str
+    candidate: Candidate
+    parameters: tuple[ParameterView, ...]
+    result: Type | None
+    result_differentiable: bool
+    callee: str
+    static_callee: str
+    imports: tuple[str, ...]
+
+    @property
+    def has_this(self) -> bool:
+        return self.candidate.has_this
+
+    @property
+    def words(self) -> set[str]:
+        """Words that variables of the kernel must not hide."""
+        types = [spell(each.type) for each in self.parameters]
+        types += [spell(self.result)] if self.result is not None else []
+        return {word for text in (self.callee, self.static_callee, *types) for word in WORD.findall(text)}
+
+
+def found_function(
+    candidate: Candidate, resolution: Resolution, this: Type | None, types: ModuleTypes, module: str
+) -> FoundFunction:
+    """The concrete function that a resolution means."""
+    parameters = resolution.parameters
+    if this is not None:
+        own = candidate.parameters[0]
+        parameters = (ParameterView(THIS, this, own.direction, own.no_diff, False), *parameters)
+    result = None if resolution.result is VOID else resolution.result
+    if candidate.is_constructor:
+        result = candidate.view.this_type
+    view = candidate.view
+    carries = result is not None and not view.no_diff_result and types.tangent(result) is not None
+    callee, static = _spelled(candidate, resolution, this, result)
+    return FoundFunction(view.name, candidate, parameters, result, carries, callee, static, (module,))
+
+
+def _spelled(
+    candidate: Candidate, resolution: Resolution, this: Type | None, result: Type | None
+) -> tuple[str, str]:
+    """How the kernel calls the function, and how it names it to differentiate it."""
+    if candidate.is_constructor:
+        assert result is not None
+        return spell(result), spell(result)
+    declaration = candidate.view.declaration
+    name = candidate.view.name + _explicit(candidate.view, resolution)
+    if this is not None:
+        return name, f"{spell(this)}.{name}"
+    owner = _owner(candidate, resolution)
+    if owner:
+        return f"{owner}.{name}", f"{owner}.{name}"
+    spelled = namespaces_of(declaration) + name
+    return spelled, spelled
+
+
+def _explicit(view: FunctionView, resolution: Resolution) -> str:
+    written = [each for each in view.declaration.generics if not each.name.startswith("$")]
+    if not written:
+        return ""
+    arguments = [spell_argument(resolution.reference.substitution[each]) for each in written]
+    return f"<{', '.join(arguments)}>"
+
+
+def _owner(candidate: Candidate, resolution: Resolution) -> str:
+    """The struct that a static method belongs to."""
+    parent = candidate.view.declaration.parent
+    if not isinstance(parent, ast.Struct):
+        return ""
+    substitution = resolution.reference.substitution
+    arguments = tuple(substitution[each] for each in visible_parameters(parent))
+    return spell(nominal(parent, arguments))

@@ -1,0 +1,129 @@
+"""Which bytes each argument of a call touches, and whether its calls share elements.
+
+In: leaves, strides along the call and along the loops.   Out: Regions for overlap.py; which gradients are added to
+by one call an element each (no atomic sum needed); an error for outputs that calls would race for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from slangrad.call.geometry import Loops, Shape, injective
+from slangrad.call.overlap import Region
+from slangrad.marshal.cells import Cell
+from slangrad.marshal.elements import Elements
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Leaf, Measure
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Memory
+from slangrad.marshal.whole import WholeTensor
+
+
+def refuse_races(leaves: Sequence[Leaf], shape: Shape, measures: Sequence[Measure]) -> None:
+    """An `inout` value that several calls share would be read and written at the same time."""
+    for leaf, measure in zip(leaves, measures):
+        if not (leaf.role.reads and leaf.role.writes):
+            continue
+        if isinstance(leaf, Elements):
+            alone = injective(shape, tuple(measure.strides[0]), leaf.streams[0].unit)
+        else:
+            alone = not isinstance(leaf, Cell) or prod(shape) <= 1
+        if not alone:
+            message = f"argument '{leaf.label}': {prod(shape)} calls would read and write the same memory"
+            note = "give each call an element of its own, or sum up with atomics on a tensor parameter"
+            raise CallError("E1008", message, (), note)
+
+
+def added_alone(leaves: Sequence[Leaf], shape: Shape, measures: Sequence[Measure]) -> frozenset[str]:
+    """Names of the leaves whose gradient elements belong to one call each."""
+    found = set()
+    for leaf, measure in zip(leaves, measures):
+        if isinstance(leaf, Elements) and leaf.role.gives == "add":
+            if injective(shape, tuple(measure.strides[-1]), leaf.streams[-1].unit) and prod(shape) > 1:
+                found.add(leaf.name)
+    return frozenset(found)
+
+
+def regions_of(
+    leaves: Sequence[Leaf], loops: Loops, values: Sequence[Any], places: dict[str, slice]
+) -> list[Region]:
+    """The regions of all arguments that lie in the caller's memory."""
+    regions: list[Region] = []
+    at = 0
+    for leaf, value in zip(leaves, values):
+        strides = loops.strides[at : at + len(leaf.streams)]
+        at += len(leaf.streams)
+        if isinstance(leaf, Elements) and value is not None:
+            regions += _of_elements(leaf, value, strides, places, loops)
+        elif isinstance(leaf, WholeTensor):
+            regions += _of_whole(leaf, value, places)
+    return regions
+
+
+def _of_elements(
+    leaf: Elements,
+    value: Any,
+    strides: Sequence[Shape],
+    places: dict[str, slice],
+    loops: Loops,
+) -> list[Region]:
+    made = []
+    for part, memory, own, stream in zip(
+        leaf.parts, leaf.access.memories(value, leaf.parts), strides, leaf.streams
+    ):
+        name = leaf.name + part
+        if name not in places:
+            continue
+        low, high = _span(memory)
+        made.append(
+            Region(
+                label=leaf.label,
+                place=places[name].start,
+                low=low,
+                high=high,
+                reads=part == TAKEN or (part == PRIMAL_PART and leaf.role.reads),
+                writes=(part == PRIMAL_PART and leaf.role.writes)
+                or (part == GIVEN and leaf.role.gives == "store"),
+                adds=part == GIVEN and leaf.role.gives == "add",
+                strides=own,
+                injective=injective(loops.extents, own, stream.unit),
+                takes=part == TAKEN,
+            )
+        )
+    return made
+
+
+def _of_whole(leaf: WholeTensor, value: Any, places: dict[str, slice]) -> list[Region]:
+    if leaf.name not in places:
+        return []
+    made = []
+    room = 1 + 2 * leaf.own
+    for i, (part, memory) in enumerate(
+        zip(leaf.family.parts, leaf.access.memories(value, leaf.family.parts))
+    ):
+        low, high = _span(memory)
+        primal = part == PRIMAL_PART
+        made.append(
+            Region(
+                label=leaf.label,
+                place=places[leaf.name].start + i * room,
+                low=low,
+                high=high,
+                reads=part == TAKEN or (primal and leaf.role.reads),
+                writes=primal and leaf.role.writes,
+                adds=part == GIVEN,
+                strides=None,
+                injective=False,
+                takes=part == TAKEN,
+            )
+        )
+    return made
+
+
+def _span(memory: Memory) -> tuple[int, int]:
+    """The bytes around the address that the memory's items take."""
+    if 0 in memory.shape:
+        return 0, 0
+    reach = [(size - 1) * stride for size, stride in zip(memory.shape, memory.strides)]
+    return sum(each for each in reach if each < 0), sum(each for each in reach if each > 0) + memory.item_size

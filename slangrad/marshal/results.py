@@ -1,0 +1,162 @@
+"""What a call returns: values, new tensors and arrays, or what the caller gave.
+
+float f(float x), D = 0            ->  a Python float, read from scratch memory
+float f(float x), D = 1            ->  a new Tensor of the call's shape
+f(x, _result="numpy")              ->  a new array;      f(x, _result=y)  ->  y, filled
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.check.types import Matrix, Scalar, Type, Vector
+from slangrad.ir import types as ir
+from slangrad.marshal.cells import Part, make_cell
+from slangrad.marshal.elements import make_elements
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
+from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
+from slangrad.marshal.slang_type import SlangType
+from slangrad.marshal.spelling import spell
+from slangrad.marshal.values import DiffPair
+from slangrad.tensors.element_types import holds_structs, numpy_layout
+from slangrad.tensors.tensor import Tensor
+
+CREATED = -1
+VALUE, TENSOR, NUMPY = "value", "tensor", "numpy"
+KINDS = (TENSOR, NUMPY)
+
+
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """What the caller said about the result: a kind, or something to fill (the marshal of given value `index`)."""
+
+    kind: str = ""
+    marshal: Marshal | None = None
+    index: int = CREATED
+
+
+def kind_of(given: Any) -> str | None:
+    """The kind that a string or class names; None for a value to fill."""
+    if isinstance(given, str):
+        if given not in KINDS:
+            names = ", ".join(map(repr, KINDS))
+            raise CallError("E1011", f"Unknown return type '{given}'", (), f"known are {names}")
+        return given
+    if given is Tensor:
+        return TENSOR
+    if given is np.ndarray:
+        return NUMPY
+    if isinstance(given, type):
+        raise CallError(
+            "E1011", f"Unknown return type '{given.__name__}'", (), "known are Tensor and np.ndarray"
+        )
+    return None
+
+
+def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
+    """Something to fill (or, in `bwds`, to take a cotangent from)."""
+    role = spot.role
+    if not (role.reads or role.writes or role.differentiates):
+        return None
+    found = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
+    if not found:
+        message = f"argument '{spot.label}': {marshal.described} cannot hold results of type '{t}'"
+        raise CallError("E1011", message, (marshal.reason(t, spot.types),))
+    return marshal.bind(found[0], spot)
+
+
+def ones(t: Type, types: ProgramTypes) -> str:
+    """The cotangent that stands for a result without one: ones."""
+    tangent = types.tangent(t)
+    assert tangent is not None
+    if isinstance(tangent, (Scalar, Vector, Matrix)):
+        return f"{spell(tangent)}(1)"
+    message = f"bwds needs a cotangent of type '{t}': only numbers, vectors and matrices have ones"
+    raise CallError("E1007", message, (), "pass _result with gradients")
+
+
+@dataclass(slots=True)
+class Created:
+    """A result that each call creates: `make` gives what is filled, `give` what the caller gets of it."""
+
+    type: Type
+    spot: Spot
+    kind: str
+    make: Callable[[Any, Shape], Any] = lambda device, shape: None
+    give: Callable[[Any], Any] = lambda value: value
+
+    def bind(self, dims: int, types: ProgramTypes) -> Leaf:
+        lowered = types.lower(self.type)
+        if lowered is None:
+            raise CallError("E1011", f"values of type '{self.type}' cannot be returned to Python")
+        kind = self.kind or (TENSOR if dims else VALUE)
+        return _BINDERS[kind](self, dims, lowered)
+
+
+def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, _set_primal)]
+    tangent = spot.types.tangent(created.type) if spot.role.gives else None
+    below = None if tangent is None else spot.types.lower(tangent)
+    if tangent is not None and below is not None:
+        parts.append(Part(GIVEN, tangent, below, True, None, _set_grad))
+    created.make = lambda device, shape: DiffPair(None, None)
+    created.give = _give_pair if spot.mode == TANGENT and below is not None else _give_primal
+    return make_cell(spot, created.type, spot.role, "result", parts)
+
+
+def _set_primal(pair: DiffPair, value: Any) -> None:
+    pair.primal = value
+
+
+def _set_grad(pair: DiffPair, value: Any) -> None:
+    pair.grad = value
+
+
+def _give_primal(pair: DiffPair) -> Any:
+    return pair.primal
+
+
+def _give_pair(pair: DiffPair) -> Any:
+    return pair
+
+
+def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    shown = SlangType(created.type, spot.types)
+    differentiates = spot.role.differentiates
+
+    def make(device: Any, shape: Shape) -> Any:
+        tensor = Tensor.empty(device, shape or (1,), shown)
+        return tensor.with_grads(zero=False) if differentiates else tensor
+
+    created.make = make
+    way = Way(created.type, dims)
+    return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
+
+
+def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
+        message = f"a numpy array cannot hold results of type '{created.type}'"
+        raise CallError(
+            "E1011", message, (), 'numbers, vectors, matrices and arrays can; use _result="tensor"'
+        )
+    if spot.role.differentiates:
+        message = "a numpy array has no place for the derivative of the result"
+        raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
+    dtype, inner = numpy_layout(lowered)
+    created.make = lambda device, shape: np.empty((*shape, *inner), dtype)
+    return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
+
+
+_BINDERS: dict[str, Callable[[Created, int, ir.Type], Leaf]] = {
+    VALUE: _bind_value,
+    TENSOR: _bind_tensor,
+    NUMPY: _bind_numpy,
+}

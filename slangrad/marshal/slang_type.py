@@ -1,0 +1,92 @@
+"""A type of a module as users see it: `module.float3`, `module.Particle`, `tensor.dtype`, `function.parameters`.
+
+    t = module.find_type("Particle");  t.name;  t.fields["mass"].name;  Tensor.empty(device, (100,), t)
+
+It stands for an element type wherever one is asked for (`ir_type`), and knows its derivative.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.types import Array, Matrix, Type, Vector
+from slangrad.ir import types as ir
+from slangrad.ir.layout import Layout, layout_of
+from slangrad.marshal.marshal import ProgramTypes
+from slangrad.marshal.patterns import row_of
+
+
+class SlangType:
+    """A checked type together with the program that knows it. Equal types of one program are equal."""
+
+    __slots__ = ("checked", "types")
+
+    def __init__(self, checked: Type, types: ProgramTypes) -> None:
+        self.checked = checked
+        self.types = types
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SlangType) and other.checked is self.checked
+
+    def __hash__(self) -> int:
+        return hash(self.checked)
+
+    def __repr__(self) -> str:
+        return f"SlangType({self.name})"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        return str(self.checked)
+
+    @property
+    def full_name(self) -> str:
+        return str(self.checked)
+
+    @property
+    def ir_type(self) -> ir.Type | None:
+        """The type in memory; None for types that cannot be stored."""
+        return self.types.lower(self.checked)
+
+    @property
+    def element_type(self) -> SlangType:
+        """What one index gives; the type itself where nothing can be indexed."""
+        element = row_of(self.checked)
+        return self if element is None else SlangType(element, self.types)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of the dimensions of a value."""
+        sizes: list[Any] = []
+        part: Type | None = self.checked
+        while part is not None:
+            if isinstance(part, Matrix):
+                sizes.append(part.rows)
+            elif isinstance(part, (Vector, Array)):
+                sizes.append(part.count)
+            part = row_of(part)
+        return tuple(sizes)
+
+    @property
+    def differentiable(self) -> bool:
+        return self.types.tangent(self.checked) is not None
+
+    @property
+    def derivative(self) -> SlangType | None:
+        """The type of a tangent or cotangent."""
+        found = self.types.tangent(self.checked)
+        return None if found is None else SlangType(found, self.types)
+
+    @property
+    def fields(self) -> dict[str, SlangType]:
+        return {name: SlangType(t, self.types) for name, t in self.types.fields(self.checked)}
+
+    @property
+    def layout(self) -> Layout:
+        """Size, alignment and offsets in memory."""
+        lowered = self.ir_type
+        if lowered is None:
+            raise TypeError(f"values of type '{self.name}' cannot be stored in memory")
+        return layout_of(lowered)
