@@ -13,9 +13,10 @@ from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
 from slangrad.ir.types import BOOL, U32, Scalar, Type, Vector
-from slangrad.lower import closures, statements
+from slangrad.lower import closures, intrinsics, statements
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame
 from slangrad.lower.globals import launch_parameter
+from slangrad.lower.places import Local, Place
 from slangrad.lower.signatures import Signature
 from slangrad.syntax import ast
 
@@ -27,7 +28,10 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     declared = reference.declaration
     f = Frame(lowering, signature.name, declared, reference.substitution, not signature.cut_results)
     inputs = _enter(f, signature, reference)
-    lower_body(f, declared)
+    if f.program.info(declared).intrinsic is not None:
+        _lower_primitive(f, reference)
+    else:
+        lower_body(f, declared)
     return Function(
         signature.name,
         signature.ir_parameters(),
@@ -73,6 +77,15 @@ def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
         return
     statements.lower_statement(f, body)
+
+
+def _lower_primitive(f: Frame, reference: DeclRef) -> None:
+    """The op that a declaration stands for, where it is named as a function: `fwd_diff(sin)`."""
+    info: checked.FunctionInfo = f.program.info(reference.declaration)
+    places: list[Place] = [Local(key, f.variables[key].type) for key in info.parameters]
+    value = intrinsics.apply(f, info, reference, places, None)
+    if value is not None:
+        f.variables[RESULT] = value
 
 
 def _yields(f: Frame, signature: Signature, declared: ast.Declaration) -> tuple[Value, ...]:
