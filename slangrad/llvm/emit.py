@@ -150,10 +150,6 @@ def _is_address(t: Type) -> bool:
     return isinstance(t.element if isinstance(t, Lanes) else t, Pointer)
 
 
-def _detach(e: Emitter, op: Op) -> None:
-    e.define(op.results[0], e.operand(op.operands[0]))
-
-
 # --- threads and lanes
 
 
@@ -328,7 +324,6 @@ RULES: dict[str, Rule] = {
     "select": _select,
     "convert": _convert,
     "bitcast": _bitcast,
-    "detach": _detach,
     "thread_id": _thread_id,
     "splat": _splat,
     "lane_index": _lane_index,

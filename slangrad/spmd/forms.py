@@ -219,7 +219,7 @@ def _index_terms(forms: Forms, b: Builder, index: Value, guards: list[Value]) ->
 
 
 def _each(forms: Forms, b: Builder, op: Op) -> Strided:
-    """The op on the base; the stride stays: member, bitcast, detach."""
+    """The op on the base; the stride stays: member, bitcast."""
     form, t = forms.strided(op.operands[0]), op.results[0].type
     base = b.primitive(op.name, (form.base,), t, op.attributes)
     stride = form.stride if isinstance(t, Pointer) else _as(b, form.stride, t)
@@ -247,6 +247,5 @@ RULES: dict[str, Callable[[Forms, Builder, Op], Strided]] = {
     "offset": _offset,
     "member": _each,
     "select": _select,
-    "detach": _each,
 }
 assert RULES.keys() == STRIDED_SHAPES.keys()

@@ -184,5 +184,4 @@ RULES: dict[str, Rule] = {
     "offset": _offset,
     "member": _same,
     "select": _select,
-    "detach": _same,
 }

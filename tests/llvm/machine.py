@@ -22,6 +22,8 @@ from slangrad.ir.core import Function, Op, Program
 from slangrad.ir.interpret import Recorded, run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import numpy_dtype
+from slangrad.ir.verify import LANES as LANES_STAGE
+from slangrad.ir.verify import verify_function
 from slangrad.llvm import native
 from slangrad.llvm.cpu import Kernel, kernel_module
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
@@ -67,6 +69,9 @@ def module_text(program: Program, options: Options, masked_only: bool = False, e
 
 def _module(program, options, masked_only, exclusive):  # type: ignore[no-untyped-def]
     wide = widen(program.functions[KERNEL], options.lanes, exclusive)
+    for function in (wide.full, wide.masked):
+        if function is not None:
+            verify_function(function, program, LANES_STAGE)
     full = None if masked_only and wide.masked is not None else wide.full
     kernel = Kernel(full, wide.masked, wide.lanes, program.arguments)
     return kernel_module(kernel, target_for(options.cpu), options)

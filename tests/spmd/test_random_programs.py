@@ -19,14 +19,15 @@ THREADS = 21
 
 
 def inlined(program: Program) -> Program:
-    """The kernel with the call of "main" replaced by its body."""
+    """The kernel with the call of "main" replaced by its body, and without what ends before flattening."""
     main = program.functions["main"]
 
     def inline_main(walk, b, op):  # type: ignore[no-untyped-def]
         walk.new.update(zip(main.region.parameters, walk.values(op.operands), strict=True))
         return walk.inline(b, main.region)
 
-    kernel = Rebuild({"call": inline_main}).function(program.functions[KERNEL])
+    rules = {"call": inline_main, "detach": lambda walk, b, op: walk.values(op.operands)}
+    kernel = Rebuild(rules).function(program.functions[KERNEL])
     return Program({KERNEL: kernel}, {}, program.arguments)
 
 
