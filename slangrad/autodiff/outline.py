@@ -16,6 +16,8 @@ from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import U32
 
+READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
+
 
 @dataclass(slots=True, eq=False)
 class Loop:
@@ -124,7 +126,7 @@ class Outline:
 
     def is_view(self, whole: Value) -> bool:
         """An array at hand, or a part of one, that nobody writes: to read it again makes no copy."""
-        if any(use.name not in ("index", "get") for use in self.uses.get(whole, ())):
+        if any(use.name not in READS for use in self.uses.get(whole, ())):
             return False
         op = self.makers.get(whole)
         is_part = op is not None and op.name in ("index", "get")

@@ -6,8 +6,8 @@ In: the needed values.   Out: those to keep and those to compute again, and how 
     in the body of a loop   an element of a tape, at the position that counts the body's runs
 
 Values of the function's own region and loop indices are at hand anyway. Only pure ops are computed again,
-loads from constant memory among them; an array is read again only if nobody ever writes it: elements are
-kept, not arrays.
+loads from constant memory among them; an array at hand is read again only if nobody ever writes it. Elements
+are kept, not arrays.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ FIXED_TAPE = 1 << 16  # elements; longer tapes grow
 KEEP, KEEP_WORD = 4, 2  # a tape's store and load, and what each 4 bytes add
 KEEP_IN_ARM = 2  # an extra result of an `if`, for each 4 bytes
 FORBIDDING = 1000  # a factor
+MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
 LOOP_WEIGHT, DEEPEST = 8, 6  # how often a loop runs, for all that is known; and the nesting that still counts
 
 
@@ -125,13 +126,15 @@ class _Choice:
 
     def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
+        if holds_array(value.type) and not self._outline.is_view(value):
+            cost += layout_of(value.type).size // 4
         return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
 
     def _price_of_keeping(self, value: Value, op: Op | None) -> int:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
         words, in_loop = -(-layout_of(value.type).size // 4), self._outline.homes[value].loop is not None
         own = KEEP + KEEP_WORD * words if in_loop else KEEP_IN_ARM * words
-        unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
+        unwanted = self._wishes.prefer(value) == "recompute" or is_costly(value.type)
         return own * (FORBIDDING if unwanted or (in_loop and self._outline.is_fixed(value)) else 1)
 
     def _repeatable(self, value: Value) -> Op | None:
@@ -143,8 +146,17 @@ class _Choice:
             return op if op.name == "call" and self._wishes.may_repeat(op) else None
         if primitive_effect(op.name, op.operands) != PURE:
             return None
-        arrays = [v for v in (*op.operands, *op.results) if holds_array(v.type)]
-        return op if all(map(self._outline.is_view, arrays)) else None
+        if holds_array(value.type) and op.name not in MAKES_SMALL_ARRAYS and not self._outline.is_view(value):
+            return None
+        return op if all(map(self._is_readable, op.operands)) else None
+
+    def _is_readable(self, operand: Value) -> bool:
+        """Whether an operand may be had again: it is no tape, and no array that is overwritten."""
+        if not holds_array(operand.type):
+            return True
+        if self._outline.is_at_hand(operand):
+            return self._outline.is_view(operand) or self._outline.is_constant(operand)
+        return not (isinstance(operand.type, Array) and operand.type.length is None)
 
 
 class _Routes:
@@ -187,6 +199,11 @@ class _Routes:
 
     def _pass_through(self, op: Op, slot: Value) -> None:
         self._plan.slots.setdefault(op, []).append(slot)
+
+
+def is_costly(t: Type) -> bool:
+    """Whether a tape of such values is to be avoided: whole arrays, and pointers, which are cheaply had."""
+    return holds_array(t) or isinstance(t, Pointer)
 
 
 def holds_array(t: Type) -> bool:

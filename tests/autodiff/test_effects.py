@@ -1,5 +1,7 @@
 """Effects happen once, in the forward sweep and in order; what is loaded is kept, not loaded again."""
 
+import math
+
 import pytest
 
 from slangrad.ir import types as t
@@ -203,3 +205,72 @@ def test_calls_run_again_only_where_their_function_allows_it():
         made, _ = differentiated(parse(text), "f", "vjp")
         ops = [op for op in walk(made.program.functions["f.vjp"].region) if op.name == "call"]
         assert sum(op.attributes["callee"] == "load" for op in ops) == calls
+
+
+NESTED_LOADS = """
+struct "Tensor" { p: ptr<f64, global>, g: ptr<f64, global>, shape: [2 x i32] }
+struct "DifferentialPair<f64>" { p: f64, d: f64 }
+
+func @at(%t: struct "Tensor", %index: [2 x i32]) -> (i32) {
+  %shape = get %t {index=2}
+  %columns = get %shape {index=1}
+  %i = get %index {index=0}
+  %j = get %index {index=1}
+  %first = mul %i, %columns
+  %r = add %first, %j
+  yield %r
+}
+
+func @load(%t: struct "Tensor", %index: [2 x i32]) -> (f64) derivatives(vjp=@load_bwd) {
+  %at = call @at %t, %index : i32
+  %p = get %t {index=0}
+  %e = offset %p, %at
+  %x = load %e : f64
+  yield %x
+}
+
+func @load_bwd(%t: struct "Tensor", %index: [2 x i32], %ct: f64) -> () {
+  %at = call @at %t, %index : i32
+  %g = get %t {index=1}
+  %e = offset %g, %at
+  %old = atomic %e, %ct {kind="add"} : f64
+  yield
+}
+
+func @f(%t: struct "Tensor", %x: f64) -> (f64) {
+  %shape = get %t {index=2}
+  %n = get %shape {index=0}
+  %zero = const 0 : i32
+  %m = index %shape, %zero
+  %r = for %n, %x : f64 (%i: i32, %s: f64) {
+    %v = for %m, %s : f64 (%j: i32, %q: f64) {
+      %index = make %i, %j : [2 x i32]
+      %w = call @load %t, %index : f64
+      %y = mul %w, %s
+      %z = add %q, %y
+      yield %z
+    }
+    %u = tanh %v
+    yield %u
+  }
+  yield %r
+}
+"""
+
+
+def test_indices_and_descriptions_of_tensors_are_not_kept():
+    made, entry = differentiated(parse(NESTED_LOADS), "f", "vjp")
+    assert sorted(each.name for each in made.reports["f.vjp"].stored) == ["s", "u", "w"]
+    p, g = Memory(t.F64, 4, (0.5, -0.3, 0.7, 0.9)), Memory(t.F64, 4, (0.0,) * 4)
+    (dx,) = run(made.program, entry, ((p.address, g.address, (2, 2)), 0.4, 1.0))
+
+    def value(w, x):
+        for i in range(2):
+            x = math.tanh(x + (w[2 * i] + w[2 * i + 1]) * x)
+        return x
+
+    step = 1e-6
+    for k in range(4):
+        up, down = ([v + sign * step * (i == k) for i, v in enumerate(p.values())] for sign in (1, -1))
+        assert g.values()[k] == pytest.approx((value(up, 0.4) - value(down, 0.4)) / (2 * step))
+    assert dx == pytest.approx((value(p.values(), 0.4 + step) - value(p.values(), 0.4 - step)) / (2 * step))
