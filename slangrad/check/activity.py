@@ -3,9 +3,9 @@
 In: the checked body of a [Differentiable] function.   Out: an error for each call of a function without a
 derivative, through which one would have to pass.
 
-A variable is active when its value depends on a differentiable parameter; it is wanted when a result depends on it.
-A call is refused when an argument is active and its result is wanted; `no_diff` says that this is meant. Order and
-branches are not looked at.
+A variable is active when its value depends on a differentiable parameter; it is wanted when a result
+depends on it. A call is refused when an argument is active and its result is wanted; `no_diff` says that
+this is meant. Order and branches are not looked at.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Sources = set[Node]
 THIS, RESULT = "this", "result"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Lost:
     """A call that passes no derivative on: what goes in, and where it stands."""
 

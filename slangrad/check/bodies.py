@@ -2,8 +2,8 @@
 
 In: a declaration of a module.   Out: errors; everything inside is filled.
 
-Modules of users are checked throughout when they are loaded; of the standard library only the bodies that a program
-needs, when it needs them.
+Modules of users are checked throughout when they are loaded; of the standard library only the bodies that
+a program needs, when it needs them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
     world.info(node)
     for accessor in node.accessors:
         if accessor.name not in ("get", "set", "ref"):
-            world.error("E0324", f"'{accessor.name}' is no accessor; there are get, set and ref", accessor.span)
+            world.error(
+                "E0324", f"'{accessor.name}' is no accessor; there are get, set and ref", accessor.span
+            )
             continue
         world.info(accessor)
         check_body(world, accessor)
@@ -102,7 +104,7 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
         found = world.resolve_type(world.scope_of(node), base)
         if found is ERROR or isinstance(found, InterfaceType):
             continue
-        if isinstance(node, ast.Enum):
+        if isinstance(kind, EnumType):
             world.tag_type(kind)
         else:
             message = f"'{kind}' can inherit from interfaces only, not from '{found}'"

@@ -1,4 +1,4 @@
-"""Calls: of functions, methods, types (construction and conversion), derivatives, and of values that can be called.
+"""Calls: of functions, methods, derivatives, types (construction, conversion), values that can be called.
 
 In: `bwd_diff(f)(pair, 1.0)`.   Out: Call(Derivative(...), arguments), conversions written into the arguments.
 """
@@ -88,7 +88,11 @@ def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
 
 
 def call_overload(
-    scope: Scope, node: ast.Expression, name: str, candidates: list[Candidate], arguments: list[ast.Expression]
+    scope: Scope,
+    node: ast.Expression,
+    name: str,
+    candidates: list[Candidate],
+    arguments: list[ast.Expression],
 ) -> Type:
     """Choose, commit, write the Call."""
     match = choose(scope, node.span, name, candidates, arguments)
@@ -117,7 +121,9 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
         reason = not_a_place(scope, base.this)
         if reason is not None:
             name = candidate.declaration.name
-            scope.world.error("E0315", f"'{name}' changes its object, which is not possible here: {reason}", span)
+            scope.world.error(
+                "E0315", f"'{name}' changes its object, which is not possible here: {reason}", span
+            )
     return base.this
 
 
@@ -140,7 +146,11 @@ def _call_value(scope: Scope, node: ast.Call) -> Type:
     kind = follow_pointer(node.callee)
     if kind is ERROR:
         return ERROR
-    found = [each for each in members(scope.world, kind, "operator()") if isinstance(each.declaration, ast.Function)]
+    found = [
+        each
+        for each in members(scope.world, kind, "operator()")
+        if isinstance(each.declaration, ast.Function)
+    ]
     candidates = [Candidate(each.declaration, each.substitution, node.callee) for each in found]
     lambda_reference = scope.world.lambda_candidate(kind, node.callee)
     if lambda_reference is not None:
@@ -203,7 +213,9 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
         node.ref = Construct(kind, ())
         return True
     made = plan(scope, argument, kind, explicit=True)
-    if made is None or (isinstance(kind, StructType) and source is not kind and _takes_one(scope, kind, argument)):
+    if made is None or (
+        isinstance(kind, StructType) and source is not kind and _takes_one(scope, kind, argument)
+    ):
         return False
     made.warning = None
     commit(scope, argument, made)
@@ -259,7 +271,9 @@ def _construct_components(
             return kind
         source = value_after(each)
         target = vector(element, source.count) if isinstance(source, Vector) else element
-        if isinstance(source, (Matrix, Array, StructType)) or not _convert_component(scope, each, target, kind):
+        if isinstance(source, (Matrix, Array, StructType)) or not _convert_component(
+            scope, each, target, kind
+        ):
             return kind
         total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
     wanted = component_count(kind)
@@ -375,9 +389,5 @@ def _report_not_differentiable(scope: Scope, node: ast.Differentiate, candidate:
 
 def check_value_of_functions(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
     """A function that is named where a value should be."""
-    scope.world.error(
-        "E0316", f"'{meaning.name}' is a function; call it, or pass a lambda", node.span, None
-    )
+    scope.world.error("E0316", f"'{meaning.name}' is a function; call it, or pass a lambda", node.span, None)
     return ERROR
-
-

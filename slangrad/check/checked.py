@@ -2,13 +2,13 @@
 
     Expression.type        the checked type of the value, before its conversion
     Expression.ref         one of the forms below: what the expression was resolved to
-    Expression.conversion  a Conversion that its place asks for, or None; the value then has type `.conversion.target`
+    Expression.conversion  a Conversion that its place asks for, to `.conversion.target`, or None
     Declaration.checked    one of the infos at the end
 
-Bodies are checked once, generic as they are: types, references and values may contain generic parameters, which
-`Program.substitute`, `.resolve` and `.value` replace when a body is instantiated. A literal has ref None, as have
-NoDiff, Paren and Comma, whose meaning is in the node. A reference to a requirement of an interface is resolved to
-the member of the concrete type by `Program.resolve(reference, substitution)`.
+Bodies are checked once, generic as they are: types, references and values may contain generic parameters,
+which `Program.substitute`, `.resolve` and `.value` replace when a body is instantiated. A literal has ref
+None, as have NoDiff, Paren and Comma, whose meaning is in the node. A reference to a requirement of an
+interface is resolved to the member of the concrete type by `Program.resolve(reference, substitution)`.
 """
 
 from __future__ import annotations
@@ -24,85 +24,89 @@ from slangrad.syntax import ast
 # fmt: off
 # --- Forms of expressions -----------------------------------------------------------------------------
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Form:  # The base of everything that can stand in `Expression.ref`.
     pass
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ThisValue(Form):  # `this`, written or understood; as a base it stands where an expression could.
     type: Type
 
 # What a field, a method or a subscript is taken of: an expression, or the `this` that was not written.
 Base = ast.Expression | ThisValue
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeName(Form):  # The expression names a type (its `.type`): `float3`, `T`, `Foo<4>.Inner`.
     named: Type
 
-@dataclass(slots=True, eq=False)
-class Constant(Form):  # Known when compiling: enum case, generic value, sizeof, `static const int`; see Program.value.
+# Known when compiling: enum case, generic value, sizeof, `static const int`; see Program.value.
+@dataclass(slots=True, eq=False, repr=False)
+class Constant(Form):
     value: Value
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Local(Form):  # A local variable or a parameter, of this function or (in a lambda) of the enclosing one.
     declaration: ast.Variable | ast.Parameter
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Global(Form):  # A variable of a module, namespace or cbuffer, or a static member.
     reference: DeclRef
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Field(Form):  # `base.x`; a place when base is one.
     base: Base
     reference: DeclRef
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TupleElement(Form):  # `tuple._1`.
     base: Base
     index: int
 
-# `base.x` through accessors, read or written by its place; base is None for a static property. Where an interface
-# requires the property, `resolve` may give a field (an ast.Variable) of the concrete type instead.
-@dataclass(slots=True, eq=False)
+# `base.x` through accessors, read or written by its place; base is None for a static property. Where an
+# interface requires the property, `resolve` may give a field (an ast.Variable) of the concrete type
+# instead.
+@dataclass(slots=True, eq=False, repr=False)
 class Property(Form):
     base: Base | None
     reference: DeclRef
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Subscript(Form):  # `base[i]` through the accessors of a declared `__subscript`.
     base: Base
     reference: DeclRef
     arguments: tuple[Argument, ...]
 
-@dataclass(slots=True, eq=False)
-class Element(Form):  # `base[index]` of an array, vector, matrix (a row) or pointer; a place when base is one.
+# `base[index]` of an array, vector, matrix (a row) or pointer; a place when base is one.
+@dataclass(slots=True, eq=False, repr=False)
+class Element(Form):
     base: Base
     index: ast.Expression
 
-# `v.xzy`, `m._m00_m11`: (component,) of a vector or scalar, (row, column) of a matrix. A place when base is one
-# and no component repeats. One component gives a scalar.
-@dataclass(slots=True, eq=False)
+# `v.xzy`, `m._m00_m11`: (component,) of a vector or scalar, (row, column) of a matrix. A place when base is
+# one and no component repeats. One component gives a scalar.
+@dataclass(slots=True, eq=False, repr=False)
 class Swizzle(Form):
     base: Base
     components: tuple[tuple[int, ...], ...]
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Dereference(Form):  # `*p`.
     pointer: ast.Expression
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AddressOf(Form):  # `&place`.
     place: ast.Expression
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FunctionValue(Form):  # A function that is named but not called here: `f` in `fwd_diff(f)`.
     function: DeclRef
     this: Base | None = None
 
-# `fwd_diff(f)`, `bwd_diff(fwd_diff(f))`; `signature` is that of the derivative, `mode` "forward" or "backward".
-# `this`: of `bwd_diff(object.method)`; in `bwd_diff(Type.method)` it is the first parameter and `this` is None.
-# `takes_this`: `Type.method` of a non-static method, so that the first parameter of `signature` is its `this`.
-@dataclass(slots=True, eq=False)
+# `fwd_diff(f)`, `bwd_diff(fwd_diff(f))`; `signature` is that of the derivative, `mode` "forward" or
+# "backward". `this`: of `bwd_diff(object.method)`; in `bwd_diff(Type.method)` it is the first parameter and
+# `this` is None. `takes_this`: `Type.method` of a non-static method, so that the first parameter of
+# `signature` is its `this`.
+@dataclass(slots=True, eq=False, repr=False)
 class Derivative(Form):
     mode: str
     function: DeclRef | Derivative
@@ -110,36 +114,39 @@ class Derivative(Form):
     takes_this: bool
     signature: FunctionType
 
-# A call of a function, method (`this`), constructor (`__init`), operator function, intrinsic, derivative or lambda.
-# Arguments stand in the order of the parameters, defaults filled in. `this` of a mutating method is a place.
-@dataclass(slots=True, eq=False)
+# A call of a function, method (`this`), constructor (`__init`), operator function, intrinsic, derivative or
+# lambda. Arguments stand in the order of the parameters, defaults filled in. `this` of a mutating method is
+# a place.
+@dataclass(slots=True, eq=False, repr=False)
 class Call(Form):
     function: DeclRef | Derivative
     this: Base | None
     arguments: tuple[Argument, ...]
 
-@dataclass(slots=True, eq=False)
-class Default:  # An argument that was left out: `parameter.default` under the substitution of the called function.
+@dataclass(slots=True, eq=False, repr=False)
+class Default:  # An argument that was left out: `parameter.default`, seen through the called function.
     parameter: ast.Parameter
 
 Argument = ast.Expression | Default
 
-# A builtin operator after conversion of its operands: "+", "<", "&&", "!", "-" (one operand: negation), "?:" for a
-# componentwise selection. Operands have one type, but for shifts, "?:" and pointer arithmetic (`p + i`, `p - q`).
-@dataclass(slots=True, eq=False)
+# A builtin operator after conversion of its operands: "+", "<", "&&", "!", "-" (one operand: negation),
+# "?:" for a componentwise selection. Operands have one type, but for shifts, "?:" and pointer arithmetic
+# (`p + i`, `p - q`).
+@dataclass(slots=True, eq=False, repr=False)
 class Operator(Form):
     name: str
     operands: tuple[ast.Expression, ...]
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Store(Form):  # `place = value`.
     place: ast.Expression
     value: ast.Expression
 
-# `place += value`, `++place`, `place--`: read the place, convert it by `load` (or not), apply `operation` to it and
-# `value`, convert back by `store` (or not), write. `function` is a user's operator, else `operator` is builtin.
-# The result is the new value, for Postfix nodes the old one. `value` is None for ++ and --: one of the place's type.
-@dataclass(slots=True, eq=False)
+# `place += value`, `++place`, `place--`: read the place, convert it by `load` (or not), apply `operation`
+# to it and `value`, convert back by `store` (or not), write. `function` is a user's operator, else
+# `operator` is builtin. The result is the new value, for Postfix nodes the old one. `value` is None for ++
+# and --: one of the place's type.
+@dataclass(slots=True, eq=False, repr=False)
 class Update(Form):
     operator: str
     function: DeclRef | None
@@ -149,33 +156,35 @@ class Update(Form):
     store: Conversion | None
     as_method: bool  # `function` is a method of the place's value, with `value` as its only argument
 
-@dataclass(slots=True, eq=False)
-class Convert(Form):  # `(T)x`, `T(x)`: the operand, whose `.conversion` does the work (None: it has type T already).
+# `(T)x`, `T(x)`: the operand, whose `.conversion` does the work (None: it has type T already).
+@dataclass(slots=True, eq=False, repr=False)
+class Convert(Form):
     operand: ast.Expression
 
-# `{a, b}`, `float4(v.xyz, 1)`, `S(a, b)` without an `__init`: struct by fields in order, array by elements, vector
-# from parts whose components follow each other, matrix from rows, or from components if a part is a scalar. What the
-# parts do not reach is zero. A part may be a Construct itself: `{1, 2, 3, 4}` as a float2[2]. A scalar has one part.
-@dataclass(slots=True, eq=False)
+# `{a, b}`, `float4(v.xyz, 1)`, `S(a, b)` without an `__init`: struct by fields in order, array by elements,
+# vector from parts whose components follow each other, matrix from rows, or from components if a part is a
+# scalar. What the parts do not reach is zero. A part may be a Construct itself: `{1, 2, 3, 4}` as a
+# float2[2]. A scalar has one part.
+@dataclass(slots=True, eq=False, repr=False)
 class Construct(Form):
     type: Type
     parts: tuple[Part, ...]
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FieldDefault:  # A field that was left out: its initializer under the substitution of the struct.
     reference: DeclRef
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Zero:  # What was left out and has no initializer: zero throughout.
     type: Type
 
 Part = ast.Expression | Construct | FieldDefault | Zero | Call
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Closure(Form):  # A lambda expression: the captured variables become a value of the LambdaType `.type`.
     function: ast.Function
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeTest(Form):  # `x is T`: known when compiling, once generics are filled in.
     operand: ast.Expression
     target: Type
@@ -195,7 +204,7 @@ class TypeTest(Form):  # `x is T`: known when compiling, once generics are fille
 # "open"        an interface-typed value seen as its own unknown type, to call a requirement on
 # "optional"    T to Optional<T>; `inner` first, if any
 # "existing"    a type that is the same after substitution
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Conversion:
     kind: str
     target: Type
@@ -206,7 +215,7 @@ class Conversion:
 
 # `kind`: "local", "field", "static", "global" or "required". `constant`: its value when known when compiling.
 # `initial`: what a declaration without an initializer means: Construct, Call or Zero, None when it has one.
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class VariableInfo:
     type: Type
     kind: str
@@ -215,17 +224,18 @@ class VariableInfo:
     no_diff: bool = False
     initial: Construct | Call | Zero | None = None
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ParameterInfo:
     type: Type
     direction: str  # "in", "out", "inout", "ref", "constref"
     no_diff: bool = False
 
-# Of a Function, Constructor or Accessor. `this_type` is None for static ones, the LambdaType for a lambda, whose
-# captured variables are its `this`. The `ref` accessor returns a pointer. An accessor's parameters are those of
-# its subscript, then the setter's value. `level`: "none", "forward" or "backward" (both modes); what [Differentiable]
-# and the custom derivatives say. `captures`: the variables that a lambda takes from around it.
-@dataclass(slots=True, eq=False)
+# Of a Function, Constructor or Accessor. `this_type` is None for static ones, the LambdaType for a lambda,
+# whose captured variables are its `this`. The `ref` accessor returns a pointer. An accessor's parameters
+# are those of its subscript, then the setter's value. `level`: "none", "forward" or "backward" (both
+# modes); what [Differentiable] and the custom derivatives say. `captures`: the variables that a lambda
+# takes from around it.
+@dataclass(slots=True, eq=False, repr=False)
 class FunctionInfo:
     this_type: Type | None
     mutating: bool
@@ -240,45 +250,46 @@ class FunctionInfo:
     captures: list[ast.Variable | ast.Parameter] = field(default_factory=list)
     body_checked: bool = False
 
-@dataclass(slots=True, eq=False)
-class SubscriptInfo:  # Of a Subscript or Property: its parameters (none for a property) and the type of the element.
+@dataclass(slots=True, eq=False, repr=False)
+class SubscriptInfo:  # Of a Subscript or Property, which has no parameters: the type of the element.
     this_type: Type | None
     parameters: tuple[ast.Parameter, ...]
     result: Type
 
-@dataclass(slots=True, eq=False)
-class CustomDerivatives:  # What the user gave for a function, seen through the same substitution; None: nothing.
+@dataclass(slots=True, eq=False, repr=False)
+class CustomDerivatives:  # What the user gave for a function, seen through the same substitution.
     forward: DeclRef | None = None
     backward: DeclRef | None = None
     primal_substitute: DeclRef | None = None
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class CaseInfo:  # Of an EnumCase.
     type: Type
     value: int
 
-# The tangent type of a struct, field by field: (field, field of the differential or None when it has no derivative).
-# `zero`, `add`: the user's own dzero and dadd, None when they are field by field.
-@dataclass(slots=True, eq=False)
+# The tangent type of a struct, field by field: (field, field of the differential or None when it has no
+# derivative). `zero`, `add`: the user's own dzero and dadd, None when they are field by field.
+@dataclass(slots=True, eq=False, repr=False)
 class DifferentialInfo:
     type: Type
     fields: tuple[tuple[DeclRef, DeclRef | None], ...]
     zero: DeclRef | None = None
     add: DeclRef | None = None
 
-# Of a DeclarationStatement's, field's or global's type. Types of Struct, Interface and so on live in the program.
-@dataclass(slots=True, eq=False)
+# Of a DeclarationStatement's, field's or global's type. Types of Struct, Interface and so on live in the
+# program.
+@dataclass(slots=True, eq=False, repr=False)
 class TypeInfo:
     type: Any
 # fmt: on
 
 # What lowering asks of `program.Program`, each cached:
 #   info(declaration)                 the info above of any variable, parameter, function, accessor, case
-#   check_body(declaration)           make sure that the body of a function, constructor or accessor is checked
+#   check_body(declaration)           make sure that the body of a function, constructor, accessor is checked
 #   substitute(type, substitution)    the type with generic parameters filled in, associated types looked up
 #   value(value, substitution)        the same for an integer
-#   resolve(reference, substitution)  the concrete function, subscript, property or variable: requirements become the
-#                                     member of the concrete type (its own, an extension's, a default implementation)
+#   resolve(reference, substitution)  the concrete function, subscript, property or variable: requirements
+#                                     become the member of the concrete type, an extension's, a default
 #   fields(struct type)               ((DeclRef of the field, its type), ...) in order
 #   tag_type(enum type)               the integer type of an enum
 #   differential(type)                DifferentialInfo, or None when the type has no derivative

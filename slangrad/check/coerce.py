@@ -2,8 +2,8 @@
 
 In: the literal `1` and `half`.   Out: a Plan with its cost; `commit` writes it into the node.
 
-Planning changes nothing, so that overloads can be compared; literals are cheaper than other values of their type,
-and initializer lists and lambdas have no type before the place gives them one.
+Planning changes nothing, so that overloads can be compared; literals are cheaper than other values of
+their type, and initializer lists and lambdas have no type before the place gives them one.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
         commit(scope, node, made)
         return True
     if not report_list_failure(scope, node, target):
-        scope.world.error("E0311", mismatch(scope, node, target, what), node.span, cast_note(scope, node, target))
+        scope.world.error(
+            "E0311", mismatch(scope, node, target, what), node.span, cast_note(scope, node, target)
+        )
     return False
 
 

@@ -2,8 +2,8 @@
 
 In: a checked expression such as `N * 2 + kCount`.   Out: its Value (perhaps symbolic), or None.
 
-Array sizes, generic arguments, case labels, enum cases and attribute arguments are such. Also here: the sizes of
-types, laid out as in C.
+Array sizes, generic arguments, case labels, enum cases and attribute arguments are such. Also here: the
+sizes of types, laid out as in C.
 """
 
 from __future__ import annotations

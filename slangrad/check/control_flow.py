@@ -2,7 +2,8 @@
 
 In: the body of a function.   Out: whether control may leave it without a `return`.
 
-Conditions count as unknown, but for the literal `true`; a loop that never ends and has no `break` is never left.
+Conditions count as unknown, but for the literal `true`; a loop that never ends and has no `break` is
+never left.
 """
 
 from __future__ import annotations

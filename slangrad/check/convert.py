@@ -2,8 +2,9 @@
 
 In: `int` to `float3`.   Out: Coercion(cost 401, Conversion("splat", float3)).
 
-Costs rank overloads; only their order matters. Identical types cost nothing, a wider type of the same kind little,
-an integer to a float more, what can lose information most. From EXPLICIT on a cast has to be written.
+Costs rank overloads; only their order matters. Identical types cost nothing, a wider type of the same
+kind little, an integer to a float more, what can lose information most. From EXPLICIT on a cast has to be
+written.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ NOTHING = Coercion(0)
 
 
 def convert(world: World, source: Type, target: Type, explicit: bool = False) -> Coercion | None:
-    """How a value of one type becomes another; None when it cannot, or only by a cast and `explicit` is False."""
+    """How a value of one type becomes another; None when it cannot, or only by a cast and `explicit` is
+    False.
+    """
     if source is target or source is ERROR or target is ERROR:
         return NOTHING
     for rule in _RULES.get(type(target), ()):
@@ -120,7 +123,9 @@ def _element_cost(world: World, source: Type, target: Type) -> int | None:
     if isinstance(source, Scalar) and isinstance(target, Scalar):
         return scalar_cost(source, target)
     if is_builtin_parameter(world, source) or is_builtin_parameter(world, target):
-        numbers = all(isinstance(each, Scalar) or is_builtin_parameter(world, each) for each in (source, target))
+        numbers = all(
+            isinstance(each, Scalar) or is_builtin_parameter(world, each) for each in (source, target)
+        )
         return EXPLICIT if numbers else None
     return None
 
@@ -235,7 +240,11 @@ def _longer(left: Value, right: Value) -> bool:
 
 def _to_array(world: World, source: Type, target: Array) -> Coercion | None:
     if isinstance(source, Vector):
-        if source.element is target.element and target.count is not None and same_value(source.count, target.count):
+        if (
+            source.element is target.element
+            and target.count is not None
+            and same_value(source.count, target.count)
+        ):
             return Coercion(EXPLICIT, Conversion("reshape", target))
         return None
     if not isinstance(source, Array):
@@ -302,7 +311,9 @@ _RULES: dict[type[Type], tuple[Callable[..., Coercion | None], ...]] = {
 
 
 def common_scalar(left: Scalar, right: Scalar) -> Scalar:
-    """The type in which an operator computes: a float before an integer, more bits, unsigned before signed."""
+    """The type in which an operator computes: a float before an integer, more bits, unsigned before
+    signed.
+    """
     if left is right:
         return left
     if left.is_float != right.is_float:
@@ -320,7 +331,9 @@ def common_type(world: World, left: Type, right: Type) -> Type | None:
         return left
     if ERROR in (left, right):
         return ERROR
-    element = _common_element(world, element_of(_without_enum(world, left)), element_of(_without_enum(world, right)))
+    element = _common_element(
+        world, element_of(_without_enum(world, left)), element_of(_without_enum(world, right))
+    )
     if element is None:
         return _one_way(world, left, right)
     shaped = _common_shape(left, right)

@@ -1,6 +1,6 @@
 """The headers of declarations, each resolved once, when it is first asked for.
 
-In: a Function node.   Out: its FunctionInfo: the types of its parameters and result, `this`, differentiability.
+In: a Function node.   Out: its FunctionInfo: types of parameters and result, `this`, differentiability.
 
     float f(ITensor<float, 1> t)     an interface as the type of a parameter makes the function generic:
     float f<$T : ITensor<float, 1>>($T t)
@@ -98,7 +98,9 @@ def surrounding_scope(world: World, declaration: ast.Declaration) -> Scope:
 def _variable(world: World, node: ast.Variable) -> VariableInfo:
     scope = surrounding_scope(world, node)
     kind = _variable_kind(node)
-    constant = node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
+    constant = (
+        node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
+    )
     made = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
     if node.value_type is not None:
         made.type = world.resolve_type(scope, node.value_type)
@@ -245,14 +247,21 @@ def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> N
         if not interfaces_in(kind):
             continue
         implied = ast.TypeParameter(
-            parameter.value_type.span, f"${parameter.name}", parameter.name_span, [parameter.value_type], None, False
+            parameter.value_type.span,
+            f"${parameter.name}",
+            parameter.name_span,
+            [parameter.value_type],
+            None,
+            False,
         )
         implied.parent = node
         node.generics.append(implied)
         known = world.generics.get(node)
         if known is not None:
             known.bounds.setdefault(parameter_type(implied), []).extend(interfaces_in(kind))
-        parameter.checked = ParameterInfo(parameter_type(implied), parameter.direction, has_no_diff(parameter))
+        parameter.checked = ParameterInfo(
+            parameter_type(implied), parameter.direction, has_no_diff(parameter)
+        )
 
 
 def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:
@@ -384,7 +393,9 @@ def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
     if isinstance(value, int):
         return CaseInfo(kind, value)
     if value is not None:
-        world.error("E0309", "the value of an enum case cannot depend on a generic parameter", node.value.span)
+        world.error(
+            "E0309", "the value of an enum case cannot depend on a generic parameter", node.value.span
+        )
     return CaseInfo(kind, 0)
 
 
@@ -410,4 +421,3 @@ RULES: dict[type[ast.Declaration], Rule] = {
     ast.EnumCase: _enum_case,
     ast.TypeAlias: _alias,
 }
-

@@ -3,8 +3,8 @@
 In: `Foo<float, 4>.bar`.   Out: DeclRef(bar, {T: float, N: 4}).
 
 A substitution maps declarations of generic parameters to types and values; parameters are compared by
-identity, so one flat mapping serves nested generics. An interface maps to the type that conforms to it, `This`
-inside it; so does an extension of an interface.
+identity, so one flat mapping serves nested generics. An interface maps to the type that conforms to it,
+`This` inside it; so does an extension of an interface.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Substitution = Mapping[GenericKey, Any]
 EMPTY: Substitution = {}
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class DeclRef:
     """Compare by `key`: the declaration and the arguments of all generic parameters that it sees."""
 
@@ -38,6 +38,9 @@ class DeclRef:
     def key(self) -> tuple[Any, ...]:
         return (self.declaration, *self.arguments)
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         own = getattr(self.declaration, "generics", ())
         arguments = [str(self.substitution.get(each, each.name)) for each in own]
@@ -48,7 +51,7 @@ class DeclRef:
             return f"{nominal_name(scope, around)}.{name}"
         if isinstance(scope, ast.Interface):
             return f"{self.substitution.get(scope, scope.name)}.{name}"
-        return name
+        return str(name)
 
 
 def visible_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:

@@ -1,12 +1,12 @@
 """Derivatives that users give: [BackwardDerivative(g)] on f, [BackwardDerivativeOf(f)] on g, and their kin.
 
-In: a function.   Out: its CustomDerivatives, or an error that shows the signature which a derivative must have.
+In: a function.   Out: its CustomDerivatives, or an error that shows the signature they must have.
 
     [BackwardDerivativeOf(square)]
     void square_bwd(inout DifferentialPair<float> x, float d_result)
 
-A derivative of a method is a method too when its object carries no derivative; else it is static and takes the
-pair of the object first.
+A derivative of a method is a method too when its object carries no derivative; else it is static and
+takes the pair of the object first.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def functions_meant(world: World, declaration: Any, attribute: ast.Attribute) ->
 
 
 def given_level(world: World, declaration: Any) -> str:
-    """"forward" or "backward" when some function elsewhere is a derivative of this one."""
+    """ "forward" or "backward" when some function elsewhere is a derivative of this one."""
     kinds = {kind for kind, _ in givers_of(world, declaration)}
     if kinds - {"forward"}:
         return "backward"
@@ -137,16 +137,22 @@ def match_derivative(world: World, kind: str, declaration: Any, candidate: Candi
         solver.bindings[parameter] = argument
     if not _fits(solver, offered, wanted):
         return None
-    around = {each: argument for each, argument in identity(declaration).items()}
+    around = identity(declaration)
     made = {**around, **candidate.substitution, **solver.bindings}
-    return DeclRef(candidate.declaration, made) if unmet_constraint(world, candidate.declaration, made) is None else None
+    return (
+        DeclRef(candidate.declaration, made)
+        if unmet_constraint(world, candidate.declaration, made) is None
+        else None
+    )
 
 
 def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
     if len(offered.parameters) != len(wanted.parameters):
         return False
     for one, other in zip(offered.parameters, wanted.parameters):
-        if one.direction != other.direction and not (other.no_diff and one.direction in ("in", "inout", "constref")):
+        if one.direction != other.direction and not (
+            other.no_diff and one.direction in ("in", "inout", "constref")
+        ):
             return False
         if not solver.unify(one.type, other.type):
             return False
@@ -157,15 +163,18 @@ def expected_signature(world: World, kind: str, declaration: Any, with_this: boo
     """The type that a derivative of the function must have; None when it cannot be of this form."""
     info: FunctionInfo = world.info(declaration)
     reference = DeclRef(declaration, identity(declaration))
-    if with_this and info.this_type is None:
-        with_this = False
-    elif not with_this and info.this_type is not None and kind != "primal_substitute":
-        if not info.no_diff_this and tangent(world, info.this_type) is not None:
-            return None
+    with_this = with_this and info.this_type is not None
+    if not with_this and kind != "primal_substitute" and _carries_this(world, info):
+        return None
     signature = signature_of(world, reference, with_this=with_this)
     if kind == "primal_substitute":
         return signature
     return derivative_signature(world, kind, signature, info.no_diff_result)
+
+
+def _carries_this(world: World, info: FunctionInfo) -> bool:
+    """Whether derivatives go through the object of a method."""
+    return info.this_type is not None and not info.no_diff_this and tangent(world, info.this_type) is not None
 
 
 # --- Checking -----------------------------------------------------------------------------------------
@@ -185,7 +194,9 @@ def check_derivative_attributes(world: World, declaration: Any) -> None:
             _check_pair(world, attribute, kind, [(each.declaration, own) for each in candidates])
 
 
-def _check_pair(world: World, attribute: ast.Attribute, kind: str, pairs: list[tuple[Any, Candidate]]) -> None:
+def _check_pair(
+    world: World, attribute: ast.Attribute, kind: str, pairs: list[tuple[Any, Candidate]]
+) -> None:
     if not pairs:
         what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
         message = f"[{attribute.name}] needs the name of a function, which '{what}' is not"
@@ -202,10 +213,7 @@ def _check_pair(world: World, attribute: ast.Attribute, kind: str, pairs: list[t
         name = f"static {name}"
     assert wanted is not None
     offered = signature_text(world, DeclRef(candidate.declaration, {}))
-    message = f"'{candidate.declaration.name}' has not the signature of a {kind.replace('_', ' ')} of '{function.name}'"
-    if kind in ("forward", "backward"):
-        message = f"'{candidate.declaration.name}' has not the signature of a {kind} derivative of '{function.name}'"
+    what = "primal substitute" if kind == "primal_substitute" else f"{kind} derivative"
+    message = f"'{candidate.declaration.name}' has not the signature of a {what} of '{function.name}'"
     note = f"expected {function_text(wanted, name)}\n        but it is {offered}"
     world.error("E0504", message, attribute.span, note)
-
-

@@ -3,8 +3,9 @@
 In: `struct S : IDifferentiable { float x; int n; }`.   Out: the struct S.Differential { float x; }.
 In: `float f(float x, int n)`, backward.   Out: (inout DifferentialPair<float> x, int n, float) -> void.
 
-A struct whose fields are all their own differentials is its own. Users may give a Differential of their own, tie
-fields to it with [DerivativeMember] and define dzero and dadd. How derivatives flow in a body is in activity.py.
+A struct whose fields are all their own differentials is its own. Users may give a Differential of their
+own, tie fields to it with [DerivativeMember] and define dzero and dadd. How derivatives flow in a body is
+in activity.py.
 """
 
 from __future__ import annotations
@@ -121,12 +122,16 @@ def _given_differential(world: World, kind: StructType) -> Type | None:
 
 
 def _own_method(world: World, kind: Type, name: str) -> DeclRef | None:
-    found = [each for each in concrete_members(world, kind, name) if isinstance(each.declaration, ast.Function)]
+    found = [
+        each for each in concrete_members(world, kind, name) if isinstance(each.declaration, ast.Function)
+    ]
     return found[0].reference if found else None
 
 
 def _given_field(world: World, field: DeclRef, given: Type) -> DeclRef | None:
-    """The field of a user's Differential: as [DerivativeMember(Differential.x)] says, else the one of its name."""
+    """The field of a user's Differential: as [DerivativeMember(Differential.x)] says, else the one of its
+    name.
+    """
     if has_no_diff(field.declaration) or not isinstance(given, StructType):
         return None
     name = field.declaration.name
@@ -155,7 +160,9 @@ def has_no_diff(declaration: ast.Declaration) -> bool:
 def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
     """The fields of a struct in order."""
     return [
-        member for member in all_members(declaration) if isinstance(member, ast.Variable) and not is_static(member)
+        member
+        for member in all_members(declaration)
+        if isinstance(member, ast.Variable) and not is_static(member)
     ]
 
 
@@ -250,8 +257,12 @@ def pair_element(world: World, kind: Type) -> Type | None:
 # --- Signatures ---------------------------------------------------------------------------------------
 
 
-def derivative_signature(world: World, mode: str, signature: FunctionType, no_diff_result: bool) -> FunctionType:
-    """The type of `fwd_diff(f)` or `bwd_diff(f)` for the type of f; `this`, if it counts, is its first parameter."""
+def derivative_signature(
+    world: World, mode: str, signature: FunctionType, no_diff_result: bool
+) -> FunctionType:
+    """The type of `fwd_diff(f)` or `bwd_diff(f)` for the type of f; `this`, if it counts, is its first
+    parameter.
+    """
     derive = _forward_parameter if mode == "forward" else _backward_parameter
     made = [derive(world, each) for each in signature.parameters]
     parameters = tuple(each for each in made if each is not None)
@@ -290,4 +301,3 @@ def same_signature(left: FunctionType, right: FunctionType) -> bool:
         one.type is other.type and one.direction == other.direction
         for one, other in zip(left.parameters, right.parameters)
     )
-

@@ -2,8 +2,8 @@
 
 In: `T.Differential` with T : __BuiltinFloatingPointType.   Out: T, as that interface says.
 
-Equalities are looked for where the root parameter is declared, among the `where` clauses that hold, and in the
-interfaces that the base conforms to, there with `This` for the base.
+Equalities are looked for where the root parameter is declared, among the `where` clauses that hold, and
+in the interfaces that the base conforms to, there with `This` for the base.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In: a scope and a node.   Out: the type of its value; `.type`, `.ref` and conversions of its parts are filled.
 
-Names and members are in names.py, calls in calls.py, operators in operators.py. After an error the type is ERROR,
-which whatever uses it accepts without a word.
+Names and members are in names.py, calls in calls.py, operators in operators.py. After an error the type
+is ERROR, which whatever uses it accepts without a word.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from slangrad.check.calls import (
 from slangrad.check.checked import Conversion
 from slangrad.check.coerce import Plan, coerce, value_after
 from slangrad.check.convert import convert, is_builtin_parameter
+from slangrad.check.declref import DeclRef
 from slangrad.check.lookup import members
 from slangrad.check.meanings import (
     Candidate,
@@ -91,7 +92,9 @@ def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
         check_value_of_functions(scope, node, meaning)
     elif isinstance(meaning, (TypeMeaning, GenericMeaning)):
         text = node.span.text
-        scope.world.error("E0302", f"'{text}' is a type, not a value", node.span, f"write '{text}(...)' to make one")
+        scope.world.error(
+            "E0302", f"'{text}' is a type, not a value", node.span, f"write '{text}(...)' to make one"
+        )
     elif isinstance(meaning, NamespaceMeaning):
         scope.world.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
     node.type = ERROR
@@ -149,7 +152,9 @@ def _this(scope: Scope, node: ast.This) -> Type:
     value = this_value(scope, node.span)
     if value is None:
         where = "a static function" if enclosing_member_scope(scope) is not None else "a method"
-        sentence = f"there is no 'this' in {where}" if "static" in where else "'this' has a meaning only in a method"
+        sentence = (
+            f"there is no 'this' in {where}" if "static" in where else "'this' has a meaning only in a method"
+        )
         scope.world.error("E0307", sentence, node.span)
         return ERROR
     node.ref = value
@@ -216,11 +221,10 @@ def check_index(scope: Scope, node: ast.Index) -> Type:
     if kind is ERROR or any(each.type is ERROR for each in node.arguments):
         node.type = ERROR
         return ERROR
-    if isinstance(kind, (Array, Vector, Matrix, Pointer)) and len(node.arguments) == 1:
-        node.type = _element(scope, node, kind)
-    else:
-        node.type = _subscript(scope, node, kind)
-    return node.type
+    builtin = isinstance(kind, (Array, Vector, Matrix, Pointer)) and len(node.arguments) == 1
+    found = _element(scope, node, kind) if builtin else _subscript(scope, node, kind)
+    node.type = found
+    return found
 
 
 def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
@@ -262,6 +266,7 @@ def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
     match = choose(scope, node.span, "[]", candidates, node.arguments)
     if match is None:
         return ERROR
+    assert isinstance(match.target, DeclRef)
     node.ref = checked.Subscript(node.base, match.target, commit_match(scope, match))
     return match.signature.result
 
@@ -274,7 +279,9 @@ def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
     made = convert(scope.world, value_after(node), kind, explicit=True)
     if made is not None:
         return Plan(kind, made.cost, made.conversion)
-    found = [each for each in members(scope.world, kind, "__init") if isinstance(each.declaration, ast.Constructor)]
+    found = [
+        each for each in members(scope.world, kind, "__init") if isinstance(each.declaration, ast.Constructor)
+    ]
     if not found:
         return None
     candidates = [Candidate(each.declaration, each.substitution) for each in found]

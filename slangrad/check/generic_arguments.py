@@ -2,7 +2,8 @@
 
 In: a GenericMeaning and argument nodes.   Out: a TypeMeaning, or FAILED after an error.
 
-Functions are not applied here: their arguments may be partial, the rest is inferred from a call (overload.py).
+Functions are not applied here: their arguments may be partial, the rest is inferred from a call
+(overload.py).
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _made(scope: Scope, declaration: Any, substitution: dict[Any, Any]) -> Type:
     if isinstance(declaration, ast.TypeAlias):
         return substitute(scope.world, alias_target(scope.world, declaration), substitution)
     parameters = nominal_parameters(declaration)
-    kind: Type = nominal(declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters))
+    kind: Type = nominal(
+        declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters)
+    )
     return kind
 
 
@@ -111,7 +114,9 @@ def default_argument(scope: Scope, parameter: Any, substitution: dict[Any, Any])
 
 def _report_missing(scope: Scope, node: ast.Expression, declaration: Any) -> None:
     names = ", ".join(each.name for each in declaration.generics)
-    example = ", ".join("float" if isinstance(each, ast.TypeParameter) else "1" for each in declaration.generics)
+    example = ", ".join(
+        "float" if isinstance(each, ast.TypeParameter) else "1" for each in declaration.generics
+    )
     scope.world.error(
         "E0403",
         f"generic type '{declaration.name}' needs arguments for <{names}>",
@@ -131,7 +136,9 @@ def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitut
         reason = unmet_constraint(world, declaration, substitution)
         world.assumptions = before
         if reason is not None:
-            world.error("E0404", f"'{declaration.name}' cannot be used with these arguments: {reason}", node.span)
+            world.error(
+                "E0404", f"'{declaration.name}' cannot be used with these arguments: {reason}", node.span
+            )
 
     world.later.append(check)
 

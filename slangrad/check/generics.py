@@ -3,14 +3,15 @@
 In: `<T : IFoo> ... where T.Item : IBar, T.Next == T`.
 Out: bounds {T: IFoo, T.Item: IBar} and the equality T.Next == T, resolved once for each declaration.
 
-A method may add `where` clauses about the parameters of its struct; they hold only inside it, so they are looked
-for among the declarations that `World.assuming` names.
+A method may add `where` clauses about the parameters of its struct; they hold only inside it, so they are
+looked for among the declarations that `World.assuming` names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from slangrad.check.substitution import own_substitution, self_type, substitute
 from slangrad.check.types import (
@@ -27,7 +28,7 @@ from slangrad.check.world import World
 from slangrad.syntax import ast
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class GenericInfo:
     """Resolved bounds and equalities of one declaration."""
 
@@ -125,7 +126,9 @@ def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[Interf
             yield made
     if root_owner(kind) is not kind.interface.declaration:
         subject = associated_type(
-            parameter_type(kind.interface.declaration), self_type(kind.interface.declaration), kind.declaration
+            parameter_type(kind.interface.declaration),
+            self_type(kind.interface.declaration),
+            kind.declaration,
         )
         for bound in generic_info(world, kind.interface.declaration).bounds.get(subject, ()):
             made = substitute(world, bound, seen_from)
@@ -133,7 +136,7 @@ def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[Interf
             yield made
 
 
-def requirement_substitution(base: Type, interface: InterfaceType) -> dict[object, object]:
+def requirement_substitution(base: Type, interface: InterfaceType) -> dict[Any, Any]:
     """How the requirements of an interface are seen through a type that conforms to it."""
     return {**own_substitution(interface), interface.declaration: base}
 

@@ -2,8 +2,9 @@
 
 In: parameter `vector<T, N>`, argument `float3`.   Out: {T: float, N: 3}.
 
-Two uses. Exact matching asks whether an extension applies to a type. Inference for a call collects bindings and
-joins conflicting ones (int and float: float); whether the arguments then really convert is decided in overload.py.
+Two uses. Exact matching asks whether an extension applies to a type. Inference for a call collects
+bindings and joins conflicting ones (int and float: float); whether the arguments then really convert is
+decided in overload.py.
 """
 
 from __future__ import annotations
@@ -53,7 +54,11 @@ class Solver:
         rule = _RULES.get(type(pattern))
         if rule is None:
             return self.join is not None
-        if self.join is not None and isinstance(pattern, (Vector, Matrix)) and not isinstance(actual, type(pattern)):
+        if (
+            self.join is not None
+            and isinstance(pattern, (Vector, Matrix))
+            and not isinstance(actual, type(pattern))
+        ):
             return self.unify(pattern.element, _scalar_part(actual))
         return type(actual) is type(pattern) and rule(self, pattern, actual)
 
@@ -158,5 +163,3 @@ def match(world: World, parameters: Iterable[Any], pattern: Type, actual: Type) 
     """The arguments for which `pattern` is exactly `actual`, or None."""
     solver = Solver(world, parameters)
     return solver.bindings if solver.unify(pattern, actual) else None
-
-

@@ -2,9 +2,9 @@
 
 In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Plan that writes a Construct into the list.
 
-A struct takes its fields in order, or calls a constructor if it has any; arrays, vectors and matrices take their
-elements. Inner braces may be left out, as in C: `float2x2 m = {1, 2, 3, 4}`. What is missing has its default or
-is zero.
+A struct takes its fields in order, or calls a constructor if it has any; arrays, vectors and matrices
+take their elements. Inner braces may be left out, as in C: `float2x2 m = {1, 2, 3, 4}`. What is missing
+has its default or is zero.
 """
 
 from __future__ import annotations
@@ -215,7 +215,9 @@ def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
         if piece is None:
             return None
         pieces.append(piece)
-        have += piece.type.count if isinstance(piece.type, Vector) and isinstance(piece.type.count, int) else 1
+        have += (
+            piece.type.count if isinstance(piece.type, Vector) and isinstance(piece.type.count, int) else 1
+        )
     if have > target.count:
         reader.failure = (reader.nodes[reader.position - 1], target.element)
         return None
@@ -313,7 +315,9 @@ def _has_defaults(scope: Scope, kind: Type, seen: set[Type]) -> bool:
         if _has_defaults(scope, field_type(scope.world, reference), seen):
             return True
     own = concrete_members(scope.world, kind, "__init")
-    return any(not each.declaration.parameters for each in own if isinstance(each.declaration, ast.Constructor))
+    return any(
+        not each.declaration.parameters for each in own if isinstance(each.declaration, ast.Constructor)
+    )
 
 
 def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
@@ -357,7 +361,10 @@ def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan |
 def _implicit_constructors(scope: Scope, target: StructType) -> Iterator[Candidate]:
     for each in constructors(scope, target):
         declaration = each.declaration
-        if declaration.has("__implicit_conversion") or declaration.attribute("__implicit_conversion") is not None:
+        if (
+            declaration.has("__implicit_conversion")
+            or declaration.attribute("__implicit_conversion") is not None
+        ):
             yield each
 
 
@@ -380,7 +387,8 @@ def infer_struct(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Type 
     for shape in shapes:
         solver = Solver(world, declaration.generics, lambda left, right: common_type(world, left, right))
         fits = len(shape) >= len(node.arguments) and all(
-            solver.unify(one, value_after(other)) or not one.abstract for one, other in zip(shape, node.arguments)
+            solver.unify(one, value_after(other)) or not one.abstract
+            for one, other in zip(shape, node.arguments)
         )
         if fits and all(each in solver.bindings for each in declaration.generics):
             seen = {**identity(declaration), **meaning.substitution, **solver.bindings}

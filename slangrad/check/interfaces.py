@@ -2,9 +2,9 @@
 
 In: `float`, IArithmetic, the requirement `add`.   Out: a DeclRef of what a call of `add` on a float calls.
 
-A witness is, in this order: a member of the type or of an extension with the required signature; the default body
-in the interface; for a requirement marked [intrinsic], the requirement itself seen through the type, which is a
-primitive. Differential types are made in differentiable.py.
+A witness is, in this order: a member of the type or of an extension with the required signature; the
+default body in the interface; for a requirement marked [intrinsic], the requirement itself seen through
+the type, which is a primitive. Differential types are made in differentiable.py.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
     return kind
 
 
-def _find_associated(world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
+def _find_associated(
+    world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType
+) -> Type:
     for member in concrete_members(world, base, declaration.name):
         if is_type_declaration(member.declaration):
             return member_type(world, member)
@@ -89,7 +91,8 @@ def member_type(world: World, member: Member) -> Type:
         return substitute(world, alias_target(world, declaration), member.substitution)
     parameters = nominal_parameters(declaration)
     arguments = tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
-    return nominal(declaration, arguments)
+    kind: Type = nominal(declaration, arguments)
+    return kind
 
 
 def alias_target(world: World, declaration: ast.TypeAlias) -> Type:
@@ -197,7 +200,9 @@ def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
     return argument.value if isinstance(argument, ast.StringLiteral) else None
 
 
-def _compare_functions(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> DeclRef | None:
+def _compare_functions(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
     if type(member.declaration) is not type(requirement):
         return None
     wanted: FunctionInfo = world.info(requirement)
@@ -209,7 +214,9 @@ def _compare_functions(world: World, requirement: Any, seen: dict[Any, Any], mem
     return _compare_signatures(world, requirement, seen, member)
 
 
-def _compare_signatures(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> DeclRef | None:
+def _compare_signatures(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
     theirs, mine = list(requirement.generics), list(member.declaration.generics)
     if theirs and len(theirs) != len(mine):
         return None
@@ -234,7 +241,9 @@ def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
     return bool(solver.open) and solver.unify(mine, wanted)
 
 
-def _compare_properties(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> DeclRef | None:
+def _compare_properties(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
     wanted: SubscriptInfo = world.info(requirement)
     if isinstance(member.declaration, ast.Variable):
         offered = world.info(member.declaration).type
@@ -246,7 +255,9 @@ def _compare_properties(world: World, requirement: Any, seen: dict[Any, Any], me
     return member.reference if same else None
 
 
-def _compare_subscripts(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> DeclRef | None:
+def _compare_subscripts(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
     declaration = member.declaration
     if not isinstance(declaration, ast.Subscript) or not has_accessors(declaration, requirement):
         return None
@@ -261,7 +272,9 @@ def has_accessors(offered: Any, wanted: Any) -> bool:
     return {each.name for each in wanted.accessors} <= (have | ({"get"} if not have else set()))
 
 
-def _compare_variables(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> DeclRef | None:
+def _compare_variables(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
     if not isinstance(member.declaration, ast.Variable):
         return None
     wanted = substitute(world, world.info(requirement).type, seen)
@@ -288,7 +301,10 @@ def check_conformance(world: World, kind: Type, interface: InterfaceType, span: 
     for requirement in interface.declaration.members:
         if isinstance(requirement, ast.AssociatedType):
             _check_associated(world, kind, interface, requirement, span)
-        elif isinstance(requirement, tuple(_COMPARISONS)) and witness(world, kind, interface, requirement) is None:
+        elif (
+            isinstance(requirement, tuple(_COMPARISONS))
+            and witness(world, kind, interface, requirement) is None
+        ):
             _report_missing(world, kind, interface, requirement, seen, span)
 
 
@@ -325,4 +341,3 @@ def interface_named(world: World, name: str) -> ast.Interface | None:
     """An interface of the standard library."""
     found = world.standard(name)
     return found if isinstance(found, ast.Interface) else None
-

@@ -1,9 +1,9 @@
 """Lambda expressions.
 
-In: `(float x) => a * x`.   Out: a value of its own LambdaType that captures `a`; the type of its result is inferred.
+In: `(float x) => a * x`.   Out: a value of a LambdaType of its own that captures `a`; its result is inferred.
 
-A lambda conforms to IFunc<R, A...> with its own result and parameters, so it can be passed where a type parameter
-is bounded by that.
+A lambda conforms to IFunc<R, A...> with its own result and parameters, so it can be passed where a type
+parameter is bounded by that.
 """
 
 from __future__ import annotations
@@ -83,5 +83,3 @@ def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, 
         if isinstance(interface, ast.Interface):
             found.append(nominal(interface, (result, parameters)))
     return tuple(found)
-
-

@@ -2,8 +2,9 @@
 
 In: `MLVec<4>` and "data".   Out: [Member(the field, {N: 4})].
 
-A member found in an extension is seen through the extension's parameters, a requirement through `This`. Members of
-interfaces are found only where the type itself has none of that name, or where they bring a default body.
+A member found in an extension is seen through the extension's parameters, a requirement through `This`.
+Members of interfaces are found only where the type itself has none of that name, or where they bring a
+default body.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ from slangrad.syntax import ast
 ANY = "any type"  # the key of extensions whose target is a parameter or an interface
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Member:
-    """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension", "interface"."""
+    """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension",
+    "interface".
+    """
 
     declaration: Any
     substitution: dict[Any, Any]
@@ -286,5 +289,3 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
         if one is not other and ERROR not in (one, other):
             return f"'{left}' is '{one}', not '{other}'"
     return None
-
-

@@ -16,40 +16,42 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.types import Type
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Meaning:
     """The base class."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ValueMeaning(Meaning):
     """A value; the node's slots are filled."""
 
     type: Type
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class TypeMeaning(Meaning):
     type: Type
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class GenericMeaning(Meaning):
-    """A generic struct, interface or alias without its arguments; `name` of a builtin one such as `vector`."""
+    """A generic struct, interface or alias without its arguments; `name` of a builtin one such as
+    `vector`.
+    """
 
     declaration: Any
     substitution: dict[Any, Any]
     builtin: str = ""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class NamespaceMeaning(Meaning):
     """All parts of a namespace; `declarations` are Namespace nodes or enclosing module scopes."""
 
     declarations: list[Any]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Candidate:
     """A function that a call may mean."""
 
@@ -67,7 +69,7 @@ class Candidate:
         return DeclRef(self.declaration, self.substitution)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class OverloadMeaning(Meaning):
     """One or more functions of one name."""
 
@@ -75,7 +77,7 @@ class OverloadMeaning(Meaning):
     candidates: list[Candidate] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ErrorMeaning(Meaning):
     """Already reported."""
 

@@ -1,6 +1,6 @@
-"""`base.name` where base is a value: fields, swizzles, properties, methods; and what a found declaration means.
+"""`base.name` of a value: fields, swizzles, properties, methods; and what a found declaration means.
 
-In: a checked base of type `float4` and "zx".   Out: a ValueMeaning, the node's slots filled: Swizzle ((2,), (0,)).
+In: a checked base of type `float4` and "zx".   Out: a ValueMeaning; the node's form is Swizzle ((2,), (0,)).
 
 A pointer is followed by itself: `p.x` is `p->x`.
 """
@@ -95,7 +95,12 @@ def _report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
 
 
 def member_meaning(
-    scope: Scope, node: ast.Expression, span: Span, found: list[Member], base: Base | None, by_type: bool = False
+    scope: Scope,
+    node: ast.Expression,
+    span: Span,
+    found: list[Member],
+    base: Base | None,
+    by_type: bool = False,
 ) -> Meaning:
     """The meaning of members of one name: the first one, or all of them when they are functions."""
     first = found[0]
@@ -147,7 +152,9 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
     info = world.info(declaration)
     kind = substitute(world, info.type, member.substitution)
     if info.constant is not None:
-        return set_slots(node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution)))
+        return set_slots(
+            node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))
+        )
     if info.kind == "local":
         note_capture(scope, declaration)
         return set_slots(node, kind, checked.Local(declaration))
@@ -215,11 +222,15 @@ def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base |
     return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
 
 
-def _type_parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _type_parameter(
+    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
+) -> Meaning:
     return TypeMeaning(parameter_type(member.declaration))
 
 
-def _value_parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+def _value_parameter(
+    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
+) -> Meaning:
     kind = scope.world.info(member.declaration).type
     return set_slots(node, kind, checked.Constant(parameter_value(member.declaration)))
 
@@ -242,7 +253,9 @@ _DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
 
 
 def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
-    """The object that a member without an object belongs to; None in static functions and outside of types."""
+    """The object that a member without an object belongs to; None in static functions and outside of
+    types.
+    """
     body = scope.body
     while body is not None and is_lambda(body.declaration):
         body = body.outer
@@ -319,4 +332,3 @@ _BUILTIN_MEMBERS: dict[type[Type], Callable[[str, Any, Base], BuiltinForm | None
     Matrix: _matrix_member,
     Tuple: _tuple_member,
 }
-

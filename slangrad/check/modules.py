@@ -54,7 +54,7 @@ WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are p
 ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Module:
     """A checked module: its main file, all of its files, and its scope."""
 
@@ -70,7 +70,10 @@ class Program(World):
     """Modules that know each other, the standard library among them."""
 
     def __init__(
-        self, options: Options | None = None, include_paths: Iterable[str | Path] = (), defines: dict[str, str] | None = None
+        self,
+        options: Options | None = None,
+        include_paths: Iterable[str | Path] = (),
+        defines: dict[str, str] | None = None,
     ) -> None:
         super().__init__(options or Options())
         self.include_paths = [Path(each) for each in include_paths]
@@ -84,7 +87,9 @@ class Program(World):
     # --- Loading ---
 
     def _load_standard(self) -> None:
-        files = [self._parse_file(path) for path in sorted(STD.glob("*.slang")) if path.stem not in ON_REQUEST]
+        files = [
+            self._parse_file(path) for path in sorted(STD.glob("*.slang")) if path.stem not in ON_REQUEST
+        ]
         self._enter(self._standard, files)
         self.reporter.raise_if_errors()
 
@@ -154,7 +159,7 @@ class Program(World):
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
-            source, path = self._find_text(member.path, module.path, member.span)
+            source, _ = self._find_text(member.path, module.path, member.span)
             if source is None or any(each.source.name == source.name for each in module.files):
                 continue
             found = self._parse(source)
@@ -414,5 +419,3 @@ def _spellings(name: str) -> list[str]:
         return [name]
     spelled = [f"{name}.slang", f"{name.replace('_', '-')}.slang", name]
     return list(dict.fromkeys(spelled))
-
-

@@ -17,6 +17,7 @@ from typing import Any
 from slangrad.check import checked
 from slangrad.check.builtin_types import builtin_type
 from slangrad.check.generic_arguments import BUILTIN_GENERICS, apply_arguments
+from slangrad.check.generics import interfaces_in
 from slangrad.check.lookup import Member, declared, members
 from slangrad.check.meanings import (
     FAILED,
@@ -172,8 +173,10 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
     if functions:
         return OverloadMeaning(node.name, [Candidate(each.declaration, {}) for each in functions])
     if found:
-        return _found(scope, ast.Name(node.name_span, node.name), found) if _is_space(found) else _declared(
-            scope, node, found[0]
+        return (
+            _found(scope, ast.Name(node.name_span, node.name), found)
+            if _is_space(found)
+            else _declared(scope, node, found[0])
         )
     where = base.declarations[0].name
     scope.world.error("E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
@@ -336,11 +339,11 @@ def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
     parts: list[InterfaceType] = []
     for side in (node.left, node.right):
         kind = resolve_type(scope, side)
-        parts += getattr(kind, "interfaces", (kind,))
-    if not all(isinstance(each, InterfaceType) for each in parts):
-        if ERROR not in parts:
-            scope.world.error("E0410", "'&' joins interfaces only", node.span)
-        return FAILED
+        if not interfaces_in(kind):
+            if kind is not ERROR:
+                scope.world.error("E0410", f"'&' joins interfaces only, and '{kind}' is none", side.span)
+            return FAILED
+        parts += interfaces_in(kind)
     return TypeMeaning(conjunction(tuple(parts)))
 
 
@@ -393,7 +396,9 @@ def _expand(scope: Scope, node: ast.Expand) -> Meaning:
     if isinstance(node.pattern, ast.Each):
         with scope.world.silence():
             meaning = refer(scope, node.pattern.pack)
-        if isinstance(meaning, TypeMeaning) and getattr(getattr(meaning.type, "declaration", None), "is_pack", False):
+        if isinstance(meaning, TypeMeaning) and getattr(
+            getattr(meaning.type, "declaration", None), "is_pack", False
+        ):
             return meaning
     return _each(scope, node)
 

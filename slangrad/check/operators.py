@@ -59,10 +59,10 @@ LOGICAL = {"&&", "||"}
 # The requirements of the interfaces of the standard library that operators on a type parameter stand for.
 # fmt: off
 METHODS = {
-    ("+", 2): "add",      ("-", 2): "sub",       ("*", 2): "mul",       ("/", 2): "div",      ("%", 2): "mod",
-    ("<", 2): "lessThan", ("<=", 2): "lessThanOrEquals",               ("==", 2): "equals",   ("-", 1): "neg",
-    ("<<", 2): "shl",     (">>", 2): "shr",      ("&", 2): "bitAnd",    ("|", 2): "bitOr",    ("^", 2): "bitXor",
-    ("~", 1): "bitNot",   ("!", 1): "not",       ("&&", 2): "and",      ("||", 2): "or",
+    ("+", 2): "add",       ("-", 2): "sub",     ("*", 2): "mul",     ("/", 2): "div",    ("%", 2): "mod",
+    ("<", 2): "lessThan",  ("<=", 2): "lessThanOrEquals",            ("==", 2): "equals",
+    ("<<", 2): "shl",      (">>", 2): "shr",    ("&", 2): "bitAnd",  ("|", 2): "bitOr",  ("^", 2): "bitXor",
+    ("-", 1): "neg",       ("~", 1): "bitNot",  ("!", 1): "not",     ("&&", 2): "and",   ("||", 2): "or",
 }
 # fmt: on
 
@@ -116,8 +116,7 @@ def apply_operator(
             return kind
     match = user_operator(scope, node, operator, operands)
     if match is not None:
-        kind = _call(scope, node, match, operands)
-        return kind
+        return _call(scope, node, match, operands)
     if not listed:
         kind = _requirement(scope, node, operator, operands)
         if kind is None and any(isinstance(each, EnumType) for each in types):
@@ -131,13 +130,19 @@ def apply_operator(
 _DECLARED = (StructType, EnumType, LambdaType, Array, Tuple)
 
 
-def report_no_operator(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> None:
+def report_no_operator(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> None:
     types = [
         "an initializer list" if isinstance(stripped(each), ast.InitializerList) else f"'{value_after(each)}'"
         for each in operands
     ]
     note = None
-    if len(types) == 2 and operator == "*" and any(isinstance(value_after(each), Matrix) for each in operands):
+    if (
+        len(types) == 2
+        and operator == "*"
+        and any(isinstance(value_after(each), Matrix) for each in operands)
+    ):
         note = "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
     scope.world.error("E0313", f"no operator '{operator}' for {' and '.join(types)}", node.span, note)
 
@@ -203,7 +208,9 @@ def _requirement(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
     """An operator on a type parameter: `a + b` is `a.add(b)`."""
-    subject = next((each for each in operands if isinstance(value_after(each), (ParameterType, AssociatedType))), None)
+    subject = next(
+        (each for each in operands if isinstance(value_after(each), (ParameterType, AssociatedType))), None
+    )
     if subject is None:
         return None
     kind = value_after(subject)
@@ -260,7 +267,9 @@ def is_literal(node: ast.Expression) -> bool:
 # --- Builtin operators --------------------------------------------------------------------------------
 
 
-def _builtin(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type | None:
+def _builtin(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
     if any(not _is_builtin(scope, value_after(each)) for each in operands):
         return None
     if len(operands) == 1:
@@ -339,7 +348,9 @@ def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast
     return result
 
 
-def _pointers(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type | None:
+def _pointers(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
     left, right = (value_after(each) for each in operands)
     if operator in COMPARISONS | EQUALITIES:
         common = left if isinstance(left, Pointer) else right
@@ -430,8 +441,11 @@ def _update(
         scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
         return ERROR
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
+    assert not isinstance(function, checked.Derivative)
     as_method = function is not None and trial.ref.this is not None
-    node.ref = checked.Update(operator, function, place, value, current.conversion, store.conversion, as_method)
+    node.ref = checked.Update(
+        operator, function, place, value, current.conversion, store.conversion, as_method
+    )
     return kind
 
 
@@ -452,7 +466,11 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
         return ERROR
     element = element_of(kind)
     countable = isinstance(element, Scalar) and element is not BOOL
-    if not countable and not isinstance(kind, (Pointer, EnumType)) and not is_builtin_parameter(scope.world, element):
+    if (
+        not countable
+        and not isinstance(kind, (Pointer, EnumType))
+        and not is_builtin_parameter(scope.world, element)
+    ):
         report_no_operator(scope, node, node.operator, [operand])
         return ERROR
     node.ref = checked.Update(node.operator, None, operand, None, None, None, False)
@@ -475,7 +493,9 @@ def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
     if selects and isinstance(common, Vector):
         return _select(scope, node, common)
     coerce(scope, node.condition, BOOL, "a condition")
-    if not coerce(scope, node.then, common, "this arm") or not coerce(scope, node.otherwise, common, "this arm"):
+    if not coerce(scope, node.then, common, "this arm") or not coerce(
+        scope, node.otherwise, common, "this arm"
+    ):
         return ERROR
     return common
 
@@ -504,5 +524,3 @@ def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
         coerce(scope, each, kind, "this operand")
     node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))
     return common
-
-

@@ -2,9 +2,9 @@
 
 In: candidates and checked arguments.   Out: the best Match, or an error that lists why each candidate failed.
 
-A candidate applies when its generic arguments can be inferred, its bounds hold and each argument converts. The
-cheapest one wins; then, in this order: fewer defaults, not generic, the more special one, the nearer one, the one
-with a body. Two that remain equal are ambiguous.
+A candidate applies when its generic arguments can be inferred, its bounds hold and each argument
+converts. The cheapest one wins; then, in this order: fewer defaults, not generic, the more special one,
+the nearer one, the one with a body. Two that remain equal are ambiguous.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from slangrad.syntax import ast
 Arguments = list[ast.Expression | None]  # by parameter; None where the default is taken
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Match:
     """A candidate that applies."""
 
@@ -56,7 +56,7 @@ class Match:
         return sum(each is None for each in self.arguments)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Failure:
     """A candidate that does not apply, and where to point when it is the only one."""
 
@@ -77,7 +77,7 @@ def choose(
     if not matches:
         _report_failures(scope, span, name, [each for each in tried if isinstance(each, Failure)], arguments)
         return None
-    best = _best(scope.world, matches)
+    best = best_matches(scope.world, matches)
     if len(best) > 1:
         _report_ambiguity(scope, span, name, best, arguments)
         return None
@@ -207,7 +207,9 @@ def _has_default(world: World, candidate: Candidate, index: int) -> bool:
 
 
 def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, Any] | Failure:
-    """The generic arguments of the function itself: those written, then those that the call's arguments show."""
+    """The generic arguments of the function itself: those written, then those that the call's arguments
+    show.
+    """
     generics = candidate.declaration.generics
     if not generics and not candidate.declaration.constraints and not innermost(candidate).explicit:
         return {}
@@ -232,7 +234,9 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
         return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
     for parameter, argument in zip(generics, base.explicit):
         if not fits(parameter, argument):
-            return Failure(candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'")
+            return Failure(
+                candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'"
+            )
         solver.bindings[parameter] = argument
         solver.open.discard(parameter)
     return None
@@ -301,7 +305,9 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
             continue
         if parameter.default is None:
             return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
-        default = scope.world.default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
+        default = scope.world.default_argument(
+            scope, parameter, {**candidate.substitution, **solver.bindings}
+        )
         solver.bindings[parameter] = default
     return None
 
@@ -348,13 +354,17 @@ def _pass_place(
     if node.type is ERROR:
         return Plan(parameter.type, 0)
     if isinstance(node, ast.InitializerList):
-        return Failure(candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node)
+        return Failure(
+            candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node
+        )
     reason = not_a_place(scope, node)
     if reason is not None:
         return Failure(candidate, f"{what} must be a variable ('{parameter.direction}'): {reason}", node)
     actual = value_after(node)
     made = plan(scope, node, parameter.type)
-    if actual is parameter.type or (made is not None and made.conversion and made.conversion.kind == "existing"):
+    if actual is parameter.type or (
+        made is not None and made.conversion and made.conversion.kind == "existing"
+    ):
         assert made is not None
         return made
     reason = f"{what} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
@@ -364,7 +374,8 @@ def _pass_place(
 # --- Ranking ------------------------------------------------------------------------------------------
 
 
-def _best(world: World, matches: list[Match]) -> list[Match]:
+def best_matches(world: World, matches: list[Match]) -> list[Match]:
+    """The match that beats all others, or those that are equally good."""
     best = [matches[0]]
     for each in matches[1:]:
         order = _compare(world, each, best[0])
@@ -435,11 +446,13 @@ def _report_failures(
 
 def _report_one(scope: Scope, span: Span, name: str, failure: Failure) -> None:
     header = candidate_text(scope.world, failure.candidate)
-    if failure.node is not None and failure.wanted is not None:
-        if report_list_failure(scope, failure.node, failure.wanted):
-            return
+    node, wanted = failure.node, failure.wanted
+    if node is not None and wanted is not None and report_list_failure(scope, node, wanted):
+        return
     where = span if failure.node is None else failure.node.span
-    scope.world.error("E0405", f"cannot call '{name}': {failure.reason}", where, f"it is declared as {header}")
+    scope.world.error(
+        "E0405", f"cannot call '{name}': {failure.reason}", where, f"it is declared as {header}"
+    )
 
 
 def argument_text(node: ast.Expression) -> str:

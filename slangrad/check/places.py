@@ -2,8 +2,8 @@
 
 In: a checked expression.   Out: None when it is a place, else the reason why not, as a part of a sentence.
 
-Only `let`, `const`, read-only accessors, captured variables and temporaries are no places: an `in` parameter is a
-local copy. Behind a pointer everything is a place.
+Only `let`, `const`, read-only accessors, captured variables and temporaries are no places: an `in`
+parameter is a local copy. Behind a pointer everything is a place.
 """
 
 from __future__ import annotations
@@ -118,5 +118,3 @@ _RULES: dict[type[checked.Form], Callable[[Scope, Any], str | None]] = {
     checked.Subscript: _accessed,
     checked.Dereference: lambda scope, form: None,
 }
-
-

@@ -2,9 +2,9 @@
 
 In: a scope and "x".   Out: what is found, the innermost level first, each level a list of `Found`.
 
-Levels: block, parameters, generic parameters, members of the type around, namespace, module, imports, standard
-library, builtin type names. Members are found through `this`. Functions of outer levels stay candidates next to
-inner ones (names.py decides), everything else is hidden by an inner declaration.
+Levels: block, parameters, generic parameters, members of the type around, namespace, module, imports,
+standard library, builtin type names. Members are found through `this`. Functions of outer levels stay
+candidates next to inner ones (names.py decides), everything else is hidden by an inner declaration.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from slangrad.check.world import World
 from slangrad.syntax import ast
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Found:
-    """A declaration, how it is seen, and whether it was found as a member of the type around (then of `this`)."""
+    """A declaration, how it is seen, and whether it was found as a member of the type around (then of
+    `this`).
+    """
 
     declaration: Any
     substitution: dict[Any, Any]
     is_member: bool = False
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Body:
     """The function whose body is being checked."""
 
     declaration: Any
     info: Any
-    returns: list[tuple[ast.Return, Type]] = field(default_factory=list)  # of a lambda, whose result is inferred
+    returns: list[tuple[ast.Return, Type]] = field(
+        default_factory=list
+    )  # of a lambda, whose result is inferred
     outer: Body | None = None
 
 
@@ -48,7 +52,7 @@ class Scope:
         self.names: dict[str, list[Any]] = {}
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
-        self.breakable = parent.breakable if parent is not None else frozenset()
+        self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()
 
     def add(self, declaration: Any) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)
@@ -90,7 +94,9 @@ class MemberScope(Scope):
             return found
         if self._in_header():
             return []
-        return [Found(each.declaration, each.substitution, True) for each in members(self.world, self.this, name)]
+        return [
+            Found(each.declaration, each.substitution, True) for each in members(self.world, self.this, name)
+        ]
 
     def _in_header(self) -> bool:
         """What the type extends or inherits from is named from outside: members are not known before."""

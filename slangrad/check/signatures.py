@@ -24,8 +24,6 @@ def signature_of(world: World, reference: DeclRef, with_this: bool = False) -> F
     return function_type(tuple(parameters), substitute(world, info.result, reference.substitution))
 
 
-
-
 def _parameters(world: World, parameter: ast.Parameter, reference: DeclRef) -> list[FunctionParameter]:
     """One, or as many as a pack of types has."""
     info = world.info(parameter)
@@ -51,7 +49,8 @@ def signature_text(world: World, reference: DeclRef) -> str:
     if isinstance(declaration, ast.Property):
         info = world.info(declaration)
         words = " ".join(f"{each.name};" for each in declaration.accessors)
-        return f"property {substitute(world, info.result, reference.substitution)} {declaration.name} {{ {words} }}"
+        kind = substitute(world, info.result, reference.substitution)
+        return f"property {kind} {declaration.name} {{ {words} }}"
     signature = signature_of(world, reference)
     parameters = ", ".join(map(str, signature.parameters))
     if isinstance(declaration, ast.Constructor):

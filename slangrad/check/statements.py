@@ -68,7 +68,9 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
 
 def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
     earlier = scope.names.get(declaration.name, [])
-    overloads = isinstance(declaration, ast.Function) and all(isinstance(each, ast.Function) for each in earlier)
+    overloads = isinstance(declaration, ast.Function) and all(
+        isinstance(each, ast.Function) for each in earlier
+    )
     if earlier and declaration.name and not overloads:
         message = f"'{declaration.name}' is declared twice in this block"
         scope.world.error("E0308", message, declaration.name_span)
@@ -206,7 +208,11 @@ def _check_jump_label(scope: Scope, node: ast.Break | ast.Continue, label: str) 
 def _return(scope: Scope, node: ast.Return) -> None:
     body = scope.body
     assert body is not None
-    if isinstance(body.declaration, ast.Function) and not body.declaration.name and body.declaration.result is None:
+    if (
+        isinstance(body.declaration, ast.Function)
+        and not body.declaration.name
+        and body.declaration.result is None
+    ):
         _return_from_lambda(scope, node)
         return
     wanted: Type = VOID if isinstance(body.declaration, ast.Constructor) else body.info.result
@@ -286,4 +292,3 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.DoCatch: _refuse("'catch'"),
     ast.TargetAssembly: _refuse("assembly for another target"),
 }
-

@@ -2,8 +2,9 @@
 
 In: `vector<T, N + 1>` and {T: float, N: 2}.   Out: `float3`.
 
-Replacement is simultaneous: what is filled in is not looked into again, so an argument may itself contain the
-parameters being replaced, as in a recursive call f<N - 1>. Associated types of what became concrete are looked up.
+Replacement is simultaneous: what is filled in is not looked into again, so an argument may itself contain
+the parameters being replaced, as in a recursive call f<N - 1>. Associated types of what became concrete
+are looked up.
 """
 
 from __future__ import annotations
@@ -58,14 +59,16 @@ def substitute(world: World, kind: Type, substitution: Substitution) -> Type:
     """`kind` with the parameters that the substitution names replaced."""
     if not kind.abstract or not substitution:
         return kind
-    return _TYPES[type(kind)](world, kind, substitution)
+    made: Type = _TYPES[type(kind)](world, kind, substitution)
+    return made
 
 
 def substitute_value(world: World, value: Value, substitution: Substitution) -> Value:
     """An integer with parameters replaced; what cannot be computed, as N / 0, becomes zero."""
     if isinstance(value, int) or not substitution:
         return value
-    return _VALUES[type(value)](world, value, substitution)
+    made: Value = _VALUES[type(value)](world, value, substitution)
+    return made
 
 
 def substitute_argument(world: World, argument: Any, substitution: Substitution) -> Any:
@@ -120,10 +123,9 @@ def self_type(declaration: ast.Declaration) -> Any:
 Rule = Callable[[World, Any, Substitution], Any]
 
 
-def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Type:
+def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Any:
     arguments = tuple(substitute_argument(world, each, substitution) for each in kind.arguments)
-    made: Type = nominal(kind.declaration, arguments)
-    return made
+    return nominal(kind.declaration, arguments)
 
 
 def _associated(world: World, kind: AssociatedType, substitution: Substitution) -> Type:
@@ -137,9 +139,7 @@ def _associated(world: World, kind: AssociatedType, substitution: Substitution) 
 
 def _function(world: World, kind: FunctionType, substitution: Substitution) -> Type:
     parameters = tuple(
-        FunctionParameter(
-            substitute(world, each.type, substitution), each.direction, each.no_diff, each.name
-        )
+        FunctionParameter(substitute(world, each.type, substitution), each.direction, each.no_diff, each.name)
         for each in kind.parameters
     )
     return function_type(parameters, substitute(world, kind.result, substitution))

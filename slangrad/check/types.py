@@ -3,31 +3,34 @@
 In: parts (`vector(FLOAT, 3)`).   Out: an immutable `Type`; `str()` writes it as Slang does: `float3`.
 
 Types may contain type parameters and symbolic integers; `declref.substitute` fills them in. A type whose
-`abstract` is False contains none. What a type can do (members, conformances, its Differential) is not here but
-asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`.
+`abstract` is False contains none. What a type can do (members, conformances, its Differential) is not
+here but asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from slangrad.check.values import Symbol, Value
 from slangrad.syntax import ast
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Type:
     """A checked type. `abstract`: a type parameter or an unknown integer is inside."""
 
     abstract: bool = field(default=False, init=False)
 
+    def __repr__(self) -> str:
+        return str(self)
+
 
 # --- Types without parts ------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Plain(Type):
     """void, the type of string literals, of `nullptr`, of `none`, and of what is wrong."""
 
@@ -44,7 +47,7 @@ NULL = Plain("nullptr_t")
 NONE = Plain("none_t")
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Scalar(Type):
     """A builtin number or bool. `kind`: "bool", "int", "uint" or "float"; `bits`: 1, 8, 16, 32 or 64."""
 
@@ -83,7 +86,7 @@ SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLO
 # --- Types with parts ---------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Vector(Type):
     element: Type
     count: Value
@@ -94,7 +97,7 @@ class Vector(Type):
         return f"vector<{self.element}, {self.count}>"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Matrix(Type):
     """`rows` row vectors of `columns` elements."""
 
@@ -108,7 +111,7 @@ class Matrix(Type):
         return f"matrix<{self.element}, {self.rows}, {self.columns}>"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Array(Type):
     """`count` is None for `T[]`, whose length comes from an initializer."""
 
@@ -124,7 +127,7 @@ class Array(Type):
         return f"{base}{brackets}"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Pointer(Type):
     element: Type
 
@@ -132,7 +135,7 @@ class Pointer(Type):
         return f"{self.element}*"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Tuple(Type):
     """`(A, B)`; its elements are `._0`, `._1`."""
 
@@ -142,7 +145,7 @@ class Tuple(Type):
         return f"({', '.join(map(str, self.elements))})"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FunctionParameter:
     """A parameter in a function type. `direction` is "in", "out", "inout", "ref" or "constref"."""
 
@@ -151,13 +154,16 @@ class FunctionParameter:
     no_diff: bool = False
     name: str = ""
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         words = ["no_diff"] if self.no_diff else []
         words += [self.direction] if self.direction != "in" else []
         return " ".join([*words, str(self.type), self.name]).rstrip()
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FunctionType(Type):
     """What a derivative, a function name or a `functype` is. Not interned: compare with `same_signature`."""
 
@@ -171,9 +177,11 @@ class FunctionType(Type):
 # --- Types from declarations --------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Nominal(Type):
-    """A declared type: `arguments` are the types and values of all generic parameters, the outermost first."""
+    """A declared type: `arguments` are the types and values of all generic parameters, the outermost
+    first.
+    """
 
     declaration: Any
     arguments: tuple[Any, ...]
@@ -182,26 +190,26 @@ class Nominal(Type):
         return nominal_name(self.declaration, self.arguments)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class StructType(Nominal):
     """`DifferentialPair<T>`, buffers and tensors are structs of the standard library, too."""
 
     declaration: ast.Struct
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class EnumType(Nominal):
     declaration: ast.Enum
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class InterfaceType(Nominal):
     """As a bound, or as the type of a value whose own type is known only at run time."""
 
     declaration: ast.Interface
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class LambdaType(Nominal):
     """The type of one lambda expression: a struct of its captures with an `operator()`."""
 
@@ -211,9 +219,11 @@ class LambdaType(Nominal):
         return f"lambda at {self.declaration.span.location}"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ParameterType(Type):
-    """The generic parameter T; of an interface or an extension of one: `This` inside, the type that will conform."""
+    """The generic parameter T; of an interface or an extension of one: `This` inside, the type that will
+    conform.
+    """
 
     declaration: ast.TypeParameter | ast.Interface | ast.Extension
 
@@ -221,7 +231,7 @@ class ParameterType(Type):
         return self.declaration.name if isinstance(self.declaration, ast.TypeParameter) else "This"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AssociatedType(Type):
     """`base.Name` while `base` is a parameter or another associated type; `interface` requires Name."""
 
@@ -233,7 +243,7 @@ class AssociatedType(Type):
         return f"{self.base}.{self.declaration.name}"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ConjunctionType(Type):
     """`IFoo & IBar`, as a bound only."""
 
@@ -312,9 +322,12 @@ def is_abstract(part: object) -> bool:
     return isinstance(part, Symbol)
 
 
-def _intern(kind: type, *parts: Any) -> Any:
+AnyType = TypeVar("AnyType", bound=Type)
+
+
+def _intern(kind: type[AnyType], *parts: Any) -> AnyType:
     key = (kind, *parts)
-    found = _TABLE.get(key)
+    found: AnyType | None = _TABLE.get(key)
     if found is None:
         found = kind(*parts)
         found.abstract = is_abstract(parts)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from slangrad.syntax import ast
@@ -21,14 +21,17 @@ from slangrad.syntax import ast
 _serial = count(1)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Symbol:
     """A value that is not known yet. Interned: compare with `is`. `serial` orders symbols."""
 
     serial: int = field(default_factory=lambda: next(_serial), init=False)
 
+    def __repr__(self) -> str:
+        return str(self)
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class ParameterValue(Symbol):
     """The generic value parameter `let N : int`."""
 
@@ -38,7 +41,7 @@ class ParameterValue(Symbol):
         return self.declaration.name
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class RequiredValue(Symbol):
     """`T.kCount`: a constant that an interface requires; `base` and `interface` are checked types."""
 
@@ -50,7 +53,7 @@ class RequiredValue(Symbol):
         return f"{self.base}.{self.declaration.name}"
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Operation(Symbol):
     """`a / b`, `a < b`, `sizeof(T)`: no polynomial. Operands are values, or one type."""
 
@@ -66,7 +69,7 @@ class Operation(Symbol):
 Monomial = tuple[Symbol, ...]
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Polynomial(Symbol):
     """A sum of products of symbols with integer factors; the empty product carries the constant."""
 
@@ -106,9 +109,12 @@ def operate(operator: str, *operands: Value) -> Value | None:
     return None if fold is None else fold(*known)
 
 
-def _intern(kind: type, *parts: Any) -> Any:
+AnySymbol = TypeVar("AnySymbol", bound=Symbol)
+
+
+def _intern(kind: type[AnySymbol], *parts: Any) -> AnySymbol:
     key = (kind, *parts)
-    found = _TABLE.get(key)
+    found: AnySymbol | None = _TABLE.get(key)
     if found is None:
         found = _TABLE[key] = kind(*parts)
     return found

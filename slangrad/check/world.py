@@ -161,7 +161,7 @@ class World(ABC):
 
     @abstractmethod
     def differentiability(self, declaration: Any) -> str:
-        """"none", "forward" or "backward"."""
+        """ "none", "forward" or "backward"."""
 
     @abstractmethod
     def given_level(self, declaration: Any) -> str:

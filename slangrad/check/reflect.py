@@ -1,0 +1,320 @@
+"""What the host sees of a program: functions and types by name, parameters, which function a call means.
+
+    view = Reflection(program, module)
+    view.find_type("Foo<float, 4>")                 a checked type, None when there is none of that name
+    view.find_functions("f<8, 5>")                  overloads, generic or not; "Foo<float>.method" works too
+    view.resolve(functions, [FLOAT, vector(FLOAT, 3)])   the one that takes these, its generics filled in
+
+Nothing is reported here: what is not found is None or empty, what fails says why in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.recursion import deep_recursion
+from slangrad.base.source import SourceFile
+from slangrad.check.declref import DeclRef
+from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
+from slangrad.check.generic_arguments import apply_arguments
+from slangrad.check.generics import bounds_of
+from slangrad.check.infer import match
+from slangrad.check.lookup import conformances, conforms, member_names, members
+from slangrad.check.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
+from slangrad.check.modules import Module, Program
+from slangrad.check.names import refer
+from slangrad.check.overload import Failure, Match, best_matches, evaluate
+from slangrad.check.scopes import Scope
+from slangrad.check.signatures import signature_of
+from slangrad.check.types import (
+    ERROR,
+    AssociatedType,
+    InterfaceType,
+    Nominal,
+    ParameterType,
+    StructType,
+    Type,
+    nominal,
+)
+from slangrad.syntax import ast
+from slangrad.syntax.parser import parse_module
+
+
+@dataclass(slots=True, frozen=True)
+class ParameterView:
+    """A parameter; its type may contain generic parameters. `default`: it may be left out in Slang."""
+
+    name: str
+    type: Type
+    direction: str
+    no_diff: bool
+    has_default: bool
+
+
+@dataclass(slots=True, frozen=True)
+class FieldView:
+    name: str
+    type: Type
+    no_diff: bool
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class FunctionView:
+    """A function or method, perhaps with generics to be inferred from a call."""
+
+    program: Program
+    candidate: Candidate
+
+    @property
+    def declaration(self) -> Any:
+        return self.candidate.declaration
+
+    @property
+    def name(self) -> str:
+        name: str = self.declaration.name
+        return name
+
+    @property
+    def reference(self) -> DeclRef:
+        return self.candidate.reference
+
+    @property
+    def parameters(self) -> tuple[ParameterView, ...]:
+        """Without `this`."""
+        declared = self.program.info(self.declaration).parameters
+        signature = signature_of(self.program, self.reference)
+        return tuple(
+            ParameterView(each.name, one.type, one.direction, one.no_diff, each.default is not None)
+            for each, one in zip(declared, signature.parameters)
+        )
+
+    @property
+    def result(self) -> Type:
+        return signature_of(self.program, self.reference).result
+
+    @property
+    def no_diff_result(self) -> bool:
+        return bool(self.program.info(self.declaration).no_diff_result)
+
+    @property
+    def this_type(self) -> Type | None:
+        """The type that a method is called on; None for functions and static methods."""
+        declared = self.program.info(self.declaration).this_type
+        if declared is None:
+            return None
+        return self.program.substitute(declared, self.candidate.substitution)
+
+    @property
+    def is_mutating(self) -> bool:
+        return bool(self.program.info(self.declaration).mutating)
+
+    @property
+    def no_diff_this(self) -> bool:
+        return bool(self.program.info(self.declaration).no_diff_this)
+
+    @property
+    def level(self) -> str:
+        """ "none", "forward" or "backward"."""
+        return self.program.differentiability(self.declaration)
+
+    @property
+    def generics(self) -> tuple[str, ...]:
+        """The generic parameters that the user wrote."""
+        return tuple(each.name for each in self.declaration.generics if not each.name.startswith("$"))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.declaration.attributes)
+
+    def __str__(self) -> str:
+        return self.program.signature_text(self.reference)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Resolution:
+    """A call that is resolved: the function with its generic arguments, and what converting the arguments
+    costs.
+    """
+
+    function: FunctionView
+    reference: DeclRef
+    parameters: tuple[ParameterView, ...]
+    result: Type
+    cost: int
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Refusal:
+    """Why a function does not take the arguments."""
+
+    function: FunctionView
+    reason: str
+
+
+class Reflection:
+    """A module of a program, seen from the host. Errors in names that the host makes up are not the
+    program's.
+    """
+
+    def __init__(self, program: Program, module: Module) -> None:
+        self.program, self.module = program, module
+
+    # --- Names ---
+
+    def find_type(self, name: str) -> Type | None:
+        """The type that `name` means in the module."""
+        with deep_recursion(), self.program.silence():
+            meaning = self._meaning(name)
+            if isinstance(meaning, GenericMeaning):
+                meaning = apply_arguments(
+                    self.module.scope, ast.Missing(self.module.declaration.span), meaning, []
+                )
+            if not isinstance(meaning, TypeMeaning) or meaning.type is ERROR:
+                return None
+            return meaning.type
+
+    def find_functions(self, name: str) -> tuple[FunctionView, ...]:
+        """The functions that `name` means: "f", "f<8, 5>", "Foo<float>.method"."""
+        with deep_recursion(), self.program.silence():
+            meaning = self._meaning(name)
+            candidates = meaning.candidates if isinstance(meaning, OverloadMeaning) else []
+            return self._views(candidates)
+
+    def find_methods(self, kind: Type, name: str) -> tuple[FunctionView, ...]:
+        """The methods of a type, its extensions and interfaces."""
+        with deep_recursion(), self.program.silence():
+            found = [
+                each
+                for each in members(self.program, kind, name)
+                if isinstance(each.declaration, ast.Function)
+            ]
+            return self._views([Candidate(each.declaration, each.substitution) for each in found])
+
+    def find_constructors(self, kind: Type) -> tuple[FunctionView, ...]:
+        with deep_recursion(), self.program.silence():
+            found = members(self.program, kind, "__init")
+            return self._views([Candidate(each.declaration, each.substitution) for each in found])
+
+    def _views(self, candidates: Sequence[Candidate]) -> tuple[FunctionView, ...]:
+        """One for each; a forward declaration gives way to its definition."""
+        views = [FunctionView(self.program, each) for each in candidates]
+        defined = {str(each) for each in views if getattr(each.declaration, "body", None) is not None}
+        return tuple(
+            each
+            for each in views
+            if getattr(each.declaration, "body", None) is not None or str(each) not in defined
+        )
+
+    def _meaning(self, name: str) -> Meaning | None:
+        """The name is parsed as a type is, and looked up in the module."""
+        reporter = Reporter()
+        parsed = parse_module(SourceFile(name, f"typealias __name = {name};"), reporter, self.program.options)
+        if (
+            reporter.has_errors
+            or len(parsed.members) != 1
+            or not isinstance(parsed.members[0], ast.TypeAlias)
+        ):
+            return None
+        meaning = refer(self.module.scope, parsed.members[0].target)
+        self.program.later.clear()
+        return meaning
+
+    def function_names(self) -> tuple[str, ...]:
+        """The functions that the module itself declares."""
+        declared = [
+            each for part in self.module.files for each in part.members if isinstance(each, ast.Function)
+        ]
+        return tuple(dict.fromkeys(each.name for each in declared))
+
+    def type_names(self) -> tuple[str, ...]:
+        """The types that the module itself declares."""
+        kinds = (ast.Struct, ast.Enum, ast.Interface, ast.TypeAlias)
+        declared = [each for part in self.module.files for each in part.members if isinstance(each, kinds)]
+        return tuple(dict.fromkeys(each.name for each in declared))
+
+    def member_names(self, kind: Type) -> tuple[str, ...]:
+        return tuple(sorted(member_names(self.program, kind)))
+
+    # --- Types ---
+
+    def fields(self, kind: Type) -> tuple[FieldView, ...]:
+        """The fields of a struct in order; nothing for other types."""
+        if not isinstance(kind, StructType):
+            return ()
+        return tuple(
+            FieldView(each.declaration.name, field_type(self.program, each), has_no_diff(each.declaration))
+            for each in field_references(kind)
+        )
+
+    def tangent(self, kind: Type) -> Type | None:
+        """The Differential of a type; None when it has none."""
+        return tangent(self.program, kind)
+
+    def tangent_field(self, kind: Type, name: str) -> str | None:
+        """The field of the Differential that belongs to a field."""
+        found = self.program.differential(kind)
+        for field, target in found.fields if found is not None else ():
+            if field.declaration.name == name and target is not None:
+                own: str = target.declaration.name
+                return own
+        return None
+
+    def bounds(self, kind: Type) -> tuple[InterfaceType, ...]:
+        """The interfaces that a generic parameter asks for; an interface asks for itself."""
+        if isinstance(kind, InterfaceType):
+            return (kind,)
+        if isinstance(kind, (ParameterType, AssociatedType)):
+            return tuple(dict.fromkeys(bounds_of(self.program, kind)))
+        return ()
+
+    def conforms(self, kind: Type, interface: InterfaceType) -> bool:
+        """Whether a type conforms to an interface, whose arguments may be generic parameters."""
+        if conforms(self.program, kind, interface):
+            return True
+        return any(
+            match(self.program, open_parameters(interface), interface, each) is not None
+            for each in conformances(self.program, kind)
+        )
+
+    def standard(self, name: str, arguments: tuple[Any, ...] = ()) -> Type:
+        """A generic type of the standard library."""
+        kind: Type = nominal(self.program.standard(name), arguments)
+        return kind
+
+    # --- Calls ---
+
+    def resolve(
+        self, functions: Sequence[FunctionView], arguments: Sequence[Type]
+    ) -> tuple[list[Resolution], list[Refusal]]:
+        """The best function for positional arguments of these types, more than one when they are equally
+        good.
+        """
+        scope = Scope(self.program, self.module.scope)
+        span = self.module.declaration.span
+        nodes: list[ast.Expression] = []
+        for kind in arguments:
+            node = ast.Missing(span)
+            node.type = kind
+            nodes.append(node)
+        with deep_recursion(), self.program.silence():
+            tried = [(each, evaluate(scope, each.candidate, nodes)) for each in functions]
+            matches = [made for _, made in tried if isinstance(made, Match)]
+            best = best_matches(self.program, matches) if matches else []
+            resolved = [self._resolution(each, made) for each, made in tried if made in best]
+        refused = [Refusal(each, made.reason) for each, made in tried if isinstance(made, Failure)]
+        return resolved, refused
+
+    def _resolution(self, function: FunctionView, made: Match | Failure) -> Resolution:
+        assert isinstance(made, Match) and isinstance(made.target, DeclRef)
+        concrete = FunctionView(
+            self.program, Candidate(made.target.declaration, dict(made.target.substitution))
+        )
+        return Resolution(function, made.target, concrete.parameters, concrete.result, made.cost)
+
+
+def open_parameters(kind: Nominal) -> set[Any]:
+    """The generic parameters inside the arguments of a type."""
+    return {each.declaration for each in kind.arguments if hasattr(each, "declaration")}
