@@ -194,9 +194,14 @@ def inverse_tanh(t: Scalar, x: float) -> float:
 
 
 def power(t: Scalar, x: float, y: float) -> float:
-    """C's pow."""
-    with np.errstate(all="ignore"):
-        return float(np.power(np.float64(x), np.float64(y)))
+    """C's pow. (NumPy's takes the square root for y = 0.5, which differs for -0.0 and -infinity.)"""
+    negative = math.copysign(1.0, x) < 0.0 and math.isfinite(y) and math.fmod(y, 2.0) in (1.0, -1.0)
+    try:
+        return math.pow(x, y)
+    except ValueError:
+        return NAN if x != 0.0 else -INF if negative else INF
+    except OverflowError:
+        return -INF if negative else INF
 
 
 def invert(t: Scalar, x: Number) -> Number:
