@@ -146,15 +146,7 @@ def _call_value(scope: Scope, node: ast.Call) -> Type:
     kind = follow_pointer(node.callee)
     if kind is ERROR:
         return ERROR
-    found = [
-        each
-        for each in members(scope.world, kind, "operator()")
-        if isinstance(each.declaration, ast.Function)
-    ]
-    candidates = [Candidate(each.declaration, each.substitution, node.callee) for each in found]
-    lambda_reference = scope.world.lambda_candidate(kind, node.callee)
-    if lambda_reference is not None:
-        candidates.append(lambda_reference)
+    candidates = _callable_candidates(scope, kind, node.callee)
     if not candidates:
         scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
         return ERROR
@@ -333,7 +325,8 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
         return fail(node)
     candidates = inner.candidates if isinstance(inner, OverloadMeaning) else []
     if isinstance(inner, ValueMeaning):
-        candidates = _callable_candidates(scope, node.function)
+        kind = follow_pointer(node.function)
+        candidates = _callable_candidates(scope, kind, node.function)
     candidates = [each for each in candidates if not isinstance(each.declaration, ast.Constructor)]
     if not candidates:
         what = node.function.span.text
@@ -361,15 +354,16 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
     )
 
 
-def _callable_candidates(scope: Scope, node: ast.Expression) -> list[Candidate]:
-    kind = follow_pointer(node)
-    found = [
+def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:
+    """What a call of a value can mean: the body of a lambda, or an `operator()`."""
+    made = scope.world.lambda_candidate(kind, node)
+    if made is not None:
+        return [made]
+    return [
         Candidate(each.declaration, each.substitution, node)
         for each in members(scope.world, kind, "operator()")
         if isinstance(each.declaration, ast.Function)
     ]
-    made = scope.world.lambda_candidate(kind, node)
-    return [*found, made] if made is not None else found
 
 
 def _is_differentiable(scope: Scope, candidate: Candidate) -> bool:

@@ -219,6 +219,8 @@ def _shrink(world: World, source: Vector | Matrix, target: Type) -> Coercion | N
         return None
     if isinstance(source, Vector) and source.count == 1:
         return Coercion(cost + SPLAT, Conversion("truncate", target))
+    if target is BOOL:
+        return None
     return Coercion(cost + 2 * TRUNCATION, Conversion("truncate", target), _truncation(source, target))
 
 

@@ -306,10 +306,17 @@ def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
         _make_generic(world, node, node.parameters)
         for each in node.parameters:
             world.info(each)
-        this = ERROR if node.parent is None else this_type(world, node.parent)
+        this = _constructed(world, node)
         made = FunctionInfo(this, True, tuple(node.parameters), this)
     _fill_attributes(world, node, made)
     return made
+
+
+def _constructed(world: World, node: ast.Constructor) -> Type:
+    if isinstance(node.parent, TYPE_DECLARATIONS):
+        return this_type(world, node.parent)
+    world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
+    return ERROR
 
 
 # --- Accessors ----------------------------------------------------------------------------------------

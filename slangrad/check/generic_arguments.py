@@ -155,9 +155,10 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[as
     if len(full) < len(kinds) or (len(full) > len(kinds) and "..." not in kinds):
         scope.world.error("E0403", f"'{name}' takes {len(kinds)} generic arguments", node.span)
         return FAILED
-    for kind, argument in zip(kinds, full):
+    for index, (kind, argument) in enumerate(zip(kinds, full)):
         if (kind == "type") != isinstance(argument, Type) and kind != "...":
-            scope.world.error("E0402", f"'{name}' needs {kind}s and values in another order", node.span)
+            message = f"argument {index + 1} of '{name}' must be a {kind}, not '{argument}'"
+            scope.world.error("E0402", message, node.span)
             return FAILED
     return TypeMeaning(make(full))
 

@@ -296,48 +296,40 @@ _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
 
 
 def check_conformance(world: World, kind: Type, interface: InterfaceType, span: Span) -> None:
-    """Report the requirements that a type which claims to conform does not satisfy."""
-    seen = requirement_substitution(kind, interface)
+    """Report what a type that claims to conform lacks."""
+    missing: list[str] = []
     for requirement in interface.declaration.members:
         if isinstance(requirement, ast.AssociatedType):
-            _check_associated(world, kind, interface, requirement, span)
-        elif (
-            isinstance(requirement, tuple(_COMPARISONS))
-            and witness(world, kind, interface, requirement) is None
-        ):
-            _report_missing(world, kind, interface, requirement, seen, span)
+            missing += _missing_type(world, kind, interface, requirement)
+        elif isinstance(requirement, tuple(_COMPARISONS)):
+            missing += _missing_member(world, kind, interface, requirement)
+    if missing:
+        note = "\n        ".join(missing)
+        world.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
 
 
-def _check_associated(
-    world: World, kind: Type, interface: InterfaceType, requirement: ast.AssociatedType, span: Span
-) -> None:
+def _missing_type(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.AssociatedType
+) -> list[str]:
     found = associated(world, kind, interface, requirement)
     if found is ERROR:
-        message = f"'{kind}' has no type '{requirement.name}', which '{interface}' requires"
-        world.error("E0411", message, span, f"add 'typealias {requirement.name} = ...;' to '{kind}'")
-        return
+        return [f"it lacks the type '{requirement.name}': typealias {requirement.name} = ...;"]
     seen = requirement_substitution(kind, interface)
     scope = world.scope_of(interface.declaration)
-    for node in requirement.bounds:
-        bound = substitute(world, world.resolve_type(scope, node), seen)
-        if isinstance(bound, InterfaceType) and not conforms(world, found, bound):
-            message = f"'{kind}.{requirement.name}' is '{found}', which does not conform to '{bound}'"
-            world.error("E0411", message, span)
+    bounds = [substitute(world, world.resolve_type(scope, node), seen) for node in requirement.bounds]
+    return [
+        f"its '{requirement.name}' is '{found}', which does not conform to '{bound}'"
+        for bound in bounds
+        if isinstance(bound, InterfaceType) and not conforms(world, found, bound)
+    ]
 
 
-def _report_missing(
-    world: World, kind: Type, interface: InterfaceType, requirement: Any, seen: dict[Any, Any], span: Span
-) -> None:
-    wanted = world.signature_text(DeclRef(requirement, seen))
+def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
+    if witness(world, kind, interface, requirement) is not None:
+        return []
+    wanted = world.signature_text(DeclRef(requirement, requirement_substitution(kind, interface)))
     near = concrete_members(world, kind, requirement.name)
-    message = f"'{kind}' does not conform to '{interface}': it lacks '{wanted}'"
-    note = None
-    if near:
-        note = f"what it has is '{world.signature_text(near[0].reference)}'"
-    world.error("E0411", message, span, note)
+    instead = f"; what it has is {world.signature_text(near[0].reference)}" if near else ""
+    return [f"it lacks {wanted}{instead}"]
 
 
-def interface_named(world: World, name: str) -> ast.Interface | None:
-    """An interface of the standard library."""
-    found = world.standard(name)
-    return found if isinstance(found, ast.Interface) else None

@@ -151,6 +151,9 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
     world, declaration = scope.world, member.declaration
     info = world.info(declaration)
     kind = substitute(world, info.type, member.substitution)
+    if info.kind != "local" and ("info", declaration) in world.in_progress:
+        world.error("E0321", f"the value of '{declaration.name}' depends on itself", span)
+        return fail(node)
     if info.constant is not None:
         return set_slots(
             node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))

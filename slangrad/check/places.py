@@ -34,6 +34,8 @@ def not_a_place(scope: Scope, node: Any) -> str | None:
         return not_a_place(scope, node.inner)
     if isinstance(node, (ast.Missing, ast.NoDiff)) and node.ref is None:
         return None if isinstance(node, ast.Missing) else not_a_place(scope, node.operand)
+    if isinstance(node.ref, checked.Constant) and isinstance(node, (ast.Name, ast.Member)):
+        return f"'{node.name}' is a constant"
     rule = _RULES.get(type(node.ref))
     return "it is a value, not a variable" if rule is None else rule(scope, node.ref)
 

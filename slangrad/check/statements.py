@@ -218,7 +218,7 @@ def _return(scope: Scope, node: ast.Return) -> None:
     wanted: Type = VOID if isinstance(body.declaration, ast.Constructor) else body.info.result
     if node.value is None:
         if wanted not in (VOID, ERROR):
-            scope.world.error("E0602", f"a '{wanted}' must be returned here", node.span)
+            scope.world.error("E0602", f"a value of type '{wanted}' must be returned here", node.span)
         return
     scope.world.check_argument(scope, node.value)
     if wanted is VOID and node.value.type is not VOID:
