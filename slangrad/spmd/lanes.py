@@ -1,13 +1,13 @@
-"""One thread becomes W lanes: values, masks and control flow.
+"""One thread becomes W lanes: values, masks and branches.
 
 In: a flat kernel.   Out: the same with `lanes<T>` values; one region parameter, the mask of the lanes, if asked for.
 
     %c = less %x, %zero                        %c = less %x, %zero          : lanes<bool>
     %y = if %c { yield %a } { yield %b }       %y = select %c, %a, %b       : lanes<f32>
 
-Uniform branches and loops stay what they are. A varying branch whose arms are cheap is computed and chosen from; else an
-arm is skipped when no lane wants it, and masked. A varying loop runs while any lane does. What is uniform was decided in
-uniformity.py; access.py and effects.py decide how memory is reached and how reports are made.
+A uniform branch stays one. Of a varying one whose arms are cheap both are computed; else an arm is masked, and skipped
+when no lane wants it. What is uniform was decided in uniformity.py. Loops are in loops.py; access.py and effects.py
+decide how memory is reached and how reports are made.
 """
 
 from __future__ import annotations
@@ -184,107 +184,6 @@ def _pure_cost(region: Region) -> float:
     return total
 
 
-# --- loops
-
-
-def _for(w: Widening, b: Builder, op: Op) -> None:
-    count, *start = op.operands
-    (region,) = op.regions
-    index, *carried = region.parameters
-    uniform = w.shapes.loop_is_uniform(op)
-    starts = [w.pack(b, s, w.forms.shape(c)) for s, c in zip(start, carried, strict=True)]
-    limits = None if uniform else _limits(w, b, count)
-    total = w.forms.scalar(count) if limits is None else b.emit("lane_reduce", limits, type=count.type, kind="max")
-    types = tuple(w.packed_type(c) for c in carried)
-    parameters = (Value(index.type, index.hint), *(Value(t, c.hint) for t, c in zip(types, carried, strict=True)))
-    inner = b.nested()
-    w.unpack_all(inner, region.parameters, parameters)
-    if limits is None:
-        w.ops(inner, region)
-        yields = [w.pack(inner, y, w.forms.shape(c)) for y, c in zip(region.yields, carried, strict=True)]
-    else:
-        yields = _live_iteration(w, inner, region, carried, limits)
-    made = Region(parameters, inner.ops, tuple(yields))
-    results = b.control("for", (total, *starts), types, (made,), op.attributes)
-    w.unpack_all(b, op.results, results)
-
-
-def _limits(w: Widening, b: Builder, count: Value) -> Value:
-    """The count of each lane; zero where the lane is off."""
-    limits = w.lanes_of(b, count)
-    return limits if w.mask.value is None else b.emit("select", w.mask.value, limits, b.constant(limits.type, 0))
-
-
-def _live_iteration(
-    w: Widening, b: Builder, region: Region, carried: Sequence[Value], limits: Value
-) -> list[Value]:
-    """The body for lanes whose count is not reached; `limits` is zero for lanes that are off."""
-    live = b.emit("less", w.lanes_of(b, region.parameters[0]), limits)
-    before = [w.pack(b, c, w.forms.shape(c)) for c in carried]
-    with w.under(Mask(live, False)):
-        w.ops(b, region)
-    return [_keep(w, b, live, *each) for each in zip(carried, region.yields, before, strict=True)]
-
-
-def _keep(w: Widening, b: Builder, live: Value, carried: Value, end: Value, before: Value) -> Value:
-    """What is carried on: the new value in lanes that are live, the old one in others."""
-    if end is carried:
-        return before
-    return b.emit("select", live, w.lanes_of(b, end), before)
-
-
-def _while(w: Widening, b: Builder, op: Op) -> None:
-    if w.shapes.loop_is_uniform(op):
-        _uniform_while(w, b, op)
-    else:
-        _varying_while(w, b, op)
-
-
-def _uniform_while(w: Widening, b: Builder, op: Op) -> None:
-    test, region = op.regions
-    carried = test.parameters
-    types = tuple(w.packed_type(c) for c in carried)
-    starts = tuple(w.pack(b, s, w.forms.shape(c)) for s, c in zip(op.operands, carried, strict=True))
-    first, inner = b.nested(), b.nested()
-    tested, repeated = (tuple(Value(t, c.hint) for t, c in zip(types, carried, strict=True)) for _ in range(2))
-    w.unpack_all(first, carried, tested)
-    w.ops(first, test)
-    made = Region(tested, first.ops, (w.forms.scalar(test.yields[0]),))
-    w.unpack_all(inner, region.parameters, repeated)
-    w.ops(inner, region)
-    yields = tuple(w.pack(inner, y, w.forms.shape(c)) for y, c in zip(region.yields, carried, strict=True))
-    results = b.control("while", starts, types, (made, Region(repeated, inner.ops, yields)))
-    w.unpack_all(b, op.results, results)
-
-
-def _varying_while(w: Widening, b: Builder, op: Op) -> None:
-    """Carries the mask of live lanes, too; the test stands before the loop and at the end of its body."""
-    test, region = op.regions
-    carried = test.parameters
-    types = (*(w.packed_type(c) for c in carried), MASK)
-    starts = [w.pack(b, s, w.forms.shape(c)) for s, c in zip(op.operands, carried, strict=True)]
-    start = w.mask.narrowed(b, _test(w, b, test, starts)).operands()
-    first, inner = b.nested(), b.nested()
-    tested, repeated = (tuple(Value(t) for t in types) for _ in range(2))
-    made = Region(tested, first.ops, (any_lane(first, tested[-1]),))
-    w.unpack_all(inner, region.parameters, repeated[:-1])
-    live = Mask(repeated[-1], False)
-    with w.under(live):
-        w.ops(inner, region)
-        ends = zip(region.parameters, region.yields, repeated[:-1], strict=True)
-        yields = [_keep(w, inner, repeated[-1], *each) for each in ends]
-        left = live.narrowed(inner, _test(w, inner, test, yields)).operands()
-    body = Region(repeated, inner.ops, (*yields, *left))
-    results = b.control("while", (*starts, *start), types, (made, body))
-    w.unpack_all(b, op.results, results[:-1])
-
-
-def _test(w: Widening, b: Builder, test: Region, values: Sequence[Value]) -> Value:
-    w.unpack_all(b, test.parameters, values)
-    w.ops(b, test)
-    return w.lanes_of(b, test.yields[0])
-
-
 def _thread_id(w: Widening, b: Builder, op: Op) -> None:
     (result,) = op.results
     first = b.primitive("thread_id", (), result.type, op.attributes)
@@ -292,4 +191,4 @@ def _thread_id(w: Widening, b: Builder, op: Op) -> None:
     w.forms.set(result, Strided(first, b.constant(result.type, 1)) if varying else first)
 
 
-RULES: dict[str, Rule] = {"if": _if, "for": _for, "while": _while, "thread_id": _thread_id}
+RULES: dict[str, Rule] = {"if": _if, "thread_id": _thread_id}

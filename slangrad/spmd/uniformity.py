@@ -17,7 +17,6 @@ from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PURE
-
 from slangrad.spmd.shapes import (
     THREAD,
     UNIFORM,
@@ -171,11 +170,11 @@ class Shapes:
         self._set(index, UNIFORM)  # the number of the iteration, which is the same for the lanes that are on
         self._let_go(start)
         uniform = self._of[count].is_uniform
-        self._carry(carried, start, region.yields, uniform)
+        together = uniform or not op.attributes.get("reverse")
+        self._carry(carried, start, region.yields, together)
         self._region(region, uniform_control and uniform)
         self._let_go(region.yields)
-        for result, value in zip(op.results, carried, strict=True):
-            self._set(result, self._of[value])
+        self._leave(op, carried, region.yields, uniform)
 
     def _while(self, op: Op, uniform_control: bool) -> None:
         test, region = op.regions
@@ -183,24 +182,30 @@ class Shapes:
         self._let_go(op.operands)
         uniform = condition not in self._of or self._of[condition].is_uniform
         same = dict(zip(region.parameters, test.parameters, strict=True))
-        self._carry(test.parameters, op.operands, [same.get(y, y) for y in region.yields], uniform)
+        ends = [same.get(y, y) for y in region.yields]
+        self._carry(test.parameters, op.operands, ends, True)
         self._region(test, uniform_control and uniform)
         for inner, outer in zip(region.parameters, test.parameters, strict=True):
             self._set(inner, self._of[outer])
         self._region(region, uniform_control and uniform)
         self._let_go(region.yields)
-        for result, value in zip(op.results, test.parameters, strict=True):
-            self._set(result, self._of[value])
+        self._leave(op, test.parameters, ends, uniform)
 
     def _carry(
-        self, carried: Sequence[Value], start: Sequence[Value], ends: Sequence[Value], uniform: bool
+        self, carried: Sequence[Value], start: Sequence[Value], ends: Sequence[Value], together: bool
     ) -> None:
-        """A carried value is what it starts as and what the body yields; lanes that leave early keep theirs."""
+        """A carried value is what it starts as and what the body yields. Where the live lanes began together they
+        have made the same iterations, so what is uniform among them may be carried, too."""
         for value, first, last in zip(carried, start, ends, strict=True):
             shape = self._of[first]
             if last in self._of and last is not value:
-                shape = join(shape, self._of[last]) if uniform else VARYING
+                shape = join(shape, self._of[last]) if together else VARYING
             self._set(value, join(shape, self._of.get(value, shape)))
+
+    def _leave(self, op: Op, carried: Sequence[Value], ends: Sequence[Value], uniform: bool) -> None:
+        """Lanes that leave at different times leave with different values."""
+        for result, value, last in zip(op.results, carried, ends, strict=True):
+            self._set(result, self._of[value] if uniform or last is value else VARYING)
 
 
 Rule = Callable[[Shapes, Op, bool], None]

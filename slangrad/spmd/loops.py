@@ -1,0 +1,165 @@
+"""Loops of lanes.
+
+    for %n, %x (%i, %v) {...}        where %n differs: runs to the largest count, live lanes are those with %i < %n
+    while %x (%v) {test} {body}      where the test differs: carries the mask of live lanes, runs while there are any
+
+Lanes that have left keep what they carried. Live lanes have run the same iterations, so what they carry may be uniform
+among them (the number of the iteration is) although it differs afterwards: then a copy of it in lanes is carried, too,
+for those that have left. In a reverse loop lanes begin at different times; there it is not so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.types import Type, lanes
+from slangrad.spmd.lanes import Rule, Widening
+from slangrad.spmd.masks import MASK, Mask, any_lane
+
+
+class Carried:
+    """What a loop carries: a packed value for each old one, then copies in lanes of those that need them."""
+
+    def __init__(self, w: Widening, old: Sequence[Value], results: Sequence[Value]) -> None:
+        self._w = w
+        self._old = old
+        self._results = results
+        self._copied = [
+            i
+            for i, (value, result) in enumerate(zip(old, results, strict=True))
+            if w.forms.shape(result) != w.forms.shape(value) and w.is_used(result)
+        ]
+        packed: list[Type] = [w.packed_type(value) for value in old]
+        self.types = [*packed, *(lanes(old[i].type) for i in self._copied)]
+
+    def starts(self, b: Builder, values: Sequence[Value]) -> list[Value]:
+        return [*self._packed(b, values), *(self._w.lanes_of(b, values[i]) for i in self._copied)]
+
+    def _packed(self, b: Builder, values: Sequence[Value]) -> list[Value]:
+        pairs = zip(values, self._old, strict=True)
+        return [self._w.pack(b, value, self._w.forms.shape(old)) for value, old in pairs]
+
+    def parameters(self) -> list[Value]:
+        hints = [old.hint for old in self._old]
+        return [Value(t, hint) for t, hint in zip(self.types, hints + [""] * len(self._copied), strict=True)]
+
+    def begin(self, b: Builder, old: Sequence[Value], new: Sequence[Value]) -> None:
+        """In a region whose old parameters are `old`."""
+        self._w.unpack_all(b, old, new[: len(old)])
+
+    def ends(self, b: Builder, values: Sequence[Value]) -> list[Value]:
+        """At the end of an iteration that all lanes make."""
+        assert not self._copied
+        return self._packed(b, values)
+
+    def ends_of_some(
+        self, b: Builder, live: Value, old: Sequence[Value], values: Sequence[Value], before: Sequence[Value]
+    ) -> list[Value]:
+        """At the end of an iteration that lanes make which are live; `old` are the old parameters of its region."""
+        made = []
+        for parameter, value, kept in zip(old, values, before[: len(old)], strict=True):
+            shape = self._w.forms.shape(parameter)
+            if value is parameter:
+                made.append(kept)
+            elif shape.kind == "varying":
+                made.append(b.emit("select", live, self._w.lanes_of(b, value), kept))
+            else:
+                made.append(self._w.pack(b, value, shape))
+        for i, kept in zip(self._copied, before[len(old) :], strict=True):
+            made.append(b.emit("select", live, self._w.lanes_of(b, values[i]), kept))
+        return made
+
+    def finish(self, b: Builder, new: Sequence[Value]) -> None:
+        """Define the loop's results."""
+        copies = dict(zip(self._copied, new[len(self._old) :], strict=True))
+        for i, (result, old) in enumerate(zip(self._results, self._old, strict=True)):
+            if i in copies:
+                self._w.forms.set(result, copies[i])
+            elif self._w.forms.shape(result) == self._w.forms.shape(old):
+                self._w.unpack(b, result, new[i])
+
+
+def _for(w: Widening, b: Builder, op: Op) -> None:
+    count, *start = op.operands
+    (region,) = op.regions
+    index, *old = region.parameters
+    carried = Carried(w, old, op.results)
+    starts, parameters = carried.starts(b, start), carried.parameters()
+    step, inner = Value(index.type, index.hint), b.nested()
+    w.forms.set(index, step)
+    carried.begin(inner, old, parameters)
+    if w.shapes.loop_is_uniform(op):
+        total = w.forms.scalar(count)
+        w.ops(inner, region)
+        yields = carried.ends(inner, region.yields)
+    else:
+        limits = _limits(w, b, count)
+        total = b.emit("lane_reduce", limits, type=count.type, kind="max")
+        live = inner.emit("less", w.lanes_of(inner, index), limits)
+        with w.under(Mask(live, False)):
+            w.ops(inner, region)
+            yields = carried.ends_of_some(inner, live, old, region.yields, parameters)
+    made = Region((step, *parameters), inner.ops, tuple(yields))
+    carried.finish(b, b.control("for", (total, *starts), tuple(carried.types), (made,), op.attributes))
+
+
+def _limits(w: Widening, b: Builder, count: Value) -> Value:
+    """The count of each lane; zero where the lane is off."""
+    limits = w.lanes_of(b, count)
+    if w.mask.value is None:
+        return limits
+    return b.emit("select", w.mask.value, limits, b.constant(limits.type, 0))
+
+
+def _while(w: Widening, b: Builder, op: Op) -> None:
+    carried = Carried(w, op.regions[0].parameters, op.results)
+    if w.shapes.loop_is_uniform(op):
+        _uniform_while(w, b, op, carried)
+    else:
+        _varying_while(w, b, op, carried)
+
+
+def _uniform_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
+    test, region = op.regions
+    starts = tuple(carried.starts(b, op.operands))
+    first, inner = b.nested(), b.nested()
+    tested, repeated = carried.parameters(), carried.parameters()
+    carried.begin(first, test.parameters, tested)
+    w.ops(first, test)
+    made = Region(tuple(tested), first.ops, (w.forms.scalar(test.yields[0]),))
+    carried.begin(inner, region.parameters, repeated)
+    w.ops(inner, region)
+    body = Region(tuple(repeated), inner.ops, tuple(carried.ends(inner, region.yields)))
+    carried.finish(b, b.control("while", starts, tuple(carried.types), (made, body)))
+
+
+def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
+    """The test stands before the loop and at the end of its body, for the lanes that are live there."""
+    test, region = op.regions
+    types = (*carried.types, MASK)
+    starts = carried.starts(b, op.operands)
+    start = w.mask.narrowed(b, _test(w, b, test, carried, starts)).operands()
+    first, inner = b.nested(), b.nested()
+    tested, repeated = (Value(MASK, "live"), Value(MASK, "live"))
+    made = Region((*carried.parameters(), tested), first.ops, (any_lane(first, tested),))
+    parameters = carried.parameters()
+    carried.begin(inner, region.parameters, parameters)
+    live = Mask(repeated, False)
+    with w.under(live):
+        w.ops(inner, region)
+        yields = carried.ends_of_some(inner, repeated, region.parameters, region.yields, parameters)
+        left = live.narrowed(inner, _test(w, inner, test, carried, yields)).operands()
+    body = Region((*parameters, repeated), inner.ops, (*yields, *left))
+    results = b.control("while", (*starts, *start), types, (made, body))
+    carried.finish(b, results[:-1])
+
+
+def _test(w: Widening, b: Builder, test: Region, carried: Carried, values: Sequence[Value]) -> Value:
+    carried.begin(b, test.parameters, values)
+    w.ops(b, test)
+    return w.lanes_of(b, test.yields[0])
+
+
+RULES: dict[str, Rule] = {"for": _for, "while": _while}
