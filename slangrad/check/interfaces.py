@@ -331,5 +331,3 @@ def _missing_member(world: World, kind: Type, interface: InterfaceType, requirem
     near = concrete_members(world, kind, requirement.name)
     instead = f"; what it has is {world.signature_text(near[0].reference)}" if near else ""
     return [f"it lacks {wanted}{instead}"]
-
-

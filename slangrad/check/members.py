@@ -220,6 +220,9 @@ def _nominal(scope: Scope, node: ast.Expression, member: Member, base: Base | No
 
 def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
     interface = member.declaration.parent
+    if not isinstance(interface, ast.Interface):
+        scope.world.error("E0305", "'associatedtype' has a meaning only inside of an interface", span)
+        return fail(node)
     this = member.substitution.get(interface, parameter_type(interface))
     arguments = tuple(member.substitution[each] for each in interface.generics)
     return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))

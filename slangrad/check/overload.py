@@ -132,30 +132,33 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     return _convert_arguments(scope, candidate, target, signature, placed)
 
 
-def candidate_signature(world: World, candidate: Candidate) -> FunctionType:
+def candidate_signature(world: World, candidate: Candidate, differentiated: bool = False) -> FunctionType:
     """The signature before inference, in terms of the candidate's own generic parameters."""
-    return instantiate(world, candidate, {})[1]
+    return instantiate(world, candidate, {}, differentiated)[1]
 
 
 def instantiate(
-    world: World, candidate: Candidate, bindings: dict[Any, Any]
+    world: World, candidate: Candidate, bindings: dict[Any, Any], differentiated: bool = False
 ) -> tuple[DeclRef | Derivative, FunctionType]:
-    """What is called, and its signature, for inferred generic arguments."""
+    """What is called, and its signature, for inferred generic arguments. In `bwd_diff(Type.method)`, where the
+    method is `differentiated`, its object is the first argument.
+    """
     if candidate.inner is not None:
         return _instantiate_derivative(world, candidate, candidate.inner, bindings)
     reference = DeclRef(candidate.declaration, {**candidate.substitution, **bindings})
-    return reference, signature_of(world, reference, with_this=_counts_this(world, candidate))
+    with_this = differentiated and _counts_this(world, candidate)
+    return reference, signature_of(world, reference, with_this=with_this)
 
 
 def _counts_this(world: World, candidate: Candidate) -> bool:
-    """In `bwd_diff(Type.method)` the object is the first argument."""
+    """Whether a method is named through its type."""
     return candidate.through_type and world.info(candidate.declaration).this_type is not None
 
 
 def _instantiate_derivative(
     world: World, candidate: Candidate, inner: Candidate, bindings: dict[Any, Any]
 ) -> tuple[Derivative, FunctionType]:
-    target, signature = instantiate(world, inner, bindings)
+    target, signature = instantiate(world, inner, bindings, differentiated=True)
     plain = isinstance(target, DeclRef) and world.info(target.declaration).no_diff_result
     made = derivative_signature(world, candidate.mode, signature, plain)
     takes_this = inner.inner is None and _counts_this(world, inner)
@@ -198,7 +201,7 @@ def _number(count: int) -> str:
 
 
 def _has_default(world: World, candidate: Candidate, index: int) -> bool:
-    if candidate.inner is not None or _counts_this(world, candidate):
+    if candidate.inner is not None:
         return False
     return world.info(candidate.declaration).parameters[index].default is not None
 
@@ -251,7 +254,7 @@ def innermost(candidate: Candidate) -> Candidate:
 
 def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     base = innermost(candidate)
-    patterns = candidate_signature(world, base).parameters
+    patterns = candidate_signature(world, base, differentiated=base is not candidate).parameters
     pack = pack_of(base)
     if pack is not None and pack not in solver.bindings:
         extra = placed[len(patterns) - 1 :]
