@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from slangrad.check.substitution import substitute
 from slangrad.check.types import (
     ERROR,
     Array,
+    AssociatedType,
     Matrix,
     Nominal,
     ParameterType,
@@ -51,6 +53,8 @@ class Solver:
             return self._bind_type(pattern.declaration, actual)
         if pattern is actual:
             return True
+        if isinstance(pattern, AssociatedType) and self.join is None:
+            return substitute(self.world, pattern, self.bindings) is actual
         rule = _RULES.get(type(pattern))
         if rule is None:
             return self.join is not None

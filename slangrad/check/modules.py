@@ -293,6 +293,10 @@ class Program(World):
     def derivatives(self, reference: DeclRef) -> CustomDerivatives:
         return derivatives.derivatives(self, reference)
 
+    def call_reference(self, declaration: Any) -> DeclRef:
+        """A declaration seen from inside: its generic parameters stand for themselves."""
+        return DeclRef(declaration, substitution.identity(declaration))
+
     def call_operator(self, kind: Any) -> DeclRef:
         return DeclRef(kind.declaration, substitution.own_substitution(kind))
 

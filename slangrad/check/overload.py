@@ -140,8 +140,9 @@ def candidate_signature(world: World, candidate: Candidate, differentiated: bool
 def instantiate(
     world: World, candidate: Candidate, bindings: dict[Any, Any], differentiated: bool = False
 ) -> tuple[DeclRef | Derivative, FunctionType]:
-    """What is called, and its signature, for inferred generic arguments. In `bwd_diff(Type.method)`, where the
-    method is `differentiated`, its object is the first argument.
+    """What is called, and its signature, for inferred generic arguments.
+
+    In `bwd_diff(Type.method)`, where the method is `differentiated`, its object is the first argument.
     """
     if candidate.inner is not None:
         return _instantiate_derivative(world, candidate, candidate.inner, bindings)

@@ -119,12 +119,7 @@ class Array(Type):
     count: Value | None
 
     def __str__(self) -> str:
-        base: Type = self
-        brackets = ""
-        while isinstance(base, Array):
-            brackets += f"[{'' if base.count is None else base.count}]"
-            base = base.element
-        return f"{base}{brackets}"
+        return f"{self.element}[{'' if self.count is None else self.count}]"
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -75,7 +75,13 @@ def test_a_function_of_the_same_signature_as_the_library_s_is_nearer() -> None:
 
 
 def test_methods_may_call_functions_of_their_name() -> None:
-    text = "struct S { float3 v; float length() { return length(v); } float f() { return length() + length(v); } }"
+    text = """
+        struct S
+        {
+            float3 v;
+            float length() { return length(v); }
+            float f() { return length() + length(v); }
+        }"""
     module = check(text)
     assert type_of(module, "length(v)") == "float"
     assert type_of(module, "length()") == "float"
@@ -247,7 +253,9 @@ def test_out_and_inout_take_variables_of_their_type(call: str, reason: str) -> N
 
 
 def test_components_and_elements_are_variables_too() -> None:
-    text = "void g(inout float x) {} void f(float3 v, float a[3], float* p) { g(v.x); g(v[1]); g(a[2]); g(*p); g(p[1]); }"
+    text = """
+        void g(inout float x) {}
+        void f(float3 v, float a[3], float* p) { g(v.x); g(v[1]); g(a[2]); g(*p); g(p[1]); }"""
     assert codes(text) == []
 
 

@@ -1,0 +1,386 @@
+"""Differential types, signatures of derivatives, custom derivatives, and derivatives that would be lost."""
+
+import pytest
+
+from slangrad.check import checked
+from slangrad.check.types import StructType
+from tests.check.programs import check, codes, expression, function, problem, program, type_of
+
+
+def differential(declarations: str, name: str) -> str:
+    """The Differential of a type, `-` when it has none."""
+    module = check(f"{declarations}\nvoid test({name} x) {{ x; }}")
+    found = program().differential(expression(module, "x").type)
+    return "-" if found is None else str(found.type)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("float", "float"),
+        ("half", "half"),
+        ("double", "double"),
+        ("int", "-"),
+        ("bool3", "-"),
+        ("float3", "float3"),
+        ("float3x4", "float3x4"),
+        ("float[4]", "float[4]"),
+        ("int[4]", "-"),
+        ("float3[2][3]", "float3[2][3]"),
+        ("float*", "-"),
+        ("DifferentialPair<float>", "DifferentialPair<float>"),
+        ("RWStructuredBuffer<float>", "-"),
+    ],
+)
+def test_differentials_of_builtin_types(name: str, expected: str) -> None:
+    assert differential("", name) == expected
+
+
+def test_a_struct_whose_fields_are_their_own_differentials_is_its_own() -> None:
+    assert differential("struct P : IDifferentiable { float x; float3 y; }", "P") == "P"
+    assert differential("struct P { float x; }", "P") == "-"
+
+
+def test_other_structs_get_a_differential_of_the_fields_that_have_one() -> None:
+    text = "struct Q : IDifferentiable { float x; int n; no_diff float y; float z[2]; }"
+    assert differential(text, "Q") == "Q.Differential"
+    module = check(f"{text} void test(Q q) {{ q; }}")
+    found = program().differential(expression(module, "q").type)
+    assert found is not None and isinstance(found.type, StructType)
+    assert [
+        (field.declaration.name, None if to is None else to.declaration.name) for field, to in found.fields
+    ] == [
+        ("x", "x"),
+        ("n", None),
+        ("y", None),
+        ("z", "z"),
+    ]
+    assert [str(kind) for _, kind in program().fields(found.type)] == ["float", "float[2]"]
+    again = program().differential(found.type)
+    assert again is not None and again.type is found.type
+
+
+def test_a_differential_of_a_generic_struct() -> None:
+    text = "struct G<T : IDifferentiable, let N : int> : IDifferentiable { T x[N]; int n; }"
+    module = check(f"{text} void test(G<float2, 3> g, G<float2, 3>.Differential d) {{ g; d.x; }}")
+    found = program().differential(expression(module, "g").type)
+    assert found is not None and str(found.type) == "G<float2, 3>.Differential"
+    assert type_of(module, "d.x") == "float2[3]"
+
+
+def test_a_differential_that_the_user_gives() -> None:
+    text = """
+        struct D : IDifferentiable { float a; }
+        struct S : IDifferentiable
+        {
+            typealias Differential = D;
+            [DerivativeMember(Differential.a)] float x;
+            static D dzero() { return { 0 }; }
+            static D dadd(D x, D y) { return { x.a + y.a }; }
+        }
+        void test(S s) { s; }"""
+    found = program().differential(expression(check(text), "s").type)
+    assert found is not None and str(found.type) == "D"
+    assert [(a.declaration.name, b.declaration.name) for a, b in found.fields if b is not None] == [
+        ("x", "a")
+    ]
+    assert found.zero is not None and found.add is not None
+
+
+def test_no_differential_is_an_error() -> None:
+    assert codes("struct S {} void f() { S.Differential x; }") == ["E0501"]
+    assert codes("struct S {} void f(S s) { diffPair(s); }") == ["E0405"]
+
+
+# --- Signatures ---------------------------------------------------------------------------------------
+
+
+def signature(declarations: str, derivative: str) -> str:
+    """The header of a derivative, as the error about a wrong call shows it."""
+    text = f"{declarations}\nstruct No {{}} void test(No n) {{ {derivative}({', '.join(9 * ['n'])}); }}"
+    return problem(text).split("declared as ")[1].rstrip(")") + ")"
+
+
+@pytest.mark.parametrize(
+    ("declaration", "forward", "backward"),
+    [
+        (
+            "float f(float x, int n)",
+            "DifferentialPair<float> fwd_diff(f)(DifferentialPair<float> x, no_diff int n)",
+            "void bwd_diff(f)(inout DifferentialPair<float> x, no_diff int n, float result_cotangent)",
+        ),
+        (
+            "float3 f(no_diff float x, float3 y)",
+            "DifferentialPair<float3> fwd_diff(f)(no_diff float x, DifferentialPair<float3> y)",
+            "void bwd_diff(f)(no_diff float x, inout DifferentialPair<float3> y, float3 result_cotangent)",
+        ),
+        (
+            "void f(float x, out float y, inout float z)",
+            "void fwd_diff(f)(DifferentialPair<float> x, out DifferentialPair<float> y, "
+            "inout DifferentialPair<float> z)",
+            "void bwd_diff(f)(inout DifferentialPair<float> x, float y, inout DifferentialPair<float> z)",
+        ),
+        (
+            "int f(float x, out int y, inout int z)",
+            "int fwd_diff(f)(DifferentialPair<float> x, no_diff out int y, no_diff inout int z)",
+            "void bwd_diff(f)(inout DifferentialPair<float> x, no_diff int z)",
+        ),
+        (
+            "no_diff float f(float x)",
+            "float fwd_diff(f)(DifferentialPair<float> x)",
+            "void bwd_diff(f)(inout DifferentialPair<float> x)",
+        ),
+    ],
+)
+def test_signatures_of_derivatives(declaration: str, forward: str, backward: str) -> None:
+    body = f"[Differentiable] {declaration} {{ return {{}}; }}"
+    if "void" in declaration:
+        body = f"[Differentiable] {declaration} {{ y = x; }}"
+    if "out int" in declaration:
+        body = f"[Differentiable] {declaration} {{ y = 1; return 1; }}"
+    assert signature(body, "fwd_diff(f)") == forward
+    assert signature(body, "bwd_diff(f)") == backward
+
+
+def test_derivatives_nest() -> None:
+    text = "[Differentiable] float f(float x) { return x * x; }"
+    assert signature(text, "fwd_diff(fwd_diff(f))") == (
+        "DifferentialPair<DifferentialPair<float>> fwd_diff(f)(DifferentialPair<DifferentialPair<float>> x)"
+    )
+    assert signature(text, "bwd_diff(fwd_diff(f))") == (
+        "void bwd_diff(f)(inout DifferentialPair<DifferentialPair<float>> x, "
+        "DifferentialPair<float> result_cotangent)"
+    )
+    assert signature(text, "fwd_diff(bwd_diff(f))") == (
+        "void fwd_diff(f)(inout DifferentialPair<DifferentialPair<float>> x, "
+        "DifferentialPair<float> result_cotangent)"
+    )
+
+
+def test_derivatives_of_generic_functions_infer_from_pairs() -> None:
+    text = """
+        [Differentiable]
+        T f<T : __BuiltinFloatingPointType, let N : int>(vector<T, N> v, T x) { return v[0] * x; }
+        void test(DifferentialPair<half3> v, DifferentialPair<half> x)
+        {
+            bwd_diff(f)(v, x, 1.0h);
+            fwd_diff(f)(v, x);
+        }"""
+    module = check(text)
+    form = expression(module, "bwd_diff(f)(v, x, 1.0h)").ref
+    assert isinstance(form, checked.Call) and isinstance(form.function, checked.Derivative)
+    assert str(form.function.function) == "f<half, 3>"
+    assert type_of(module, "fwd_diff(f)(v, x)") == "DifferentialPair<half>"
+
+
+def test_derivatives_of_overloaded_functions() -> None:
+    text = """
+        [Differentiable] float f(float x) { return x; }
+        [Differentiable] float f(float3 x) { return x.y; }
+        void test(DifferentialPair<float3> x) { bwd_diff(f)(x, 1.0); }"""
+    form = expression(check(text), "bwd_diff(f)(x, 1.0)").ref
+    assert str(form.function.signature.parameters[0].type) == "DifferentialPair<float3>"
+
+
+def test_derivatives_of_methods() -> None:
+    text = """
+        struct S : IDifferentiable { float a; [Differentiable] float f(float x) { return a * x; } }
+        struct C { float a; [Differentiable] float g(float x) { return a * x; } }
+        void test(DifferentialPair<S> s, DifferentialPair<float> x, S own, C c)
+        {
+            bwd_diff(S.f)(s, x, 1.0);
+            bwd_diff(own.f)(x, 1.0);
+            bwd_diff(C.g)(c, x, 1.0);
+        }"""
+    module = check(text)
+    by_type = expression(module, "bwd_diff(S.f)(s, x, 1.0)").ref.function
+    assert by_type.takes_this and by_type.this is None
+    by_object = expression(module, "bwd_diff(own.f)(x, 1.0)").ref.function
+    assert not by_object.takes_this and by_object.this is not None
+    constant_object = expression(module, "bwd_diff(C.g)(c, x, 1.0)").ref.function
+    assert str(constant_object.signature.parameters[0]) == "no_diff C this"
+
+
+def test_pairs() -> None:
+    text = """
+        void f(DifferentialPair<float3> x)
+        {
+            x.p; x.v; x.d; x.getPrimal(); x.getDifferential();
+            x = { x.p, float3(1) };
+            x.d += 1;
+            diffPair(1.0h); diffPair(x.p, x.d); diffPair(x);
+        }"""
+    module = check(text)
+    assert [
+        type_of(module, each) for each in ("x.p", "x.v", "x.d", "x.getPrimal()", "x.getDifferential()")
+    ] == ["float3"] * 5
+    assert type_of(module, "diffPair(1.0h)") == "DifferentialPair<half>"
+    assert type_of(module, "diffPair(x)") == "DifferentialPair<DifferentialPair<float3>>"
+
+
+def test_no_diff_keeps_the_type() -> None:
+    module = check(
+        "float g(float x) { return x; } [Differentiable] float f(float x) { return no_diff g(x); }"
+    )
+    assert type_of(module, "no_diff g(x)") == "float"
+
+
+# --- Custom derivatives -------------------------------------------------------------------------------
+
+
+def custom(text: str, name: str = "f") -> str:
+    """The custom derivatives of a function, and how differentiable it is."""
+    module = check(text)
+    declaration = function(module, name)
+    found = program().derivatives(program().call_reference(declaration))
+    return f"{program().info(declaration).level} {found.forward} {found.backward} {found.primal_substitute}"
+
+
+def test_a_derivative_makes_a_function_differentiable() -> None:
+    text = """
+        float f(float x) { return x; }
+        [BackwardDerivativeOf(f)] void f_bwd(inout DifferentialPair<float> x, float d) { x.d = d; }
+        [Differentiable] float g(float x) { return f(x); }"""
+    assert custom(text) == "backward None f_bwd None"
+
+
+def test_all_kinds_of_attributes() -> None:
+    text = """
+        [ForwardDerivative(fwd)] [BackwardDerivative(bwd)] [PrimalSubstitute(other)]
+        float f(float x) { return x; }
+        DifferentialPair<float> fwd(DifferentialPair<float> x) { return x; }
+        void bwd(inout DifferentialPair<float> x, float d) { x.d = d; }
+        float other(float x) { return x; }"""
+    assert custom(text) == "backward fwd bwd other"
+
+
+def test_generic_derivatives_of_generic_functions() -> None:
+    text = """
+        [BackwardDerivative(bwd)] T f<T : IFloat, let N : int>(T x[N]) { return x[0]; }
+        void bwd<U : IFloat, let M : int>(inout DifferentialPair<U[M]> x, U.Differential d) {}"""
+    assert custom(text) == "backward None bwd<T, N> None"
+
+
+def test_a_derivative_chooses_the_overload_that_it_fits() -> None:
+    text = """
+        float f(float x) { return x; }
+        float f(float2 x) { return x.x; }
+        [BackwardDerivativeOf(f)] void bwd(inout DifferentialPair<float2> x, float d) {}"""
+    assert custom(text) == "backward None None None"
+    module = check(text)
+    second = [each for each in module.declaration.members if each.name == "f"][1]
+    assert str(program().derivatives(program().call_reference(second)).backward) == "bwd"
+
+
+def test_derivatives_of_methods_whose_object_has_none_are_methods() -> None:
+    text = """
+        struct Layer<let N : int>
+        {
+            float* weights;
+            [BackwardDerivative(eval_bwd)] float eval(float x[N]) { return x[0] * weights[0]; }
+            void eval_bwd(inout DifferentialPair<float[N]> x, float d) {}
+        }"""
+    assert codes(text) == []
+
+
+def test_derivatives_of_methods_whose_object_has_one_are_static() -> None:
+    text = """
+        struct S : IDifferentiable
+        {
+            float a;
+            [BackwardDerivative(bwd)] float f(float x) { return a * x; }
+            METHOD
+        }"""
+    static = "static void bwd(inout DifferentialPair<S> s, inout DifferentialPair<float> x, float d) {}"
+    member = "void bwd(inout DifferentialPair<float> x, float d) {}"
+    assert codes(text.replace("METHOD", static)) == []
+    assert codes(text.replace("METHOD", member)) == ["E0504"]
+    assert codes(text.replace("METHOD", member).replace("[Back", "[NoDiffThis] [Back")) == []
+
+
+def test_a_wrong_signature_shows_the_expected_one() -> None:
+    text = """
+        [BackwardDerivative(bwd)] float f(float x, int n) { return x; }
+        void bwd(float x, float d) {}"""
+    assert problem(text) == (
+        "E0504: 'bwd' has not the signature of a backward derivative of 'f' (expected "
+        "void bwd(inout DifferentialPair<float> x, no_diff int n, float result_cotangent)\n"
+        "        but it is void bwd(float x, float d))"
+    )
+
+
+def test_derivatives_of_nothing() -> None:
+    assert codes("[BackwardDerivativeOf(nothing)] void f() {}") == ["E0504"]
+    assert codes("[ForwardDerivative(nothing)] float f(float x) { return x; }") == ["E0504"]
+    assert problem("float f(float x) { return x; } void g() { fwd_diff(f)(diffPair(1.0)); }") == (
+        "E0503: 'f' is not differentiable, so fwd_diff cannot be taken of it "
+        "(mark it: [Differentiable] before 'f')"
+    )
+    assert codes("void g() { bwd_diff(3); bwd_diff(float); bwd_diff(x); }") == ["E0502", "E0502", "E0301"]
+
+
+# --- Lost derivatives ---------------------------------------------------------------------------------
+
+PLAIN = "float plain(float x) { return x * x; } bool big(float x) { return x > 2; }\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return plain(x);",
+        "float y = plain(x); return y;",
+        "float y = x; y = plain(y) + 1; return y;",
+        "float a[2]; a[0] = plain(x); return a[1];",
+        "float y = 0; for (int i = 0; i < 3; i++) y += plain(x + i); return y;",
+        "return plain(plain(3) * x);",
+        "float2 v = { plain(x), 1 }; return v.y;",
+    ],
+)
+def test_a_call_that_loses_a_derivative(body: str) -> None:
+    text = f"{PLAIN}[Differentiable] float f(float x) {{ {body} }}"
+    assert codes(text) == ["E0505"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return no_diff plain(x) * x;",
+        "return plain(3) * x;",
+        "if (big(x)) return 1; return x;",
+        "float unused = plain(x); return x;",
+        "return plain(detach(x)) * x;",
+        "int n = (int)plain(x); return n * x;",
+    ],
+)
+def test_calls_that_lose_nothing(body: str) -> None:
+    text = f"{PLAIN}[Differentiable] float f(float x) {{ {body} }}"
+    assert codes(text) == []
+
+
+def test_parameters_without_a_derivative() -> None:
+    assert (
+        codes(f"{PLAIN}[Differentiable] float f(no_diff float x, float y) {{ return plain(x) * y; }}") == []
+    )
+    assert codes(f"{PLAIN}[Differentiable] float f(int n, float y) {{ return plain(n) * y; }}") == []
+
+
+def test_losing_through_out_parameters_and_methods() -> None:
+    text = """
+        void split(float x, out float y) { y = x; }
+        struct P : IDifferentiable
+        {
+            float a;
+            float get() { return a; }
+            property float b { get { return a; } }
+        }
+        [Differentiable] void f(float x, out float y) { split(x, y); }
+        [Differentiable] float g(P p) { return p.get(); }
+        [Differentiable] float h(P p) { return p.b; }"""
+    assert codes(text) == ["E0505", "E0505", "E0505"]
+
+
+def test_the_error_says_what_to_do() -> None:
+    assert problem(f"{PLAIN}[Differentiable] float f(float x) {{ return plain(x); }}") == (
+        "E0505: 'plain' is not differentiable, so the derivative of 'f' would be lost here "
+        "(mark 'plain' as [Differentiable], or write 'no_diff plain(...)' if this is meant)"
+    )
