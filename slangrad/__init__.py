@@ -1,11 +1,11 @@
 """slangrad: a Slang compiler with automatic differentiation, called from Python on arrays.
 
-    import slangrad as spy
+import slangrad as spy
 
-    device = spy.create_device(include_paths=["shaders"])
-    module = spy.Module.load_from_file(device, "polynomial.slang")
-    x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads()
-    result = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
+device = spy.create_device(include_paths=["shaders"])
+module = spy.Module.load_from_file(device, "polynomial.slang")
+x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads()
+result = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
 """
 
 from numpy import (
@@ -25,6 +25,7 @@ from numpy import (
 from slangrad.api.device import Device, DeviceType, create_device
 from slangrad.api.function import Function
 from slangrad.api.module import Module
+from slangrad.api.plain_types import show as _show
 from slangrad.api.struct import Struct
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
@@ -55,6 +56,7 @@ from slangrad.tensors.tensor import Tensor
 __version__ = "0.1.0"
 
 globals().update(_vectors)
+_TypeView.show = _show
 
 NDBuffer = Tensor
 

@@ -58,11 +58,11 @@ class Function:
         return Function(self.module, self.name, self._caller, self.struct, replace(self._settings, **changes))
 
     def map(self, *args: Any, **kwargs: Any) -> Function:
-        """Say which call dimensions an argument's dimensions go to, or as which type it is seen."""
+        """Say to which call dimensions an argument's dimensions go, or as which type it is seen."""
         return self._with(map_positional=args, map_named=kwargs)
 
     def set(self, *args: Any, **kwargs: Any) -> Function:
-        """Values outside of functions: by name, as a dict, or a callable that returns a dict for each call."""
+        """Values outside of functions: by name, as a dict, or a callable that each call asks for one."""
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):

@@ -20,6 +20,7 @@ from slangrad.check.modules import Module as CheckedModule
 from slangrad.check.reflect import FunctionView, Reflection
 from slangrad.check.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
+from slangrad.marshal.spelling import spell
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
 
@@ -100,9 +101,9 @@ class Module:
     def find_function_in_struct(self, struct: Struct | str, name: str) -> Function | None:
         """A method, static or not, or a constructor."""
         owner = self.require_struct(struct) if isinstance(struct, str) else struct
-        views = self.view.find_functions(f"{owner.name}.{name}") or self.view.find_methods(
-            owner.checked, name
-        )
+        if name == "__init":
+            return self._make_function(name, self.view.find_constructors(owner.checked), owner)
+        views = self.view.find_functions(f"{spell(owner.checked)}.{name}")
         return self._make_function(name, views, owner)
 
     def struct_of(self, checked: Type) -> Struct:
@@ -130,7 +131,7 @@ class Module:
     ) -> Function | None:
         if not views:
             return None
-        candidates = [candidate_of(view, self.types) for view in views]
+        candidates = [candidate_of(view, self.types) for view in _own(views)]
         caller = Caller(
             name,
             candidates,
@@ -146,6 +147,12 @@ class Module:
         return NameNotFound(
             f"Module '{self.name}' has no {what} named '{name}'", f"there are {', '.join(known) or 'none'}"
         )
+
+
+def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
+    """Functions of the library stand back where a module has some of that name."""
+    found = [view for view in views if not view.declaration.span.source.name.startswith("std/")]
+    return found or views
 
 
 def _checked_options(options: dict[str, Any] | None) -> dict[str, Any]:

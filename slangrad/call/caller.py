@@ -1,6 +1,7 @@
 """All calls of one function: from arguments to a key, and from the key to a plan.
 
-In: settings (what `map`, `set`, `bwds`, ... said), positional and keyword arguments.   Out: what the call returns.
+In: settings (what `map`, `set`, `bwds`, ... said), positional and keyword arguments.   Out: what the call
+returns.
 
     caller.call(settings, (2, 8, -1, x), {})   ->   key (..., int, int, int, (Tensor, f32, 1))  ->  Plan.run
 
@@ -30,7 +31,7 @@ NO_RESULT: tuple[Hashable, ...] = ("",)
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """What was said about a function before it is called. `key` stands for all but the values of `globals`."""
+    """What was said about a function before the call. `key` stands for all but the values of `globals`."""
 
     mode: str = PRIMAL
     map_positional: tuple[Any, ...] = ()
@@ -51,8 +52,8 @@ def settings_key(settings: Settings) -> Hashable:
 
 @dataclass(slots=True)
 class _Request:
-    """The arguments of one call, sorted: `values` are the positional ones, those by name, the result to fill, and
-    values of globals."""
+    """The arguments of one call, sorted: `values` are the positional ones, those by name, the result to fill,
+    and values of globals."""
 
     settings: Settings
     positional: int
@@ -141,7 +142,8 @@ class Caller:
         call = self._bind(request)
         _check_threads(threads, call)
         plan = Plan(call, self._compiler, self._device, self._strict)
-        entry = _Entry(plan, any(map(holds_objects, values)), request.result_at)
+        returned = -1 if settings.mode == BACKWARD else request.result_at
+        entry = _Entry(plan, any(map(holds_objects, values)), returned)
         self._plans[key] = entry
         return entry
 

@@ -1,13 +1,15 @@
 """From a bound call to a kernel: its text, the pipeline, and the places of its arguments.
 
-In: a BoundCall and how its streams move.   Out: `Compiled`: what a device launches and how its arguments are packed.
+In: a BoundCall and how its streams move.   Out: `Compiled`: what a device launches and how its arguments are
+packed.
 
-Errors that the compiler finds in the generated page name the Python argument they are about. The compiler itself is
-loaded when the first kernel is needed.
+Errors that the compiler finds in the generated page name the Python argument they are about. The compiler
+itself is loaded when the first kernel is needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +19,11 @@ from slangrad.base.source import SourceFile
 from slangrad.call.bind import BoundCall
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
+from slangrad.check import checked
 from slangrad.marshal.errors import SlangCompileError
 from slangrad.runtime.device import Kernel
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 
 
 @dataclass(slots=True)
@@ -48,7 +53,19 @@ class KernelCompiler:
             print(f"// {name}\n{written.text}")
         source = SourceFile(name, written.text)
         made = self._run_pipeline(source, written)
+        self._check_callee(call, name)
         return Compiled(made.kernel, packer_of(made.arguments), written.text, made)
+
+    def _check_callee(self, call: BoundCall, name: str) -> None:
+        """The kernel must call the function that was resolved from the Python arguments."""
+        wanted = call.function.candidate.view.declaration
+        found = [each for each in _called(self.program.modules[name].declaration) if each.name == wanted.name]
+        if found and wanted not in found:
+            message = (
+                f"the call of '{wanted.name}' means another overload in Slang than for the Python arguments"
+            )
+            details = [str(call.function.candidate), f"{found[0].span.location}: {found[0].name}"]
+            raise SlangCompileError("E1016", message, details, "give the overloads different names")
 
     def _run_pipeline(self, source: SourceFile, written: KernelText) -> Any:
         from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
@@ -57,6 +74,17 @@ class KernelCompiler:
             return pipeline.compile_kernel(self.program, source, ENTRY, self.options, self.target)
         except CompileError as error:
             raise _explained(error, source.name, written) from error
+
+
+def _called(page: ast.Module) -> Iterator[Any]:
+    """The declarations of all functions that a checked text calls."""
+    for node in walk(page):
+        form = node.ref if isinstance(node, ast.Call) else None
+        if isinstance(form, checked.Call):
+            target = form.function
+            while isinstance(target, checked.Derivative):
+                target = target.function
+            yield target.declaration
 
 
 def _explained(error: CompileError, name: str, written: KernelText) -> SlangCompileError:

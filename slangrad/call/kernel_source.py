@@ -57,7 +57,9 @@ class KernelText:
 
 
 def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> KernelText:
-    """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else adds to."""
+    """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else
+    adds to.
+    """
     page = Page(call, classes, alone)
     for leaf in call.leaves:
         page.owner = leaf.label

@@ -6,8 +6,9 @@ In: the regions that the arguments of a call touch.   Out: nothing to do, region
     f(x[:-1], _result=x[1:])  x is copied first, so the call reads what was there before
     f(a, out=x, _result=x)   two outputs: refused (E1008)
 
-What is only read and overlaps what is written is copied first, as if all inputs were read before any output is
-written. Parameters that are whole tensors may overlap each other in what they write, as in the language itself.
+What is only read and overlaps what is written is copied first, as if all inputs were read before any output
+is written. Parameters that are whole tensors may overlap each other in what they write, as in the language
+itself.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Shape = tuple[int, ...]
 
 @dataclass(slots=True)
 class Region:
-    """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`: one is
-    accumulated.
+    """Bytes `low` to `high` from the address in `values[place]`. `takes`: a derivative is read there; `adds`:
+    one is accumulated.
 
     `strides` are along the loops of the launch, None where the function itself says what it touches;
     `injective`: no two calls share an element.
@@ -90,8 +91,8 @@ def _same_elements(first: Region, second: Region) -> bool:
 def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> None:
     if (first.adds and second.takes) or (first.takes and second.adds):
         message = (
-            f"the gradients of '{first.label}' and '{second.label}' overlap: one is read where the other is added to, "
-            "so they need separate buffers for inputs and outputs (see Tensor.with_grads)"
+            f"the gradients of '{first.label}' and '{second.label}' overlap: one is read where the other is "
+            "added to, so they need separate buffers for inputs and outputs (see Tensor.with_grads)"
         )
         raise CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
     if first.adds and second.adds:

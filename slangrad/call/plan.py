@@ -1,8 +1,8 @@
 """A plan: all that a call needs once its signature is known.
 
-Every call:   values -> layout -> launch geometry (kept) -> argument block -> launch -> result.
-Once a layout: sizes are checked, loops planned, fixed scalars laid out, and a kernel chosen; kernels are kept by how
-streams move along the lanes.
+Every call:   values -> layout -> launch geometry (kept) -> argument block -> launch -> result. Once a layout:
+sizes are checked, loops planned, fixed scalars laid out, and a kernel chosen; kernels are kept by how streams
+move along the lanes.
 
     plan.run([2.0, 8.0, -1.0, x])   ->   a Tensor
 """
@@ -54,15 +54,16 @@ class Scratch:
         self.address = self.block.address
         view = runtime.host_view(Bytes(self.address, (size,), (1,), BYTE), self.block)
         assert view is not None, "scratch memory must be reachable from the host"
-        self.memory = memoryview(view)
+        self.memory: Any = memoryview(view)  # type: ignore[arg-type]
 
 
 class Plan:
     """The calls of one signature on one device."""
 
     # fmt: off
-    __slots__ = ("_created", "_finishers", "_geometries", "_kernels", "_layouts", "_leaves", "_paths", "_prepares",
-                 "_runtime", "_scratch_size", "_scratches", "_strict", "call", "compiler", "device")
+    __slots__ = ("_created", "_finishers", "_geometries", "_kernels", "_layouts", "_leaves", "_paths",
+                 "_prepares", "_runtime", "_scratch_size", "_scratches", "_strict", "call", "compiler",
+                 "device")
     # fmt: on
 
     def __init__(self, call: BoundCall, compiler: KernelCompiler, device: Any, strict: bool) -> None:
@@ -134,7 +135,8 @@ class Plan:
             conflicts = find_conflicts(geometry.pairs, scalars)
             if conflicts is not None:
                 if conflicts.shared:
-                    return self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
+                    self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
+                    return
                 kept = self._copy_first(conflicts, scalars)
         if 0 not in geometry.shape:
             packed = geometry.compiled.packer.pack(scalars)
@@ -248,8 +250,21 @@ class Plan:
             for name, put in leaf.setters().items()
             if name in places
         ]
+        self._check_globals(compiled)
         pairs = pairs_of(regions_of(self._leaves, loops, values, dict(places)))
         return Geometry(shape, loops, self._fixed(compiled, loops, values, along), setters, compiled, pairs)
+
+    def _check_globals(self, compiled: Compiled) -> None:
+        """What the kernel reads and no argument gives are values outside of functions."""
+        given = {"shape"}
+        for leaf in self._leaves:
+            letters = "r" * len(leaf.streams)
+            given.update(each.name for each in leaf.parameters(letters))
+        for name in compiled.packer.places:
+            if name not in given:
+                callee = self.call.function.name
+                message = f"Could not call function '{callee}': the module's value '{name}' is not set"
+                raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")
 
     def _fixed(
         self, compiled: Compiled, loops: Loops, values: list[Any], measures: Sequence[Measure]

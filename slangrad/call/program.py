@@ -1,6 +1,7 @@
 """A module as calls see it: its types for marshals, its functions as candidates.
 
-In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with their parameters, `this` among them.
+In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with their parameters, `this` among
+them.
 
     candidates(view, "Foo<float>.scale")   ->   [Candidate: this, float factor -> float]
 """
@@ -8,7 +9,7 @@ In: the reflection of a module.   Out: `ModuleTypes`, and `Candidate`s with thei
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slangrad.check.declref import visible_parameters
@@ -141,12 +142,20 @@ class Candidate:
 
 
 def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
-    own = view.parameters
+    own = tuple(_with_explicit(each, view, types) for each in view.parameters)
     this = view.this_type
     if this is None or view.name == "__init":
         return Candidate(view, own, types)
     direction = "inout" if view.is_mutating else "in"
     return Candidate(view, (ParameterView(THIS, this, direction, view.no_diff_this, False), *own), types)
+
+
+def _with_explicit(parameter: ParameterView, view: FunctionView, types: ModuleTypes) -> ParameterView:
+    """A parameter with the generic arguments that are written in the function's name filled in."""
+    explicit = dict(zip(view.declaration.generics, view.candidate.explicit))
+    if not explicit:
+        return parameter
+    return replace(parameter, type=types.view.program.substitute(parameter.type, explicit))
 
 
 @dataclass(slots=True, eq=False)

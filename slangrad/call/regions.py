@@ -1,7 +1,7 @@
 """Which bytes each argument of a call touches, and whether its calls share elements.
 
-In: leaves, strides along the call and along the loops.   Out: Regions for overlap.py; which gradients are added to
-by one call an element each (no atomic sum needed); an error for outputs that calls would race for.
+In: leaves, strides along the call and along the loops.   Out: Regions for overlap.py; which gradients are
+added to by one call an element each (no atomic sum needed); an error for outputs that calls would race for.
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ def refuse_races(leaves: Sequence[Leaf], shape: Shape, measures: Sequence[Measur
 
 def added_alone(leaves: Sequence[Leaf], shape: Shape, measures: Sequence[Measure]) -> frozenset[str]:
     """Names of the leaves whose gradient elements belong to one call each."""
-    found = set()
-    for leaf, measure in zip(leaves, measures):
-        if isinstance(leaf, Elements) and leaf.role.gives == "add":
-            if injective(shape, tuple(measure.strides[-1]), leaf.streams[-1].unit) and prod(shape) > 1:
-                found.add(leaf.name)
-    return frozenset(found)
+    if prod(shape) <= 1:
+        return frozenset()
+    adding = [
+        (leaf, measure.strides[-1])
+        for leaf, measure in zip(leaves, measures)
+        if isinstance(leaf, Elements) and leaf.role.gives == "add"
+    ]
+    return frozenset(
+        leaf.name for leaf, strides in adding if injective(shape, tuple(strides), leaf.streams[-1].unit)
+    )
 
 
 def regions_of(

@@ -1,6 +1,7 @@
 """Choose the function of a call from its Python arguments.
 
-In: candidates, marshals by position and by name.   Out: the one function that takes them, and how each is seen.
+In: candidates, marshals by position and by name.   Out: the one function that takes them, and how each is
+seen.
 
     f(float3 v), f(float x)   with a Tensor (n, 3) of float   ->  both take it: ambiguous
     T f<T : IFloat>(T x)      with a Tensor (n,) of float     ->  T = float
@@ -120,9 +121,11 @@ def _try(
     """All ways in which a candidate takes the arguments, or why there is none."""
     ways: list[list[Way]] = []
     for i, (parameter, (_, marshal)) in enumerate(zip(candidate.parameters, placed)):
-        found = list(dict.fromkeys(marshal.ways(parameter.type, types, mode)))
+        offered = dict.fromkeys(marshal.ways(parameter.type, types, mode))
+        found = [way for way in offered if types.matches(parameter.type, way.type)]
         if not found:
-            return f"Argument {i} could not be resolved ('{parameter.name}'): {marshal.reason(parameter.type, types)}"
+            reason = marshal.reason(parameter.type, types)
+            return f"Argument {i} could not be resolved ('{parameter.name}'): {reason}"
         ways.append(found)
     reason = ""
     survivors = []
@@ -142,7 +145,8 @@ def _resolve_types(
     """Fill in the generic arguments and check constraints."""
     this: Type | None = chosen[0].type if candidate.has_this else None
     own = [way.type for way in chosen[1 if candidate.has_this else 0 :]]
-    found, refused = types.view.resolve([candidate.view], own)
+    counted = [this, *own] if this is not None and candidate.view.candidate.through_type else own
+    found, refused = types.view.resolve([candidate.view], counted)
     if not found:
         return refused[0].reason if refused else "it does not take these types"
     exact = zip(found[0].parameters, own)

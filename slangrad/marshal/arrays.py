@@ -2,8 +2,8 @@
 
     x of (n,) float32, strides (8,)  ->  uniform StridedElements<float, 1> x
 
-An array of another dtype is converted where every value survives; one with gaps in what makes up an element is
-copied.
+An array of another dtype is converted where every value survives; one with gaps in what makes up an element
+is copied.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class ContainerMarshal(Marshal):
                 yield Way(t, self.contents.rank - len(sizes), how, int(how == CONVERTED))
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        if whole.needs_write_access(wanted) and not self.contents.writable:
+        if not self.contents.writable and whole.needs_write_access(wanted, types):
             return f"Can't pass a read-only {self.described} to a writable parameter '{wanted}'"
         return super().reason(wanted, types)
 

@@ -3,7 +3,7 @@
 In: where memory lies and how it moves.   Out: kernel text around the element types of std/call.slang.
 
     x of (n,) floats, contiguous  ->  uniform ContiguousElements<float, 1> x       x.load(id)
-    its gradient, added to        ->  uniform ContiguousElements<float, 1> x_grad  x_grad.addAlone(id, x_pair.d)
+    its gradient, added to        ->  uniform ContiguousElements<float, 1> x_grad  x_grad.addAlone(id, d)
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Elements(Leaf):
 
     def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
         message = (
-            f"argument '{self.label}': the last dimensions {shape[leading:]} of shape {shape} do not match the "
-            f"expected shape {self.trailing} of '{self.type}'"
+            f"argument '{self.label}': the last dimensions {shape[leading:]} of shape {shape} do not match "
+            f"the expected shape {self.trailing} of '{self.type}'"
         )
         return CallError("E1005", message)
 
@@ -99,6 +99,8 @@ def _setter(address_of: Callable[[Any], int]) -> Setter:
 
 
 def _gapless(memory: Memory, leading: int) -> bool:
+    if 0 in memory.shape:
+        return True
     expected = memory.item_size
     for size, stride in zip(reversed(memory.shape[leading:]), reversed(memory.strides[leading:])):
         if size != 1 and stride != expected:

@@ -1,4 +1,5 @@
-"""Arguments that the kernel makes from where a call stands: grids, call and thread numbers, ranges, random numbers.
+"""Arguments that the kernel makes from where a call stands: grids, call and thread numbers, ranges, random
+numbers.
 
     i = grid((4, 3)) to int2     ->  uniform ContiguousIndex<2> i_0 ...   int2(i_1.at(id), i_0.at(id))
     x = rand_float(0, 1)         ->  __hashToFloat(x_words[0], x_low, x_high)

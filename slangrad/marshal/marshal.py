@@ -1,10 +1,10 @@
 """What a marshal answers about one Python value, and what a bound value answers to the kernel's writer.
 
-Once for each signature: `Marshal.ways` (as which Slang types can it be seen, with how many call dimensions) and
-`Marshal.bind`, which gives a tree of Leaves. A leaf says how the kernel declares, loads and stores it, and, in every
-call, what it puts into the argument block.
+Once for each signature: `Marshal.ways` (as which Slang types can it be seen, with how many call dimensions)
+and `Marshal.bind`, which gives a tree of Leaves. A leaf says how the kernel declares, loads and stores it,
+and, in every call, what it puts into the argument block.
 
-    float f(float x), x = Tensor (n,)  ->  Way(float, 1 dimension)  ->  leaf "x" : Contiguous<float, 1>, x.load(id)
+    float f(float x), x = Tensor (n,)  ->  Way(float, 1 dimension)  ->  leaf "x", loaded by x.load(id)
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
 class Role:
     """What a call does with a value: `takes` and `gives` are about its derivative.
 
-    `takes`: a cotangent (bwds) or tangent (fwds) is read from `grad_in`; `gives`: "add" to or "store" in `grad_out`.
+    `takes`: a cotangent (bwds) or tangent (fwds) is read from `grad_in`; `gives`: "add" to or "store" in
+    `grad_out`.
     """
 
     reads: bool = False
@@ -89,7 +90,7 @@ class ProgramTypes(Protocol):
         """The field of the Differential that belongs to a field."""
 
     def bounds(self, t: Type) -> tuple[Type, ...]:
-        """The interfaces that a parameter of this type asks for: of a generic parameter, or the type itself."""
+        """The interfaces that a parameter of this type asks for."""
 
     def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
         """A generic type of the standard library."""
@@ -100,7 +101,9 @@ class ProgramTypes(Protocol):
 
 @dataclass(slots=True, frozen=True)
 class Way:
-    """One way to see a value. `how` is the marshal's own note; `parts` are those of a dict's or list's children."""
+    """One way to see a value. `how` is the marshal's own note; `parts` are those of a dict's or list's
+    children.
+    """
 
     type: Type
     dims: int
@@ -160,7 +163,7 @@ class Parameter:
 
 @dataclass(slots=True, frozen=True)
 class StreamSpec:
-    """Something of a leaf that moves from call to call: memory or an index. `unit` is its step to a neighbor."""
+    """Memory or an index of a leaf that moves from call to call; `unit` is its step to a neighbor."""
 
     name: str
     unit: int
@@ -169,7 +172,9 @@ class StreamSpec:
 
 @dataclass(slots=True)
 class Measure:
-    """What a leaf says about one value: the sizes it brings, strides of each stream along them, where each starts."""
+    """What a leaf says about one value: the sizes it brings, strides of each stream along them, where each
+    starts.
+    """
 
     sizes: Shape
     strides: Sequence[Shape]
@@ -189,8 +194,8 @@ Setter = Callable[[Values, int, Any, Scratch], None]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Node:
-    """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the user
-    said with `map`."""
+    """A bound value. `mapping` tells to which call dimension each of its dimensions goes; `explicit`: as the
+    user said with `map`."""
 
     name: str
     label: str
@@ -208,10 +213,12 @@ class Node:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Leaf(Node):
-    """A value that the kernel loads by itself. The defaults are those of a value that is the same in all calls.
+    """A value that the kernel loads by itself. The defaults are those of a value that is the same in all
+    calls.
 
-    `declared`: the kernel's header has its parameters. `rank` is the number of loops of the kernel. `prepare`, if there is one, makes of the given value another one in
-    every call, before anything else. `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
+    `declared`: the kernel's header has its parameters. `rank` is the number of loops of the kernel.
+    `prepare`, if there is one, makes of the given value another one in every call, before anything else.
+    `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
     """
 
     has_layout: ClassVar[bool] = False
@@ -264,17 +271,21 @@ class Leaf(Node):
         return ()
 
     def measure(self, value: Any) -> Measure | None:
-        """Sizes and strides; None when the value must be copied first; CallError when it is not of the bound type."""
+        """Sizes and strides; None when the value must be copied first; CallError when it is not of the bound
+        type.
+        """
         return Measure((), [() for _ in self.streams])
 
     def follow(self, value: Any, call_shape: Shape) -> Measure | None:
-        """For what takes its sizes from the call: strides along the call's dimensions; None for all others."""
+        """For what takes its sizes from the call: strides along its dimensions; None for all others."""
         return None
 
     def fixed_values(
         self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
     ) -> dict[str, list[Any]]:
-        """For parameters, their scalars, as far as these stay while the layout stays. Strides are along loops."""
+        """For parameters, their scalars, as far as these stay while the layout stays. Strides are along
+        loops.
+        """
         return {}
 
     def setters(self) -> dict[str, Setter]:
@@ -295,7 +306,8 @@ class Leaf(Node):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Composite(Node):
-    """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's access).
+    """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's
+    access).
 
     `complete` is False when parts were left out, which are zero then.
     """

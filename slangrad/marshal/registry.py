@@ -2,7 +2,7 @@
 
 In: any value.   Out: `key_of(value)`, in every call; `marshal_of(value)`, once for each key.
 
-    3.0 -> float        Tensor -> (Tensor, element type, rank, what gradients)        [1, 2] -> (list, (int, int))
+    3.0 -> float      Tensor -> (Tensor, element type, rank, gradients)      [1, 2] -> (list, (int, int))
 
 Objects with `get_this()` stand for what it returns; `unwrap` looks inside of lists and dicts for them.
 """

@@ -33,7 +33,9 @@ KINDS = (TENSOR, NUMPY)
 
 @dataclass(slots=True, frozen=True)
 class Wanted:
-    """What the caller said about the result: a kind, or something to fill (the marshal of given value `index`)."""
+    """What the caller said about the result: a kind, or something to fill (the marshal of given value
+    `index`).
+    """
 
     kind: str = ""
     marshal: Marshal | None = None

@@ -54,7 +54,7 @@ class NumberMarshal(Marshal):
             return [Way(wanted, 0)] if self.kind is int and not wanted.abstract else []
         element = wanted.element if isinstance(wanted, (Vector, Matrix)) else wanted
         fits = isinstance(element, Scalar) and element.kind in _GOES_TO[self.kind]
-        return [Way(wanted, 0)] if fits and not wanted.abstract else []
+        return [Way(wanted, 0, cost=int(element is not wanted))] if fits and not wanted.abstract else []
 
     def bind(self, way: Way, spot: Spot) -> Node:
         return bind_plain(way, spot, self.described)

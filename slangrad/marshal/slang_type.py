@@ -1,4 +1,5 @@
-"""A type of a module as users see it: `module.float3`, `module.Particle`, `tensor.dtype`, `function.parameters`.
+"""A type of a module as users see it: `module.float3`, `module.Particle`, `tensor.dtype`,
+`function.parameters`.
 
     t = module.find_type("Particle");  t.name;  t.fields["mass"].name;  Tensor.empty(device, (100,), t)
 
@@ -26,7 +27,9 @@ class SlangType:
         self.types = types
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SlangType) and other.checked is self.checked
+        if isinstance(other, SlangType):
+            return other.checked is self.checked
+        return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.checked)

@@ -1,6 +1,6 @@
 """Plain values that are the same in all calls: uniform parameters of the kernel.
 
-    f(2, x) with float a  ->  uniform float a, packed as 2.0
+f(2, x) with float a  ->  uniform float a, packed as 2.0
 """
 
 from __future__ import annotations

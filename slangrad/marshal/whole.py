@@ -81,9 +81,13 @@ INTERFACES: dict[str, dict[str, str]] = {
 # fmt: on
 
 
-def needs_write_access(wanted: Type) -> bool:
-    name = standard_name(wanted)
-    return name in FAMILIES and FAMILIES[name].role.writes
+def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
+    """Whether a parameter is a tensor type, or asks for one, that is written."""
+    names = [standard_name(wanted)]
+    for bound in types.bounds(wanted):
+        if isinstance(bound, InterfaceType):
+            names.append(INTERFACES.get(bound.declaration.name, {}).get(PRIMAL, ""))
+    return any(name in FAMILIES and FAMILIES[name].role.writes for name in names)
 
 
 def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
@@ -234,8 +238,8 @@ def _check_gradients(spot: Spot, family: Family, contents: Contents, described: 
             raise CallError("E1007", message, (), note)
     if TAKEN in family.parts and GIVEN in family.parts and contents.shared:
         message = (
-            f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and outputs "
-            "(see Tensor.with_grads)"
+            f"argument '{spot.label}': inout parameter gradients need separate buffers for inputs and "
+            "outputs (see Tensor.with_grads)"
         )
         raise CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
     if spot.mode == TANGENT and family.fields[0] == _P and (contents.has_in or contents.has_out):
