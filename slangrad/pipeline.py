@@ -1,4 +1,4 @@
-"""THE pass table: a kernel's source to machine code, stage by stage. Only this file knows the order of passes.
+"""THE pass table: a kernel's text to machine code, stage by stage. Only this file knows the order of passes.
 
     compiled = compile_kernel(program, source, "kernel", options, "cpu")
     compiled.kernel         what a device launches
@@ -10,8 +10,9 @@ To follow a program, read STAGES from top to bottom; each row names the folder t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -22,6 +23,7 @@ from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.aggregates import flatten_aggregates
@@ -36,7 +38,7 @@ from slangrad.ir.rebuild import count_uses
 from slangrad.ir.text import print_function, print_program
 from slangrad.ir.types import Scalar, Struct, is_float
 from slangrad.llvm import cpu, native
-from slangrad.llvm.target import Target
+from slangrad.llvm.target import Features, Target
 from slangrad.lower.instances import lower_functions, lower_program
 from slangrad.lower.type_map import SCALARS
 from slangrad.opt.branches import simplify_branches
@@ -47,11 +49,15 @@ from slangrad.opt.inline import inline, inline_into
 from slangrad.opt.unroll import unroll
 from slangrad.runtime.cpu import NativeKernel
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
+from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import BOUNDS, Reports, Site
 from slangrad.spmd.widen import WideKernel, widen
 from slangrad.syntax import ast
+from slangrad.syntax.print import print_node
+from slangrad.syntax.walk import walk as walk_tree
 
 CPU, INTERPRETER = "cpu", "interpreter"
+SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 BOTH = (CPU, INTERPRETER)
 
 
@@ -60,9 +66,11 @@ class Compilation:
     """A kernel on its way: each stage replaces what it changes."""
 
     checked: CheckedProgram
-    declared: ast.Function
+    source: SourceFile
+    entry: str
     options: Options
     target: str
+    declared: ast.Function | None = None
     program: Program = field(default_factory=Program)
     name: str = ""
     reports: dict[str, Report] = field(default_factory=dict)
@@ -85,7 +93,15 @@ class Compilation:
 # --- Stages -------------------------------------------------------------------------------------------
 
 
+def _check(c: Compilation) -> None:
+    module = c.checked.add_source(c.source.name, c.source.text)
+    c.declared = find_function(module.declaration, c.entry)
+    if c.declared is None:
+        raise CompileError([Diagnostic("E0301", f"'{c.source.name}' has no function '{c.entry}'")])
+
+
 def _lower(c: Compilation) -> None:
+    assert c.declared is not None
     c.program, c.name = lower_program(c.checked, c.declared, c.options)
 
 
@@ -168,8 +184,19 @@ class Stage:
     text: Callable[[Compilation], str]
 
 
+def _ast_text(c: Compilation) -> str:
+    assert c.declared is not None
+    return "\n\n".join(map(print_node, user_functions(c.declared)))
+
+
 def _program_text(c: Compilation) -> str:
     return print_program(c.program)
+
+
+def _vjp_text(c: Compilation) -> str:
+    """The program, and before it what each reverse sweep finds stored and what it computes again."""
+    lines = [f"// {line}" for each in c.reports.values() for line in str(each).splitlines()]
+    return "\n".join([*lines, print_program(c.program)])
 
 
 def _lanes_text(c: Compilation) -> str:
@@ -194,8 +221,9 @@ def _no_text(c: Compilation) -> str:
 # fmt: off
 STAGES: tuple[Stage, ...] = (
     #     name         pass             targets         legal afterwards       shown as        folder
+    Stage("ast",       _check,          BOTH,           None,                  _ast_text),       # syntax, check
     Stage("lowered",   _lower,          BOTH,           verify.LOWERED,        _program_text),   # lower
-    Stage("autodiff",  _differentiate,  BOTH,           verify.DIFFERENTIATED, _program_text),   # autodiff
+    Stage("autodiff",  _differentiate,  BOTH,           verify.DIFFERENTIATED, _vjp_text),       # autodiff
     Stage("inlined",   _inline,         BOTH,           verify.DIFFERENTIATED, _program_text),   # opt
     Stage("clean",     _clean,          BOTH,           verify.DIFFERENTIATED, _program_text),   # opt
     Stage("flat",      _flatten,        BOTH,           verify.FLAT,           _program_text),   # flatten
@@ -240,9 +268,12 @@ class CompiledKernel:
         return self.texts[stage]()
 
 
-def compile_function(checked: CheckedProgram, declared: ast.Function, options: Options, target: str) -> CompiledKernel:
-    """Run all stages of a target on a kernel that has been checked."""
-    c = Compilation(checked, declared, options, target)
+def compile_kernel(
+    checked: CheckedProgram, source: SourceFile, entry: str, options: Options, target: str
+) -> CompiledKernel:
+    """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
+    its others."""
+    c = Compilation(checked, source, entry, options, target, texts={"kernel": lambda: source.text})
     for stage in STAGES:
         if target in stage.targets:
             _run_stage(c, stage)
@@ -263,30 +294,80 @@ def _run_stage(c: Compilation, stage: Stage) -> None:
         print(f"// {c.name}, after stage '{stage.name}'\n{stage.text(c)}")
 
 
-def compile_kernel(
-    checked: CheckedProgram, source: SourceFile, entry: str, options: Options, target: str
-) -> CompiledKernel:
-    """Compile the function `entry` of a text, which becomes a module of the program and may import its others."""
-    module = checked.add_source(source.name, source.text)
-    declared = find_function(module.declaration, entry)
-    if declared is None:
-        raise CompileError([Diagnostic("E0301", f"'{source.name}' has no function '{entry}'")])
-    return compile_function(checked, declared, options, target)
-
-
 def find_function(module: ast.Module, name: str) -> ast.Function | None:
     found = (m for m in module.members if isinstance(m, ast.Function) and m.name == name)
     return next(found, None)
 
 
-def check_file(path: Path, include_paths: list[Path], options: Options) -> tuple[Diagnostic, ...]:
-    """The errors and warnings of a file and of what it imports."""
-    program = CheckedProgram(options, include_paths)
+def user_functions(function: ast.Function) -> list[ast.Function]:
+    """The function and those that it calls, functions of the library left out."""
+    found = [function]
+    for each in found:  # grows while it is read
+        called = (_called(node) for node in walk_tree(each))
+        found += [f for f in dict.fromkeys(called) if f is not None and f not in found and not in_library(f)]
+    return found
+
+
+def _called(node: ast.Node) -> ast.Function | None:
+    form = getattr(node, "ref", None)
+    while isinstance(form, (forms.Call, forms.FunctionValue, forms.Derivative)):
+        form = form.function
+    declared = form.declaration if isinstance(form, DeclRef) else None
+    return declared if isinstance(declared, ast.Function) else None
+
+
+def in_library(declared: ast.Declaration) -> bool:
+    return declared.span.source.name.startswith("std/")
+
+
+def check_files(
+    paths: Sequence[Path], include_paths: Sequence[Path], options: Options
+) -> tuple[Diagnostic, ...]:
+    """The errors and warnings of files and of what they import, each once."""
+    programs: dict[Path, CheckedProgram] = {}  # files of a folder mean the same modules by the same names
+    found: dict[str, Diagnostic] = {}
+    for path in paths:
+        if path.parent not in programs:
+            programs[path.parent] = CheckedProgram(options, include_paths)
+        found |= {str(each): each for each in _check_file(programs[path.parent], path)}
+    return tuple(found.values())
+
+
+def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
     try:
         program.load_module(str(path))
     except CompileError as error:
         return error.diagnostics
-    return tuple(program.reporter.diagnostics)
+    return program.reporter.diagnostics
+
+
+# --- The machine --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What code is made for, as far as users can tell the difference."""
+
+    llvm: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...]
+    lanes: int
+    threads: int
+
+
+def describe_machine(options: Options) -> Machine:
+    target = native.target_of(options)
+    known = [flag[1:] for flag in target.flags.split(",") if flag.startswith("+")]
+    abilities = [each.name.replace("_", " ") for each in fields(Features) if getattr(target.features, each.name)]
+    return Machine(
+        llvm=native.llvm_version(),
+        triple=target.triple,
+        cpu=target.cpu,
+        features=(*filter(SIMD_FLAG.match, known), *abilities),
+        lanes=target.lanes,
+        threads=options.threads or available_processors(),
+    )
 
 
 # --- Maths functions ----------------------------------------------------------------------------------
@@ -302,11 +383,12 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
 
     @cached_property
     def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
-        found = {}
+        found: dict[tuple[str, Scalar], ast.Function] = {}
         for name in ("math_functions", "math_functions_double"):
-            for member in self._checked.load_module(name).declaration.members:
-                info = self._checked.info(member) if isinstance(member, ast.Function) else None
-                if info is not None and info.math_function is not None:
+            members = self._checked.load_module(name).declaration.members
+            for member in (each for each in members if isinstance(each, ast.Function)):
+                info = self._checked.info(member)
+                if info.math_function is not None:
                     found[info.math_function, SCALARS[info.result]] = member
         return found
 

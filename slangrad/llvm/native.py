@@ -61,6 +61,10 @@ def _initialize_all() -> None:
     llvm.initialize_all_asmprinters()
 
 
+def llvm_version() -> str:
+    return ".".join(map(str, llvm.llvm_version_info))
+
+
 @cache
 def target_of(options: Options) -> Target:
     """The machine that code is made for."""
