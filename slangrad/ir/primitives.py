@@ -178,13 +178,17 @@ row("print",         NOTHING, None,                        CONSTANT,            
 # --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
 # `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
 # combines all lanes by a primitive, in a fixed order. `tape_address{write} %tape, %i` is where lane 0 has element i: when
-# it is to be written there is room for it, else what nobody has written reads zero.
+# it is to be written there is room for it, else what nobody has written reads zero. Where lanes have indices of their
+# own: `tape_reserve %tape, %last` makes room up to an index, elements below `tape_capacity` are behind `tape_elements`.
 row("lane_index",    GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("lane_get",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("lane_set",      FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("lane_bits",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="b")
 row("lane_reduce",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, kinds="*")
 row("tape_address",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
+row("tape_reserve",  NOTHING, None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
+row("tape_capacity", GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
+row("tape_elements", GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
 # fmt: on
 
 # Maths whose primal is Python's: a target's result may differ in the last bits, so constants of these are not folded.

@@ -226,6 +226,38 @@ def _to_read(e: Emitter, tape: Value, index: str) -> str:
     return result
 
 
+# --- for lanes with indices of their own
+
+
+def _tape_reserve(e: Emitter, op: Op) -> None:
+    """Without memory the capacity stays what it was."""
+    tape, last = op.operands
+    e.w.declarations.add_functions(RESERVE + GROW)
+    grow, done = e.w.labels("grow", "room")
+    position = extended(e, last, "i64")
+    _, capacity = _header(e, e.operand(tape))
+    fits = e.w.value(f"icmp ult i64 {position}, {capacity}")
+    e.w.line(f"br i1 {fits}, label %{done}, label %{grow}{UNLIKELY}")
+    e.w.block(grow)
+    e.w.line(f"call i1 @grow(ptr {e.environment.launch}, {e.typed(tape)}, i64 {position}, i64 {_row(e, tape)})")
+    e.w.jump(done)
+    e.w.block(done)
+
+
+def _tape_capacity(e: Emitter, op: Op) -> None:
+    e.define(op.results[0], _header(e, _some_header(e, op.operands[0]))[1])
+
+
+def _tape_elements(e: Emitter, op: Op) -> None:
+    e.define(op.results[0], _header(e, _some_header(e, op.operands[0]))[0])
+
+
+def _some_header(e: Emitter, tape: Value) -> str:
+    e.w.declarations.add_functions("@no_tape = internal constant [2 x i64] zeroinitializer, align 8\n")
+    none = e.w.value(f"icmp eq {e.typed(tape)}, null")
+    return e.w.value(f"select i1 {none}, ptr @no_tape, {e.typed(tape)}")
+
+
 # --- for one thread, where no pass has taken these apart
 
 
@@ -263,6 +295,9 @@ RULES: dict[str, Rule] = {
     "tape_new": _tape_new,
     "tape_copy": _tape_copy,
     "tape_address": _tape_address,
+    "tape_reserve": _tape_reserve,
+    "tape_capacity": _tape_capacity,
+    "tape_elements": _tape_elements,
     "tape_load": _tape_load,
     "tape_store": _tape_store,
     "tape_add": _tape_add,

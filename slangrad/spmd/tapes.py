@@ -1,24 +1,31 @@
 """Tapes for lanes: a row of lanes in each element.
 
-    tape_store %t, %i, %v      %p = tape_address{write} %t, %i;  store %p, %v      where %t and %i are uniform
-    tape_load %t, %i           %p = tape_address %t, %i;  load %p
+    tape_store %t, %i, %v      %p = tape_address{write} %t, %i;  store %p, %v           where %t and %i are uniform
+                               tape_reserve %t, max(%i);  store (elements + ...), %v    where only %t is
 
-Accesses by the number of an iteration are of that kind. Others go lane by lane.
+Accesses by the number of an iteration are of the first kind. Where lanes have tapes of their own they take turns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.types import Pointer, Type, lanes, pointer
+from slangrad.ir.types import I64, U64, Pointer, Type, lanes, pointer
 from slangrad.spmd.access import store_private
 from slangrad.spmd.effects import in_lane_order
 from slangrad.spmd.lanes import Rule, Widening
+from slangrad.spmd.masks import Mask
 
 
-def _is_row(w: Widening, op: Op) -> bool:
+def _has_row(w: Widening, op: Op) -> bool:
     """Do all lanes use the same element of the same tape?"""
     return all(w.forms.shape(x).is_uniform for x in op.operands[:2])
+
+
+def _has_tape(w: Widening, op: Op) -> bool:
+    return w.forms.shape(op.operands[0]).is_uniform
 
 
 def _row(w: Widening, b: Builder, op: Op, write: bool) -> Value:
@@ -27,9 +34,7 @@ def _row(w: Widening, b: Builder, op: Op, write: bool) -> Value:
 
 
 def _address(b: Builder, tape: Value, index: Value, write: bool) -> Value:
-    assert isinstance(tape.type, Pointer)
-    place = pointer(tape.type.element, "local")
-    return b.emit("tape_address", tape, index, type=place, write=write)
+    return b.emit("tape_address", tape, index, type=pointer(_element(tape), "local"), write=write)
 
 
 def _place(b: Builder, operands: tuple[Value, ...], lane: Value, write: bool) -> Value:
@@ -40,6 +45,24 @@ def _place(b: Builder, operands: tuple[Value, ...], lane: Value, write: bool) ->
 def _element(tape: Value) -> Type:
     assert isinstance(tape.type, Pointer)
     return tape.type.element
+
+
+def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:
+    """The elements that lanes have in one tape, and the lanes for which they exist."""
+    tape, index = w.forms.scalar(op.operands[0]), w.lanes_of(b, op.operands[1])
+    index = b.emit("convert", index, type=lanes(I64))
+    if write:
+        wanted = index
+        if w.mask.value is not None:
+            wanted = b.emit("select", w.mask.value, index, b.zero(index.type))
+        b.effect("tape_reserve", tape, b.emit("lane_reduce", wanted, type=I64, kind="max"))
+    capacity = b.emit("splat", b.emit("tape_capacity", tape, type=U64), type=lanes(U64))
+    exists = b.emit("less", b.emit("convert", index, type=lanes(U64)), capacity)
+    elements = b.emit("tape_elements", tape, type=pointer(_element(tape), "local"))
+    row = b.emit("mul", index, b.constant(index.type, w.count))
+    own = b.emit("add", row, b.emit("lane_index", type=index.type))
+    places = b.emit("offset", b.emit("splat", elements, type=lanes(elements.type)), own)
+    return places, w.mask.narrowed(b, exists)
 
 
 def _tape_new(w: Widening, b: Builder, op: Op) -> None:
@@ -59,8 +82,11 @@ def _tape_copy(w: Widening, b: Builder, op: Op) -> None:
 def _tape_load(w: Widening, b: Builder, op: Op) -> None:
     (result,), element = op.results, _element(op.operands[0])
     made: Value | None
-    if _is_row(w, op):
+    if _has_row(w, op):
         made = b.primitive("load", (_row(w, b, op, False),), lanes(element), {})
+    elif _has_tape(w, op):
+        places, mask = _places(w, b, op, False)
+        made = b.primitive("load", (places, *mask.operands()), lanes(element), {})
     else:
 
         def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> Value:
@@ -72,30 +98,35 @@ def _tape_load(w: Widening, b: Builder, op: Op) -> None:
 
 
 def _tape_store(w: Widening, b: Builder, op: Op) -> None:
-    if _is_row(w, op):
-        store_private(w, b, _row(w, b, op, True), w.lanes_of(b, op.operands[2]))
-        return
-
-    def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> None:
-        inner.effect("store", _place(inner, operands, lane, True), operands[2])
-
-    in_lane_order(w, b, op, act)
+    _write(w, b, op, lambda inner, old, new: new)
 
 
 def _tape_add(w: Widening, b: Builder, op: Op) -> None:
-    element = _element(op.operands[0])
-    if _is_row(w, op):
+    _write(w, b, op, lambda inner, old, new: inner.emit("add", old(), new))
+
+
+Combine = Callable[[Builder, Callable[[], Value], Value], Value]
+
+
+def _write(w: Widening, b: Builder, op: Op, combine: Combine) -> None:
+    """Replace elements by what `combine` makes of the old element, which it may not want, and the operand."""
+    element, value = _element(op.operands[0]), op.operands[2]
+    if _has_row(w, op):
         row = _row(w, b, op, True)
-        old = b.primitive("load", (row,), lanes(element), {})
-        store_private(w, b, row, b.emit("add", old, w.lanes_of(b, op.operands[2])))
-        return
+        old = lambda: b.primitive("load", (row,), lanes(element), {})
+        store_private(w, b, row, combine(b, old, w.lanes_of(b, value)))
+    elif _has_tape(w, op):
+        places, mask = _places(w, b, op, True)
+        old = lambda: b.primitive("load", (places, *mask.operands()), lanes(element), {})
+        b.effect("store", places, combine(b, old, w.lanes_of(b, value)), *mask.operands())
+    else:
 
-    def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> None:
-        place = _place(inner, operands, lane, True)
-        old = inner.emit("load", place, type=element)
-        inner.effect("store", place, inner.emit("add", old, operands[2]))
+        def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> None:
+            place = _place(inner, operands, lane, True)
+            old = lambda: inner.emit("load", place, type=element)
+            inner.effect("store", place, combine(inner, old, operands[2]))
 
-    in_lane_order(w, b, op, act)
+        in_lane_order(w, b, op, act)
 
 
 RULES: dict[str, Rule] = {
