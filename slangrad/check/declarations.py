@@ -41,10 +41,11 @@ from slangrad.check.types import (
     InterfaceType,
     Scalar,
     Type,
+    array,
     parameter_type,
     pointer,
 )
-from slangrad.check.values import Value
+from slangrad.check.values import Value, parameter_value
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -238,30 +239,42 @@ def _this(world: World, node: ast.Declaration) -> Type | None:
 
 
 def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> None:
-    """A parameter of an interface type becomes one of a generic type that conforms to it."""
+    """A parameter of an interface type, or an array without a size, makes the function generic."""
     scope = world.scope_of(node)
     for parameter in parameters:
         if parameter.value_type is None or parameter.checked is not None:
             continue
         kind = world.resolve_type(scope, parameter.value_type)
-        if not interfaces_in(kind):
-            continue
-        implied = ast.TypeParameter(
-            parameter.value_type.span,
-            f"${parameter.name}",
-            parameter.name_span,
-            [parameter.value_type],
-            None,
-            False,
-        )
-        implied.parent = node
-        node.generics.append(implied)
-        known = world.generics.get(node)
-        if known is not None:
-            known.bounds.setdefault(parameter_type(implied), []).extend(interfaces_in(kind))
-        parameter.checked = ParameterInfo(
-            parameter_type(implied), parameter.direction, has_no_diff(parameter)
-        )
+        implied = _implied_type(world, node, parameter, kind)
+        if implied is not None:
+            parameter.checked = ParameterInfo(implied, parameter.direction, has_no_diff(parameter))
+
+
+def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type) -> Type | None:
+    if isinstance(kind, Array) and kind.count is None:
+        return array(kind.element, parameter_value(_implied_size(node, parameter)))
+    if not interfaces_in(kind):
+        return None
+    assert parameter.value_type is not None
+    name, span = f"${parameter.name}", parameter.value_type.span
+    implied = ast.TypeParameter(span, name, parameter.name_span, [parameter.value_type], None, False)
+    implied.parent = node
+    node.generics.append(implied)
+    known = world.generics.get(node)
+    if known is not None:
+        known.bounds.setdefault(parameter_type(implied), []).extend(interfaces_in(kind))
+    return parameter_type(implied)
+
+
+def _implied_size(node: Any, parameter: ast.Parameter) -> ast.ValueParameter:
+    assert parameter.value_type is not None
+    span = parameter.value_type.span
+    implied = ast.ValueParameter(
+        span, f"${parameter.name}", parameter.name_span, ast.Name(span, "int"), None, False
+    )
+    implied.parent, implied.checked = node, TypeInfo(INT)
+    node.generics.append(implied)
+    return implied
 
 
 def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:

@@ -32,6 +32,7 @@ from slangrad.check.types import (
     Matrix,
     Scalar,
     StructType,
+    Tuple,
     Type,
     Vector,
     array,
@@ -278,11 +279,24 @@ def _fill_unsized(scope: Scope, reader: Reader, target: Array) -> Piece | None:
     return _construct(array(target.element, len(pieces)), pieces)
 
 
+def _fill_tuple(scope: Scope, reader: Reader, target: Tuple) -> Piece | None:
+    pieces = []
+    for element in target.elements:
+        if reader.left == 0:
+            break
+        piece = _take(scope, reader, element)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return _construct(target, pieces)
+
+
 _FILLS: dict[type[Type], Callable[[Scope, Reader, Any], Piece | None]] = {
     StructType: _fill_struct,
     Vector: _fill_vector,
     Matrix: _fill_matrix,
     Array: _fill_array,
+    Tuple: _fill_tuple,
 }
 
 # --- Other questions ----------------------------------------------------------------------------------
