@@ -1,0 +1,21 @@
+"""The launch record as machine code sees it is the one that the run time fills in."""
+
+from slangrad.llvm import launch
+from slangrad.runtime import launch_record, reports
+
+
+def test_fields_are_where_the_run_time_puts_them() -> None:
+    launch_fields = {name: offset for name, (offset, _) in launch.LAUNCH_FIELDS.items()}
+    shared_fields = {name: offset for name, (offset, _) in launch.SHARED_FIELDS.items()}
+    assert launch_fields == launch_record.LAUNCH_OFFSETS
+    assert shared_fields == launch_record.SHARED_OFFSETS
+
+
+def test_fields_have_the_run_times_sizes() -> None:
+    sizes = {"i64": 8, "i32": 4, "ptr": 8}
+    for record, fields in ((launch_record.Launch, launch.LAUNCH_FIELDS), (launch_record.Shared, launch.SHARED_FIELDS)):
+        assert {name: getattr(record, name).size for name in fields} == {n: sizes[t] for n, (_, t) in fields.items()}
+
+
+def test_error_codes() -> None:
+    assert launch.BOUNDS_ERROR == reports.BOUNDS
