@@ -163,7 +163,7 @@ def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[An
         for interface in conformances(world, kind):
             for extension in world.extensions.get(interface.declaration, ()):
                 seen = match(world, extension.generics, extension_target(world, extension), interface)
-                if seen is not None:
+                if seen is not None and unmet_constraint(world, extension, seen) is None:
                     found.append((extension, {**seen, extension: kind}))
     if settling.complete:
         world.extension_matches[key] = found
