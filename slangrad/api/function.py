@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from slangrad.api.parameter import Parameter, parameters_of, result_of
 from slangrad.call.caller import Caller, Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, TANGENT
+from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
     from slangrad.api.module import Module
@@ -47,6 +49,20 @@ class Function:
         return self._caller.call(self._settings, args, kwargs)
 
     call = __call__
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        """What the pipeline makes of the kernel of a call, which is not run: its stages as text, times, reports."""
+        return self._caller.compile(self._settings, args, kwargs).stages
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters, `this` of methods first; of the first overload where there are several."""
+        return parameters_of(self._caller.candidates[0])
+
+    @property
+    def result(self) -> SlangType | None:
+        """The type of the result, None without one; of the first overload where there are several."""
+        return result_of(self._caller.candidates[0])
 
     def __repr__(self) -> str:
         return f"Function({self.name})"

@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.call import mapping
 from slangrad.call.bind import RESULT, BoundCall, bind_call
-from slangrad.call.compile import KernelCompiler
+from slangrad.call.compile import Compiled, KernelCompiler
 from slangrad.call.plan import Plan
 from slangrad.call.program import Candidate, ModuleTypes
 from slangrad.call.resolve import Arguments, resolve
@@ -92,6 +92,22 @@ class Caller:
 
     def call(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function over the arguments."""
+        entry, values, count, threads = self._find(settings, args, kwargs)
+        if entry.holds_objects:
+            return self._call_with_objects(entry, values, threads)
+        given = values[count] if entry.returns_given else None
+        made = entry.plan.run(values, threads)
+        return _shown(given) if entry.returns_given else made
+
+    def compile(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
+        """The kernel of such a call, which is not run; values outside of functions need not be set."""
+        entry, values, _, threads = self._find(settings, args, kwargs)
+        return entry.plan.compile([unwrap(value) for value in values], threads)
+
+    def _find(
+        self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[_Entry, list[Any], int, int | None]:
+        """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
         result = kwargs.pop(RESULT, settings.result) if kwargs else settings.result
         values = [*args, *kwargs.values()] if kwargs else list(args)
@@ -106,11 +122,7 @@ class Caller:
         entry = self._plans.get(key)
         if entry is None:
             entry = self._enter(key, settings, args, kwargs, values, kind, count, threads)
-        if entry.holds_objects:
-            return self._call_with_objects(entry, values, threads)
-        given = values[count] if entry.returns_given else None
-        made = entry.plan.run(values, threads)
-        return _shown(given) if entry.returns_given else made
+        return entry, values, count, threads
 
     def _call_with_objects(self, entry: _Entry, values: list[Any], threads: int | None) -> Any:
         """The same with objects that stand for other values, which are told what became of these."""

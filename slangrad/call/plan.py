@@ -90,11 +90,7 @@ class Plan:
 
     def run(self, given: list[Any], threads: int | None = None) -> Any:
         """Launch; what the call returns."""
-        values = given if self._paths is None else self._collect(given)
-        if self._created is not None:
-            values.append(None)
-        for i, prepare in self._prepares:
-            values[i] = prepare(values[i])
+        values = self._prepared(given)
         key = (threads, *[layout(values[i]) for i, layout in self._layouts])
         geometry = self._geometries.get(key)
         if geometry is None:
@@ -102,6 +98,15 @@ class Plan:
             if geometry is None:
                 return self._run_on_copies(values, threads)
         return self._finish(geometry, values, threads)
+
+    def _prepared(self, given: list[Any]) -> list[Any]:
+        """The values of the leaves."""
+        values = given if self._paths is None else self._collect(given)
+        if self._created is not None:
+            values.append(None)
+        for i, prepare in self._prepares:
+            values[i] = prepare(values[i])
+        return values
 
     def _finish(self, geometry: Geometry, values: list[Any], threads: int | None) -> Any:
         created = self._created
@@ -194,8 +199,30 @@ class Plan:
 
     # --- once for each layout ---
 
+    def compile(self, given: list[Any], threads: int | None = None) -> Compiled:
+        """The kernel that `run` would launch."""
+        values = self._prepared(given)
+        for i, leaf in enumerate(self._leaves[: len(values) - (self._created is not None)]):
+            if leaf.measure(values[i]) is None:
+                values[i] = leaf.copy(values[i])
+        measured = self._measure(values)
+        assert measured is not None, "a copy can be used as it lies"
+        return self._choose(*measured, values, threads)[2]
+
     def _make_geometry(self, values: list[Any], key: Hashable, threads: int | None) -> Geometry | None:
         """None when some value must be copied first."""
+        measured = self._measure(values)
+        if measured is None:
+            return None
+        shape, measures = measured
+        made = self._lay_out(shape, values, measures, threads)
+        if len(self._geometries) >= MOST_GEOMETRIES:
+            self._geometries.clear()
+        self._geometries[key] = made
+        return made
+
+    def _measure(self, values: list[Any]) -> tuple[Shape, list[Measure]] | None:
+        """The shape of the call and the layouts of the values; None when some value must be copied first."""
         last = len(self._leaves) - (self._created is not None)
         measures: list[Measure] = []
         for leaf, value in zip(self._leaves[:last], values):
@@ -208,11 +235,7 @@ class Plan:
             measure = self._leaves[-1].measure(self._created.make(self.device, shape))
             assert measure is not None
             measures.append(measure)
-        made = self._lay_out(shape, values, measures, threads)
-        if len(self._geometries) >= MOST_GEOMETRIES:
-            self._geometries.clear()
-        self._geometries[key] = made
-        return made
+        return shape, measures
 
     def _shape(self, measures: Sequence[Measure]) -> Shape:
         rows = zip(self._leaves, measures)
@@ -227,6 +250,27 @@ class Plan:
         threads: int | None,
         atomic: bool = False,
     ) -> Geometry:
+        loops, along, compiled = self._choose(shape, measures, values, threads, atomic)
+        places = compiled.packer.places
+        setters = [
+            (put, i, places[name].start)
+            for i, leaf in enumerate(self._leaves)
+            for name, put in leaf.setters().items()
+            if name in places
+        ]
+        self._check_globals(compiled)
+        pairs = pairs_of(regions_of(self._leaves, loops, values, dict(places)))
+        return Geometry(shape, loops, self._fixed(compiled, loops, values, along), setters, compiled, pairs)
+
+    def _choose(
+        self,
+        shape: Shape,
+        measures: Sequence[Measure],
+        values: list[Any],
+        threads: int | None,
+        atomic: bool = False,
+    ) -> tuple[Loops, list[Measure], Compiled]:
+        """The loops of a launch, the layouts along these, and the kernel for them."""
         over = shape if threads is None else (threads,)
         along = [
             leaf.follow(value, over) or _along_call(leaf, measure, over)
@@ -242,17 +286,7 @@ class Plan:
             raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
         refuse_races(self._leaves, over, along)
         alone = frozenset() if atomic else added_alone(self._leaves, over, along)
-        compiled = self._compiled(loops.classes, alone)
-        places = compiled.packer.places
-        setters = [
-            (put, i, places[name].start)
-            for i, leaf in enumerate(self._leaves)
-            for name, put in leaf.setters().items()
-            if name in places
-        ]
-        self._check_globals(compiled)
-        pairs = pairs_of(regions_of(self._leaves, loops, values, dict(places)))
-        return Geometry(shape, loops, self._fixed(compiled, loops, values, along), setters, compiled, pairs)
+        return loops, along, self._compiled(loops.classes, alone)
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""

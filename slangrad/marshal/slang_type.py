@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slangrad.check.types import Array, Matrix, Type, Vector
+from slangrad.check.types import Array, Matrix, Nominal, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.marshal import ProgramTypes
@@ -43,6 +43,17 @@ class SlangType:
     @property
     def name(self) -> str:
         return str(self.checked)
+
+    @property
+    def base_name(self) -> str:
+        """The name without generic arguments; empty where the type is not declared by a name."""
+        return str(self.checked.declaration.name) if isinstance(self.checked, Nominal) else ""
+
+    @property
+    def arguments(self) -> tuple[SlangType | int, ...]:
+        """The generic arguments."""
+        given = self.checked.arguments if isinstance(self.checked, Nominal) else ()
+        return tuple(SlangType(each, self.types) if isinstance(each, Type) else each for each in given)
 
     @property
     def full_name(self) -> str:
