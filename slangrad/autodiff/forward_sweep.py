@@ -119,18 +119,19 @@ class ForwardSweep:
         parameters: tuple[Value, ...],
         counted: tuple[Value, ...],
     ) -> Region:
-        """The body with slots as further carried values; ends with a store to each tape of the loop."""
+        """The body with slots as further carried values, and a store to each tape of the loop."""
         before = self.slots
         carried = tuple(Value(self._plan.slot_types[s], s.hint) for s in slots)
         self.slots = {**before, **dict(zip(slots, carried, strict=True))}
+        kept = self._plan.taped.get(loop, [])
+        self._record(b, loop, [v for v in kept if v in loop.body.parameters])
         yields = self._walk.inline(b, loop.body)
-        self._record(b, loop)
+        self._record(b, loop, [v for v in kept if v not in loop.body.parameters])
         region = Region((*parameters, *carried), b.ops, (*yields, *counted, *(self.slots[s] for s in slots)))
         self.slots = before
         return region
 
-    def _record(self, b: Builder, loop: Loop) -> None:
-        kept = self._plan.taped.get(loop)
+    def _record(self, b: Builder, loop: Loop, kept: list[Value]) -> None:
         if not kept:
             return
         at = position(b, self._outline, loop, self._ordinals.__getitem__, self.values.__getitem__)

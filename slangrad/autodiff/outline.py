@@ -14,9 +14,18 @@ from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import U32
+from slangrad.ir.types import U32, Array, Struct, Type, components
 
+USUAL_TRIPS, MOST_RUNS = 8, 1_000_000  # guesses: of a loop that runs until it is done, and of a nest
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
+
+
+def _times(runs: int, trips: int | None) -> int:
+    return min(runs * max(1, USUAL_TRIPS if trips is None else trips), MOST_RUNS)
+
+
+def holds_array(t: Type) -> bool:
+    return isinstance(t, Array) or (isinstance(t, Struct) and any(map(holds_array, components(t))))
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +54,7 @@ class Place:
     op: Op | None
     outer: Place | None
     loop: Loop | None  # the innermost loop around
-    depth: int  # of loops
+    runs: int  # how often it runs, for all that is known
 
     def within(self, other: Place) -> bool:
         """Whether this region is the other one or inside of it."""
@@ -66,7 +75,7 @@ class Outline:
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
         self._fixed: set[Value] = set()
-        self.top = Place(region, None, None, None, 0)
+        self.top = Place(region, None, None, None, 1)
         self._enter(self.top)
 
     def _enter(self, place: Place) -> None:
@@ -85,7 +94,8 @@ class Outline:
             self.uses.setdefault(v, []).append(op)
         loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
         for region in op.regions:
-            self._enter(Place(region, op, place, loop, place.depth + (op.name != "if")))
+            runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
+            self._enter(Place(region, op, place, loop, runs))
             for y in region.yields:
                 self.uses.setdefault(y, []).append(op)
         for r in op.results:
@@ -131,6 +141,17 @@ class Outline:
         op = self.makers.get(whole)
         is_part = op is not None and op.name in ("index", "get")
         return self.homes[whole] is self.top or (op is not None and is_part and self.is_view(op.operands[0]))
+
+    def whole_of(self, value: Value) -> tuple[Value, list[Op]]:
+        """What an array is a part of, and the ops that pick it, outermost first. Most are of nothing."""
+        path: list[Op] = []
+        while holds_array(value.type):
+            op = self.makers.get(value)
+            if op is None or op.name not in ("index", "get"):
+                break
+            path.append(op)
+            value = op.operands[0]
+        return value, path[::-1]
 
     def is_fixed(self, value: Value) -> bool:
         """Whether a value of a loop is the same in each iteration."""

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from slangrad.autodiff.minimum_cut import INFINITE, Network
-from slangrad.autodiff.outline import Loop, Outline, Place
+from slangrad.autodiff.outline import Loop, Outline, Place, holds_array
 from slangrad.ir.core import Op, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Array, Pointer, Struct, Type, array, components
+from slangrad.ir.types import Array, Pointer, Type, array
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
 
@@ -30,7 +30,8 @@ KEEP, KEEP_WORD = 4, 2  # a tape's store and load, and what each 4 bytes add
 KEEP_IN_ARM = 2  # an extra result of an `if`, for each 4 bytes
 FORBIDDING = 1000  # a factor
 MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
-LOOP_WEIGHT, DEEPEST = 8, 6  # how often a loop runs, for all that is known; and the nesting that still counts
+VIEW = 1  # picking an array out of another one
+ARRAY = 4  # a factor: elements are kept rather than arrays, but where inner loops read them over and over
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class _Choice:
             return []
         again, there = self._nodes[value] = self._network.node(), self._network.node()
         op = self._repeatable(value)
-        weight = LOOP_WEIGHT ** min(self._outline.homes[value].depth, DEEPEST)
+        weight = self._outline.homes[value].runs
         self._network.edge(again, there, weight * self._price_of_keeping(value, op))
         price = INFINITE if op is None else weight * self._price(op, value)
         self._network.edge(Network.SOURCE, again, price)
@@ -126,16 +127,18 @@ class _Choice:
 
     def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
-        if holds_array(value.type) and not self._outline.is_view(value):
-            cost += layout_of(value.type).size // 4
+        if holds_array(value.type):
+            cost = VIEW if self._outline.is_view(value) else layout_of(value.type).size // 4
         return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
 
     def _price_of_keeping(self, value: Value, op: Op | None) -> int:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
         words, in_loop = -(-layout_of(value.type).size // 4), self._outline.homes[value].loop is not None
         own = KEEP + KEEP_WORD * words if in_loop else KEEP_IN_ARM * words
-        unwanted = self._wishes.prefer(value) == "recompute" or is_costly(value.type)
-        return own * (FORBIDDING if unwanted or (in_loop and self._outline.is_fixed(value)) else 1)
+        unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
+        if unwanted or (in_loop and self._outline.is_fixed(value)):
+            return own * FORBIDDING
+        return own * (ARRAY if holds_array(value.type) else 1)
 
     def _repeatable(self, value: Value) -> Op | None:
         """The op that makes a value, if the reverse sweep may run it again."""
@@ -199,15 +202,6 @@ class _Routes:
 
     def _pass_through(self, op: Op, slot: Value) -> None:
         self._plan.slots.setdefault(op, []).append(slot)
-
-
-def is_costly(t: Type) -> bool:
-    """Whether a tape of such values is to be avoided: whole arrays, and pointers, which are cheaply had."""
-    return holds_array(t) or isinstance(t, Pointer)
-
-
-def holds_array(t: Type) -> bool:
-    return isinstance(t, Array) or (isinstance(t, Struct) and any(map(holds_array, components(t))))
 
 
 def fixed_length(loop: Loop) -> int | None:

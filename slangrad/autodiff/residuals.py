@@ -50,7 +50,7 @@ class Scope:
 
     def nested(self, region: Region, ordinal: Value | None = None) -> Scope:
         """The scope of an arm, or of a loop's body."""
-        return Scope(self._source, self.b.nested(), self._source.outline.places[region], self, ordinal)
+        return Scope(self._source, self.b.nested(), self.outline.places[region], self, ordinal)
 
     def fetch(self, value: Value) -> Value:
         scope = self._of(value)
@@ -64,15 +64,15 @@ class Scope:
 
     def _of(self, value: Value) -> Scope:
         """The scope of a value's home."""
-        scope, home = self, self._source.outline.homes[value]
+        scope, home = self, self.outline.homes[value]
         while scope._place is not home:
             assert scope.outer is not None, f"{value} is fetched outside of its home"
             scope = scope.outer
         return scope
 
-    def trips(self, op: Op) -> Value:
-        """The primal value, to be fetched, that says how often a loop runs."""
-        return self._source.outline.loops[op].trips
+    @property
+    def outline(self) -> Outline:
+        return self._source.outline
 
     def ordinal(self, loop: Loop) -> Value:
         """The number of the current iteration of a loop around."""

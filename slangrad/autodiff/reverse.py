@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from slangrad.autodiff.activity import Activity, Callees, callee_of, carried_values
+from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.forward import scaled
 from slangrad.autodiff.forward_sweep import ForwardSweep
 from slangrad.autodiff.outline import Outline
 from slangrad.autodiff.plan import Plan, Wishes, plan
 from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
-from slangrad.autodiff.transposes import TRANSPOSES, Cotangents
+from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Region, Value
@@ -92,10 +93,11 @@ class Reverse:
     def top(
         self, b: Builder, outline: Outline, source: Source, region: Region, seeds: list[tuple[Value, Value]]
     ) -> Cotangents:
-        arrived = Cotangents(b, self._space, self._activity)
+        scope = Scope(source, b, outline.top)
+        arrived = Cotangents(scope, self._space, self._activity)
         for y, ct in seeds:
             arrived.give(y, ct)
-        self._region(Scope(source, b, outline.top), region, arrived)
+        self._region(scope, region, arrived)
         return arrived
 
     def _region(self, scope: Scope, region: Region, to: Cotangents) -> None:
@@ -123,7 +125,7 @@ class Reverse:
 
     def _if(self, scope: Scope, op: Op, to: Cotangents) -> None:
         arriving = [to.take(r) for r in op.results]
-        shared = [v for v in free_values(*op.regions) if to.wants(v)]
+        shared = to.shared(free_values(*op.regions))
         arms = [self._arm(scope, arm, arriving, shared, to) for arm in op.regions]
         changed = [v for v in shared if any(arm.get(v) is not to.get(v) for _, arm in arms)]
         if not changed and not any(_acts(nested.b.ops) for nested, _ in arms):
@@ -148,7 +150,7 @@ class Reverse:
         to: Cotangents,
     ) -> tuple[Scope, Cotangents]:
         inner = scope.nested(arm)
-        arrived = to.nested(inner.b)
+        arrived = to.nested(inner)
         for v in shared:
             arrived.begin(v, to.get(v))
         for y, ct in zip(arm.yields, arriving, strict=True):
@@ -164,10 +166,10 @@ class Reverse:
         body, backwards = op.regions[-1], op.name == "while" or not op.attributes.get("reverse")
         index = Value(body.parameters[0].type if op.name == "for" else U32, "i")
         inner = scope.nested(body, index)
-        arrived = to.nested(inner.b)
+        arrived = to.nested(inner)
 
         carried = [Value(s.type, s.hint) for s in starts]
-        shared = {v: Value(_tangent(self._space, v.type)) for v in free_values(body) if to.wants(v)}
+        shared = {v: Value(_tangent(self._space, v.type)) for v in to.shared(free_values(body))}
         for v, sum_so_far in shared.items():
             arrived.begin(v, sum_so_far)
         for (_, _, y, _), ct in zip(active, carried, strict=True):
@@ -181,7 +183,7 @@ class Reverse:
         starts += [to.or_zero(to.get(v), v.type) for v in changed]
         parameters = (index, *carried, *(shared[v] for v in changed))
         yields += [arrived.or_zero(arrived.get(v), v.type) for v in changed]
-        operands = (scope.fetch(scope.trips(op)), *starts)
+        operands = (scope.fetch(scope.outline.loops[op].trips), *starts)
         attributes = {k: v for k, v in op.attributes.items() if k != "reverse"}
         made = scope.b.control(
             "for",

@@ -3,83 +3,20 @@
     %e = index %a, %i       tangent:   %de = index %da, %i
                             transpose: %ct_a = add_index %ct_a, %i, %ct_e     (in place)
 
-`Cotangents` holds what has arrived so far; a rule may add to a component or an element of a cotangent.
+A rule gives the arriving cotangent to the op's operands, or to a component or an element of theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.autodiff.activity import Activity
+from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.types import Scalar, Struct, Type, components
+from slangrad.ir.types import Scalar, Struct, components
 
 Fetch = Callable[[Value], Value]
-
-
-class Cotangents:
-    """The cotangents that have arrived in one region of the reverse sweep, by primal value."""
-
-    def __init__(self, b: Builder, space: VectorSpace, activity: Activity) -> None:
-        self.b = b
-        self.space = space
-        self._activity = activity
-        self._arrived: dict[Value, Value] = {}
-
-    def nested(self, b: Builder) -> Cotangents:
-        """For a region within, which begins with the cotangents of the values it shares (see `begin`)."""
-        return Cotangents(b, self.space, self._activity)
-
-    def begin(self, value: Value, ct: Value | None) -> None:
-        """Set the cotangent of `value`, whatever it was."""
-        if ct is None:
-            self._arrived.pop(value, None)
-        else:
-            self._arrived[value] = ct
-
-    def get(self, value: Value) -> Value | None:
-        return self._arrived.get(value)
-
-    def take(self, value: Value) -> Value | None:
-        """The cotangent of a value that is about to be out of scope."""
-        return self._arrived.pop(value, None)
-
-    def wants(self, value: Value) -> bool:
-        return self._activity.active(value)
-
-    def give(self, value: Value, ct: Value | None) -> None:
-        """Add to the cotangent of a value."""
-        if ct is None or not self.wants(value):
-            return
-        old = self._arrived.get(value)
-        self._arrived[value] = ct if old is None else self.space.add(self.b, old, ct)
-
-    def give_component(self, value: Value, index: int, ct: Value) -> None:
-        """Add to component `index` of the cotangent; nothing when that component has no derivative."""
-        position = self.space.field(value.type, index)
-        if position is None or not self.wants(value):
-            return
-        old = self._arrived.get(value)
-        if old is not None:
-            ct = self.space.add(self.b, self.b.emit("get", old, index=position), ct)
-        self._arrived[value] = self.b.emit("set", self.or_zero(old, value.type), ct, index=position)
-
-    def give_element(self, value: Value, index: Value, ct: Value) -> None:
-        """Add to the element at a run-time index."""
-        if self.wants(value):
-            whole = self.or_zero(self._arrived.get(value), value.type)
-            self._arrived[value] = self.space.add_at(self.b, whole, index, ct)
-
-    def or_zero(self, ct: Value | None, primal: Type) -> Value:
-        """The cotangent as a value; `primal` is the type of what it belongs to."""
-        return self.zero(primal) if ct is None else ct
-
-    def zero(self, primal: Type) -> Value:
-        tangent = self.space.tangent(primal)
-        assert tangent is not None, primal
-        return self.space.zero(self.b, tangent)
 
 
 # --- transposes: (op, fetch of primal values, arriving cotangent, where to give)

@@ -317,3 +317,64 @@ def test_parts_of_a_struct_that_is_only_read_are_read_again():
     assert all(each.count == 3 and each.bytes_a_thread == 24 for each in kept)
     w = ((0.1, 0.2, 0.3), (-0.4, 0.5, -0.6), (0.7, -0.8, 0.9))
     check(program, "f", ((w, (0.1, 0.2, 0.3)), 0.5), order=2)
+
+
+LAYERS = """
+struct "Net" { w: [2 x [8 x [8 x f64]]], b: [2 x [8 x f64]] }
+differential struct "Net" : struct "Net" (0 -> 0, 1 -> 1)
+
+func @f(%net: struct "Net", %x: [8 x f64]) -> ([8 x f64]) {
+  %two = const 2 : u32
+  %eight = const 8 : u32
+  %out = for %two, %x : [8 x f64] (%l: u32, %h: [8 x f64]) {
+    %start = zero : [8 x f64]
+    %next = for %eight, %start : [8 x f64] (%i: u32, %acc: [8 x f64]) {
+      %bs = get %net {index=1}
+      %bl = index %bs, %l
+      %b = index %bl, %i
+      %sum = for %eight, %b : f64 (%j: u32, %s: f64) {
+        %ws = get %net {index=0}
+        %wl = index %ws, %l
+        %row = index %wl, %i
+        %w = index %row, %j
+        %hj = index %h, %j
+        %p = mul %w, %hj
+        %t = add %s, %p
+        yield %t
+      }
+      %y = sin %sum
+      %acc.1 = set_index %acc, %i, %y
+      yield %acc.1
+    }
+    yield %next
+  }
+  yield %out
+}
+"""
+
+
+def test_layers():
+    w = tuple(
+        tuple(tuple(0.03 * (layer + i - j) - 0.1 for j in range(8)) for i in range(8)) for layer in range(2)
+    )
+    b = tuple(tuple(0.1 * (i - layer) for i in range(8)) for layer in range(2))
+    check(parse(LAYERS), "f", ((w, b), tuple(0.2 * i - 0.5 for i in range(8))))
+
+
+def test_an_array_that_inner_loops_read_over_and_over_is_kept_once():
+    made, _ = differentiated(parse(LAYERS), "f", "vjp")
+    kept = made.reports["f.vjp"].stored
+    assert [(each.name, each.type, each.count) for each in kept] == [
+        ("h", "[8 x f64]", 2),
+        ("sum", "f64", 16),
+    ]
+
+
+def test_parts_of_an_array_have_no_cotangents_of_their_own():
+    """The reverse loops carry cotangents of the net and of the layers, but none of rows and matrices."""
+    made, _ = differentiated(parse(LAYERS), "f", "vjp")
+    loops = [op for op in walk(made.program.functions["f.vjp"].region) if op.attributes.get("reverse")]
+    carried = {str(r.type) for op in loops for r in op.results}
+    assert carried == {'struct "Net"', "[8 x f64]", "f64"}
+    names = [op.name for op in walk(loops[-1].regions[0])]
+    assert names.count("add_index") == 2 and "for" not in names
