@@ -194,9 +194,12 @@ def _program_text(c: Compilation) -> str:
 
 
 def _vjp_text(c: Compilation) -> str:
-    """The program, and before it what each reverse sweep finds stored and what it computes again."""
-    lines = [f"// {line}" for each in c.reports.values() for line in str(each).splitlines()]
-    return "\n".join([*lines, print_program(c.program)])
+    """The program, and before it what is stored for each reverse sweep and what is computed again."""
+    lines = []
+    for each in c.reports.values():
+        kept = each.stored or each.recomputed
+        lines += str(each).splitlines() if kept else [f"@{each.function}: nothing to store or to compute again"]
+    return "\n".join([*(f"// {line}" for line in lines), "", print_program(c.program)])
 
 
 def _lanes_text(c: Compilation) -> str:
@@ -364,7 +367,7 @@ def describe_machine(options: Options) -> Machine:
         llvm=native.llvm_version(),
         triple=target.triple,
         cpu=target.cpu,
-        features=(*filter(SIMD_FLAG.match, known), *abilities),
+        features=tuple(dict.fromkeys([*filter(SIMD_FLAG.match, known), *abilities])),
         lanes=target.lanes,
         threads=options.threads or available_processors(),
     )

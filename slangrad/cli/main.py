@@ -1,12 +1,16 @@
-"""The command `slangrad`: what it takes and what it prints. The work is done by the public API and the pipeline.
+"""The command `slangrad`: what it takes and prints. The work is done by the public API and the pipeline.
 
     slangrad run square.slang          slangrad check *.slang          slangrad dump poly.slang f --bwd --all
+
+The exit code is 1 when a program is wrong or fails, 2 when the command itself is not understood.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +18,9 @@ import typer
 from rich.console import Console
 
 import slangrad
-from slangrad import pipeline
-from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad import Function, pipeline
+from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.options import Options
 from slangrad.cli import doctor, stages
 
 app = typer.Typer(
@@ -25,14 +30,40 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Includes = Annotated[list[Path], typer.Option("--include", "-I", help="A folder to look for modules and includes in.")]
-File = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A Slang file.")]
+File = Annotated[Path, typer.Argument(help="A Slang file.")]
+Includes = Annotated[list[Path], typer.Option("--include", "-I", help="A folder to look for modules in.")]
+
+# What wrong programs, arguments and settings raise; all else is a mistake of the compiler and shows where.
+FAILURES = (ValueError, IndexError, MemoryError, OSError, slangrad.KernelAssertionError)
 
 
-def fail(error: Exception) -> typer.Exit:
-    """The error on standard error, and exit code 1."""
-    Console(stderr=True, highlight=False).print(str(error), style="red", markup=False)
-    return typer.Exit(1)
+@contextmanager
+def failures_shown() -> Iterator[None]:
+    """A failure goes to standard error, and the exit code is 1."""
+    try:
+        yield
+    except FAILURES as failure:
+        sys.stdout.flush()
+        Console(stderr=True, highlight=False, soft_wrap=True).print(str(failure), style="red", markup=False)
+        raise typer.Exit(1) from None
+
+
+def load_function(file: Path, name: str, include: list[Path]) -> Function:
+    """A function of a file. Modules are looked for beside the file, too."""
+    device = slangrad.create_device(include_paths=include)
+    module = slangrad.Module.load_from_file(device, str(located(file, include)))
+    try:
+        return module.require_function(name)
+    except AttributeError as missing:
+        raise ValueError(str(missing)) from None
+
+
+def located(file: Path, include: list[Path]) -> Path:
+    """The file that is meant, not one of the same name in the folders that modules are looked for in."""
+    if not file.is_file():
+        raise ValueError(f"error: there is no file '{file}'")
+    hidden = any((folder / file).is_file() for folder in include)
+    return file.absolute() if hidden else file
 
 
 @app.command()
@@ -42,29 +73,28 @@ def run(
     include: Includes = [],  # noqa: B006 (typer copies it)
 ) -> None:
     """Run a function of a file, and print what it prints and returns."""
-    try:
-        device = slangrad.create_device(include_paths=[file.parent, *include])
-        function = slangrad.Module.load_from_file(device, str(file)).require_function(entry)
-        result = function()
-    except (ValueError, RuntimeError, IndexError, MemoryError) as error:
-        raise fail(error) from None
+    with failures_shown():
+        result = load_function(file, entry, include)()
     if result is not None:
         print(result)
 
 
 @app.command()
 def check(
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, help="Slang files.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a diagnostic, for editors.")] = False,
+    files: Annotated[list[Path], typer.Argument(help="Slang files.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object for each, for editors.")] = False,
     include: Includes = [],  # noqa: B006
 ) -> None:
     """Report the errors and warnings of files. The exit code is 1 if there are errors."""
-    found = [each for file in files for each in pipeline.check_file(file, [file.parent, *include])]
+    with failures_shown():
+        paths = [located(each, include) for each in files]
+        found = pipeline.check_files(paths, include, Options.from_environment())
     for each in found:
         print(json.dumps(described(each)) if as_json else f"{each}\n")
-    errors = sum(each.severity == "error" for each in found)
+    errors = sum(each.is_error for each in found)
     if not as_json:
-        print(f"{len(files)} files, {errors} errors, {len(found) - errors} warnings")
+        counts = (len(files), "file"), (errors, "error"), (len(found) - errors, "warning")
+        print(", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts))
     raise typer.Exit(1 if errors else 0)
 
 
@@ -75,7 +105,13 @@ def described(diagnostic: Diagnostic) -> dict[str, Any]:
     if span is not None:
         line, column = span.source.line_column(span.start)
         end_line, end_column = span.source.line_column(span.end)
-        place = {"file": span.source.name, "line": line, "column": column, "endLine": end_line, "endColumn": end_column}
+        place = {
+            "file": span.source.name,
+            "line": line,
+            "column": column,
+            "endLine": end_line,
+            "endColumn": end_column,
+        }
     return {
         "severity": diagnostic.severity,
         "code": diagnostic.code,
@@ -88,28 +124,31 @@ def described(diagnostic: Diagnostic) -> dict[str, Any]:
 @app.command()
 def dump(
     file: File,
-    function: Annotated[str, typer.Argument(help="A function of the file.")],
+    function: Annotated[str, typer.Argument(help='A function of the file: "f", "f<float>", "Type.method".')],
     after: Annotated[str, typer.Option(help="Show the program after this stage only.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Show every stage.")] = False,
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
     times: Annotated[bool, typer.Option("--times", help="What each stage took.")] = False,
+    uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006
     include: Includes = [],  # noqa: B006
 ) -> None:
-    """Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, LLVM, assembly.
+    """Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, assembly.
 
-    The function is called as from Python with a tensor for each parameter.
+    It is called as from Python, with a tensor for each parameter, or a number for those named by --uniform.
     """
-    try:
+    with failures_shown():
+        if forward and backward:
+            raise ValueError("error: choose one of --fwd and --bwd")
         mode = "bwds" if backward else "fwds" if forward else "call"
-        compiled = stages.compile_example(file, function, mode, [file.parent, *include])
-        stages.show(compiled, after, everything, times)
-    except (CompileError, ValueError) as error:
-        raise fail(error) from None
+        compiled = stages.compile_example(load_function(file, function, include), mode, uniform)
+        chosen = stages.chosen_stages(compiled, after, everything)
+    stages.show(Console(highlight=False), compiled, chosen, times)
 
 
 @app.command(name="doctor")
 def examine() -> None:
     """Tell what this machine offers: CPU features, lanes, threads, LLVM, devices."""
-    if not doctor.report(Console(file=sys.stdout, highlight=False)):
-        raise typer.Exit(1)
+    with failures_shown():
+        works = doctor.report(Console(highlight=False))
+    raise typer.Exit(0 if works else 1)

@@ -1,50 +1,57 @@
 """`slangrad dump`: a function on its way to machine code, stage by stage, in color.
 
-The function is called with an example: a tensor of four elements for a parameter that takes values, a tensor of the
-parameter's own rank for one that takes a tensor.
+    // after stage 'lowered'
+    func @polynomial(%a: f32, ...
+
+In: a compiled example call (example.py).   Out: text, colored where it goes to a terminal.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-import slangrad
+from slangrad import Function
+from slangrad.cli.example import example_arguments
 from slangrad.pipeline import CompiledKernel
 
-LEXERS = {"kernel": "hlsl", "ast": "text", "llvm": "llvm", "asm": "gas"}
+LEXERS = {"kernel": "hlsl", "ast": "text", "asm": "gas"}
+DEFAULT = "clean"
 
 
-def compile_example(file: Path, name: str, mode: str, include: list[Path]) -> CompiledKernel:
+def compile_example(function: Function, mode: str, uniform: list[str]) -> CompiledKernel:
     """The kernel of an example call of the function; mode is "call", "fwds" or "bwds"."""
-    device = slangrad.create_device(include_paths=include)
-    module = slangrad.Module.load_from_file(device, str(file))
-    function = module.require_function(name)
-    chosen = function if mode == "call" else getattr(function, mode)
-    return chosen.compile_example()
+    arguments = example_arguments(function, mode, uniform)
+    chosen = {"call": function, "fwds": function.fwds, "bwds": function.bwds}[mode]
+    compiled: CompiledKernel = chosen.compile(**arguments)
+    return compiled
 
 
-def show(compiled: CompiledKernel, after: str, everything: bool, times: bool) -> None:
-    """Print the stages asked for: all of them, one, or without a wish the kernel and the code before lanes."""
+def chosen_stages(compiled: CompiledKernel, after: str, everything: bool) -> tuple[str, ...]:
+    """All stages, one, or without a wish the code before it is taken apart."""
     if after and after not in compiled.stages:
         raise ValueError(f"there is no stage '{after}'; stages are: {', '.join(compiled.stages)}")
-    console = Console()
-    wanted = compiled.stages if everything else (after or "clean",)
-    for stage in wanted:
-        console.rule(f"[bold]{stage}", align="left")
-        text = compiled.text(stage)
-        if console.is_terminal:
-            console.print(Syntax(text, LEXERS.get(stage, "llvm"), background_color="default", word_wrap=True))
-        else:
-            print(text)
+    return compiled.stages if everything else (after or DEFAULT,)
+
+
+def show(console: Console, compiled: CompiledKernel, stages: tuple[str, ...], times: bool) -> None:
+    for stage in stages:
+        show_text(console, f"// after stage '{stage}'", "hlsl")
+        show_text(console, compiled.text(stage).rstrip() + "\n", LEXERS.get(stage, "llvm"))
     if times:
-        console.print(_times(compiled))
+        console.print(times_table(compiled))
 
 
-def _times(compiled: CompiledKernel) -> Table:
+def show_text(console: Console, text: str, lexer: str) -> None:
+    """Not through the console where that would break long lines."""
+    if console.is_terminal:
+        console.print(Syntax(text, lexer, background_color="default", word_wrap=True))
+    else:
+        console.file.write(text + "\n")
+
+
+def times_table(compiled: CompiledKernel) -> Table:
     table = Table("stage", "ms", box=None)
     for stage, milliseconds in compiled.milliseconds.items():
         table.add_row(stage, f"{milliseconds:.1f}")
