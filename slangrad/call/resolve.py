@@ -145,8 +145,7 @@ def _resolve_types(
     """Fill in the generic arguments and check constraints."""
     this: Type | None = chosen[0].type if candidate.has_this else None
     own = [way.type for way in chosen[1 if candidate.has_this else 0 :]]
-    counted = [this, *own] if this is not None and candidate.view.candidate.through_type else own
-    found, refused = types.view.resolve([candidate.view], counted)
+    found, refused = types.view.resolve([candidate.view], own)
     if not found:
         return refused[0].reason if refused else "it does not take these types"
     exact = zip(found[0].parameters, own)
