@@ -99,8 +99,12 @@ class Writer:
         """Components, fields and elements that are floats."""
         found = [f"{name}.{field}" for t, name in self.scope if t == "float3" for field in "xyz"]
         found += [f"{name}.{field}" for t, name in self.scope if t == "Pair" for field in ("a", "c.y", "total()")]
-        found += [f"{name}[{self.atom('int')}]" for t, name in self.scope if t == "float[4]"]
+        found += [f"{name}[{self.index()}]" for t, name in self.scope if t == "float[4]"]
         return found or ["0.25"]
+
+    def index(self) -> str:
+        """Perhaps out of range, but not known when compiling: that would be an error of the program."""
+        return self.random.choice(("n", "(n & 3)", f"(n & 1) + {self.atom('int')}", f"n - {self.atom('int')}"))
 
     def integer(self, kind: str, depth: int) -> str:
         if depth == 0:
@@ -198,8 +202,7 @@ class Writer:
                 choices.append(f"{name}.{self.random.choice('xyz')} = {self.floating('float', 2)};")
                 choices.append(f"{name}.{self.random.choice(['xy', 'zx'])} = {self.vector('float2', 1)};")
             if kind == "float[4]":
-                index = self.integer("int", 1)
-                choices.append(f"{name}[{index}] {self.random.choice(['=', '+='])} {self.floating('float', 2)};")
+                choices.append(f"{name}[{self.index()}] {self.random.choice(['=', '+='])} {self.floating('float', 2)};")
             if kind == "Pair":
                 choices.append(f"{name}.{self.random.choice(['a', 'c.x'])} = {self.floating('float', 2)};")
                 choices.append(f"{name}.scale({self.atom('float')});")
