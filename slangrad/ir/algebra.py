@@ -222,6 +222,14 @@ def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     return b.emit("set", xs[0], xs[2], index=int(number))
 
 
+def _add_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    number = b.constant_of(xs[1])
+    if number is None or not 0 <= number < _count(made) or scalar_of(xs[2].type) is None:
+        return None
+    old = b.emit("get", xs[0], index=int(number))
+    return b.emit("set", xs[0], b.emit("add", old, xs[2]), index=int(number))
+
+
 def _count(t: Type) -> int:
     """How many components a constant index may reach; none in a tape."""
     if isinstance(t, Array):
@@ -264,6 +272,7 @@ RULES: dict[str, Callable[[Scope, tuple[Value, ...], Attributes, Type], Value | 
     "get": _get,
     "index": _index,
     "set_index": _set_index,
+    "add_index": _add_index,
     "splat": _splat,
     "shuffle": _shuffle,
     "zero": _zero,

@@ -129,7 +129,7 @@ class _Forward(Rebuild):
         return self._after(b, op, regions)
 
     def _known_in(self, b: Builder, region: Region, known: dict[Value, _Content]) -> Region:
-        self._known = known
+        self._known = dict(known)
         return self.region(b.nested(), region)
 
     def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:

@@ -3,9 +3,13 @@
 import pytest
 
 from slangrad.flatten.aggregates import flatten_aggregates
+from slangrad.flatten.arrays import flatten_arrays
+from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import types as t
 from slangrad.ir.core import Program
-from slangrad.ir.verify import DIFFERENTIATED, Stage, verify
+from slangrad.ir.verify import DIFFERENTIATED, FLAT, Stage, verify
+from slangrad.opt.dead import remove_dead
+from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.inline import inline, reachable
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import Style, random_inputs, random_program
@@ -39,10 +43,31 @@ def check(main, program, changed, seed):
     assert before.bounds == after.bounds
 
 
+def split(kernel):
+    return split_small_arrays(remove_dead(flatten_aggregates(kernel)))
+
+
+def arrays(kernel):
+    return flatten_arrays(flatten_aggregates(kernel))
+
+
+def everything(kernel):
+    return remove_dead(forward_loads(flatten_arrays(split(kernel))))
+
+
+PASSES = {
+    "aggregates": (flatten_aggregates, ARRAYS),
+    "small arrays": (split, ARRAYS),
+    "arrays": (arrays, FLAT),
+    "everything": (everything, FLAT),
+}
+
+
 @pytest.mark.parametrize("style", STYLES.values(), ids=STYLES.keys())
+@pytest.mark.parametrize(("change", "stage"), PASSES.values(), ids=PASSES.keys())
 @pytest.mark.parametrize("seed", range(15))
-def test_aggregates(seed, style):
+def test_passes_keep_outcomes(seed, change, stage, style):
     main, program = random_kernel(seed, style)
-    changed = with_kernel(program, flatten_aggregates(program.functions[KERNEL]))
-    verify(changed, ARRAYS)
+    changed = with_kernel(program, change(program.functions[KERNEL]))
+    verify(changed, stage)
     check(main, program, changed, seed)

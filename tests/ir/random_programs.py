@@ -40,10 +40,14 @@ class Style:
     checks: bool = False  # dynamic indices report
     maths: bool = False
     smooth: bool = False  # floats come from few well-behaved operations
+    pool: int = 0  # how many types there are, 0: any number
+    movement: int = 1  # how often values move in and out of aggregates
+    results: int = 3
     exclude: frozenset[str] = frozenset()
 
 
 EXACT = Style()
+MOVING = Style(size=60, depth=4, pool=3, movement=3, results=8, scalars=(t.F32, t.I32, t.U32, t.BOOL))
 SMOOTH = Style(scalars=(t.F64, t.I32, t.BOOL), maths=True, smooth=True)
 FLAT = Style(vectors=False, structs=False, arrays=False, tapes=False, helpers=0)
 
@@ -97,12 +101,14 @@ class _Generator:
         self.integers = [s for s in style.scalars if t.is_integer(s)]
         self.floats = [s for s in style.scalars if s.kind == "float"]
         self.structs: list[t.Struct] = []
+        self.pool: list[t.Type] = []
         self.callable: list[Function] = []
 
     def program(self) -> Program:
         program = Program()
         for i in range(2 if self.style.structs else 0):
             self.structs.append(self._struct(f"S{i}"))
+        self.pool = [self.type(2) for _ in range(self.style.pool)]
         for i in range(self.style.helpers):
             small = replace(self.style, size=max(4, self.style.size // 3), depth=1, helpers=0)
             self.callable.append(program.add(self._function(f"helper{i}", small, 1)))
@@ -116,6 +122,8 @@ class _Generator:
     def type(self, depth: int) -> t.Type:
         """A type for values; `depth` bounds how far aggregates nest."""
         style, rng = self.style, self.rng
+        if self.pool and depth > 0:
+            return rng.choice(self.pool)
         kinds = ["scalar", "scalar"]
         kinds += ["vector", "vector", "matrix"] if style.vectors else []
         if depth > 0:
@@ -140,7 +148,7 @@ class _Generator:
         values = tuple(Value(p.type, p.name) for p in parameters)
         body = _Body(self, style, Builder(), list(values))
         body.statements(style.size, style.depth)
-        results = [body.some(self.type(2)) for _ in range(2)] + [body.some(rng.choice(style.scalars))]
+        results = [body.observed() for _ in range(style.results)]
         outs = tuple(Parameter(f"r{i}", r.type, "out") for i, r in enumerate(results[1:]))
         region = Region(values, body.b.ops, tuple(results))
         return Function(name, parameters + outs, results[0].type, region)
@@ -204,6 +212,21 @@ class _Body:
         name = self.rng.choice(("less", "less_equal", "equal", "not_equal"))
         return self.b.emit(name, self.some(scalar), self.some(scalar))
 
+    def observed(self) -> Value:
+        """A value that tells what was computed; of a tape its first elements."""
+        value = self.some(self.rng.choice([v.type for v in self.scope if not isinstance(v.type, t.Pointer)]))
+        while _holds_tapes(value.type):
+            value = self._first_elements(value)
+        return value
+
+    def _first_elements(self, tape: Value) -> Value:
+        assert isinstance(tape.type, t.Array)
+        count, element = tape.type.length or 16, tape.type.element
+        read = [self.b.emit("index", tape, self.b.constant(t.U32, i)) for i in range(count)]
+        if _holds_tapes(element):
+            return read[self.rng.randrange(count)]
+        return self.b.emit("make", *read, type=t.array(element, count))
+
     # --- statements
 
     def statements(self, size: int, depth: int) -> None:
@@ -222,10 +245,11 @@ class _Body:
         style = self.style
         choices = [_arithmetic] * 6 + [_compare, _select, _convert, _detach]
         aggregates = style.vectors or style.structs or style.arrays
-        choices += [_get, _set, _make, _splat, _shuffle] if aggregates else []
+        moves = [_get, _set, _make, _splat, _shuffle] if aggregates else []
         indexable = style.arrays or style.vectors
-        choices += [_index, _set_index, _set_index, _add_index, _nested_update] if indexable else []
-        choices += [_tape] * 2 if style.tapes else []
+        moves += [_index, _set_index, _set_index, _add_index, _nested_update] if indexable else []
+        moves += [_tape, _tape, _nested_tapes] if style.tapes else []
+        choices += moves * style.movement
         choices += [_bitcast] if not style.smooth else []
         choices += [_call] if self.generator.callable and style.helpers else []
         choices += [_load, _store, _atomic] if style.memory else []
@@ -377,11 +401,31 @@ def _nested_update(body: _Body) -> None:
     body.scope.append(body.b.emit("set_index", rows, i, changed))
 
 
+def _nested_tapes(body: _Body) -> None:
+    """Write a tape that is an element of a tape, or put a tape there."""
+    outer = body.some_of(lambda x: isinstance(x, t.Array) and _holds_tapes(x.element))
+    if outer is None:
+        body.scope.append(body.b.zero(t.array(t.array(body.rng.choice(body.style.scalars), None), None)))
+        return
+    assert isinstance(outer.type, t.Array)
+    i, inner = body.small(4), body.some(outer.type.element)
+    if body.rng.random() < 0.5:
+        inner = body.b.emit("index", outer, i)
+    assert isinstance(inner.type, t.Array)
+    if body.rng.random() < 0.8:
+        inner = body.b.emit("set_index", inner, body.small(4), body.some(inner.type.element))
+    body.scope += (inner, body.b.emit("set_index", outer, i, inner))
+
+
+def _holds_tapes(type: t.Type) -> bool:
+    return isinstance(type, t.Array) and (type.length is None or _holds_tapes(type.element))
+
+
 def _is_float_only(type: t.Type) -> bool:
     scalar = t.scalar_of(type)
     if scalar is not None:
         return scalar.kind == "float"
-    return not isinstance(type, t.Pointer) and all(_is_float_only(c) for c in t.components(type))
+    return _fixed(type) and all(_is_float_only(c) for c in t.components(type))
 
 
 def _add_index(body: _Body) -> None:
@@ -391,10 +435,13 @@ def _add_index(body: _Body) -> None:
 
 
 def _tape(body: _Body) -> None:
-    """Read a tape, write it, or begin one."""
+    """Read a tape, write it, or begin one: also a tape or an array of tapes."""
     tape = body.some_of(lambda x: isinstance(x, t.Array) and x.length is None)
     if tape is None or body.rng.random() < 0.1:
-        body.scope.append(body.b.zero(t.array(body.generator.type(1), None)))
+        begun = t.array(body.generator.type(1), None)
+        if tape is not None and body.rng.random() < 0.5:
+            begun = t.array(tape.type, body.rng.choice((None, 3)))
+        body.scope.append(body.b.zero(begun))
         return
     assert isinstance(tape.type, t.Array)
     index, element = body.small(16), tape.type.element

@@ -1,0 +1,317 @@
+"""Arrays go to memory: a slot of local memory for each chain of versions, a tape op for each use of a tape.
+
+    %b = set_index %a, %i, %x        if (less %i, 8) { store (offset %a, %i), %x }        where %a is an alloc
+    %y = index %b, %k                %y = select (less %k, 8), (load (offset %a, ...)), 0.0
+    %u = set_index %t, %i, %x        tape_store %t, %i, %x
+
+An index that ranges.py proves needs no comparison. Copies are made only where lifetimes.py found that an old
+version is still needed. In: scalars and arrays of one dimension; out: flat IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from slangrad.flatten.leaves import TAPE_END, UNROLLED
+from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
+from slangrad.flatten.ranges import Ranges
+from slangrad.flatten.versions import UPDATES
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.rebuild import Rebuild, defined_in
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import U32, Array, Pointer, Type, pointer
+
+
+def flatten_arrays(function: Function) -> Function:
+    """The function with its arrays in memory."""
+    return _Arrays(Lifetimes(function)).function(function)
+
+
+def storage_type(t: Type) -> Type:
+    """How an element is stored: a tape as its handle."""
+    if not isinstance(t, Array):
+        return t
+    assert t.length is None, f"{t} is not of one dimension"
+    return pointer(storage_type(t.element), "tape")
+
+
+def _element(t: Type) -> Type:
+    assert isinstance(t, Array)
+    return storage_type(t.element)
+
+
+class _Arrays(Rebuild):
+    """`_places` maps the root of a chain of versions to its memory: an address, or the handle of a tape."""
+
+    def __init__(self, lifetimes: Lifetimes) -> None:
+        super().__init__()
+        self._lifetimes = lifetimes
+        self._places: dict[Value, Value] = {}
+        self._prepared: dict[Value, Value] = {}  # memory that was made already for roots in an arm
+        self._ranges = Ranges()
+
+    def op(self, b: Builder, op: Op) -> None:
+        rule = self._rule(op)
+        if rule is None:
+            super().op(b, op)
+            return
+        outer, b.span = b.span, op.span or b.span
+        rule(b, op)
+        b.span = outer
+
+    def _rule(self, op: Op) -> Callable[[Builder, Op], None] | None:
+        if op.regions:
+            return {"if": self._if, "for": self._for, "while": self._while}[op.name]
+        if op.name in ("index", "get"):
+            return self._read
+        arrays = any(map(is_array, op.results))
+        if not arrays:
+            return None
+        return self._update if op.name in UPDATES else {"zero": self._zero, "make": self._make}[op.name]
+
+    # --- memory
+
+    def place(self, b: Builder, array: Value) -> Value:
+        """The memory of a version; for a zero tape the handle 0."""
+        if array in self._lifetimes.zeros:
+            return b.zero(storage_type(array.type))
+        return self._places[self._lifetimes.root(array)]
+
+    def _new_place(self, b: Builder, root: Value, zero: bool) -> Value:
+        """Memory for a chain that begins here; tapes are always zero at first."""
+        made = self._prepared.pop(root, None) or self._allocate(b, root.type, zero)
+        made.hint = made.hint or root.hint
+        self._places[root] = made
+        return made
+
+    def _allocate(self, b: Builder, t: Type, zero: bool) -> Value:
+        assert isinstance(t, Array)
+        if t.length is None:
+            return b.emit("tape_new", type=storage_type(t))
+        return b.emit("alloc", type=pointer(_element(t), "local"), count=t.length, zero=zero)
+
+    def _copied(self, b: Builder, source: Value, root: Value) -> Value:
+        """New memory for the chain of `root` with what a version holds."""
+        if source in self._lifetimes.zeros:
+            return self._new_place(b, root, zero=True)
+        if is_tape(source.type):
+            made = self._places[root] = b.emit("tape_copy", self.place(b, source))
+            return made
+        made = self._new_place(b, root, zero=False)
+        self._copy(b, source.type, self._source(b, source), made)
+        return made
+
+    def _source(self, b: Builder, version: Value) -> Value | None:
+        """Where to copy a version from; None for zeros."""
+        return None if version in self._lifetimes.zeros else self.place(b, version)
+
+    def _copy(self, b: Builder, t: Type, source: Value | None, target: Value) -> None:
+        """The elements of an array into other memory."""
+        assert isinstance(t, Array) and t.length is not None
+        element = _element(t)
+
+        def copy_one(b: Builder, k: Value) -> None:
+            origin = None if source is None else b.emit("offset", source, k)
+            value = b.zero(element) if origin is None else b.emit("load", origin, type=element)
+            b.effect("store", b.emit("offset", target, k), value)
+
+        self._repeat(b, t.length, copy_one)
+
+    def _repeat(self, b: Builder, count: int, step: Callable[[Builder, Value], None]) -> None:
+        if count <= UNROLLED:
+            for k in range(count):
+                step(b, b.constant(U32, k))
+            return
+        index, nested = Value(U32, "k"), b.nested()
+        step(nested, index)
+        b.control("for", (b.constant(U32, count),), (), (Region((index,), nested.ops, ()),))
+
+    # --- elements
+
+    def _position(self, b: Builder, op: Op) -> Value:
+        if op.name in ("get", "set"):
+            index = op.attributes["index"]
+            assert isinstance(index, int)
+            return b.constant(U32, index)
+        return self.value(op.operands[1])
+
+    def _read(self, b: Builder, op: Op) -> None:
+        array, result, at = op.operands[0], op.results[0], self._position(b, op)
+        value = self._element_at(b, array, at)
+        value.hint = value.hint or result.hint
+        if is_array(result):
+            self._places[result] = value
+        else:
+            self.new[result] = value
+
+    def _element_at(self, b: Builder, array: Value, at: Value) -> Value:
+        t, element = array.type, _element(array.type)
+        assert isinstance(t, Array)
+        if array in self._lifetimes.zeros or t.length == 0:
+            return b.zero(element)
+        if t.length is None:
+            return b.emit("tape_load", self.place(b, array), at)
+        if self._ranges.is_below(b, at, t.length):
+            return b.emit("load", b.emit("offset", self.place(b, array), at), type=element)
+        inside = self._is_inside(b, at, t.length)
+        safe = b.emit("select", inside, at, b.constant(at.type, 0))
+        value = b.emit("load", b.emit("offset", self.place(b, array), safe), type=element)
+        return b.emit("select", inside, value, b.zero(element))
+
+    def _is_inside(self, b: Builder, at: Value, extent: int) -> Value:
+        assert scalar_type(at) is U32
+        return b.emit("less", at, b.constant(U32, extent))
+
+    def _update(self, b: Builder, op: Op) -> None:
+        old, made = op.operands[0], op.results[0]
+        place = self.place(b, old) if made in self._lifetimes.origin else self._copied(b, old, made)
+        at, new = self._position(b, op), op.operands[-1]
+        value = self.place(b, new) if is_array(new) else self.value(new)
+        assert isinstance(old.type, Array)
+        extent = TAPE_END if old.type.length is None else old.type.length
+        if self._ranges.is_below(b, at, extent):
+            self._write(b, op, place, at, value)
+        elif extent > 0:
+            arm = b.nested()
+            self._write(arm, op, place, at, value)
+            regions = (Region((), arm.ops, ()), Region((), [], ()))
+            b.control("if", (self._is_inside(b, at, extent),), (), regions)
+
+    def _write(self, b: Builder, op: Op, place: Value, at: Value, value: Value) -> None:
+        adds = op.name == "add_index"
+        assert not (adds and is_array(op.operands[-1])), "tapes are not added"
+        assert isinstance(place.type, Pointer)
+        if place.type.space == "tape":
+            b.effect("tape_add" if adds else "tape_store", place, at, value)
+            return
+        address = b.emit("offset", place, at)
+        if adds:
+            value = b.emit("add", b.emit("load", address, type=value.type), value)
+        b.effect("store", address, value)
+
+    # --- whole arrays
+
+    def _zero(self, b: Builder, op: Op) -> None:
+        """Zeros have no memory."""
+
+    def _make(self, b: Builder, op: Op) -> None:
+        place = self._new_place(b, op.results[0], zero=False)
+        for i, x in enumerate(op.operands):
+            value = self.place(b, x) if is_array(x) else self.value(x)
+            b.effect("store", b.emit("offset", place, b.constant(U32, i)), value)
+
+    # --- branches
+
+    def _if(self, b: Builder, op: Op) -> None:
+        own = [i for i, r in enumerate(op.results) if is_array(r) and self._has_own_place(r)]
+        for i in own:
+            result = op.results[i]
+            self._new_place(b, result, zero=result in self._lifetimes.begins_empty)
+        passed = self._passed(op.results)
+        regions = tuple(self._arm(b.nested(), region, op, own, passed) for region in op.regions)
+        types = tuple(storage_type(op.results[i].type) for i in passed)
+        made = b.control("if", (self.value(op.operands[0]),), types, regions, op.attributes)
+        self._define([op.results[i] for i in passed], made)
+
+    def _has_own_place(self, result: Value) -> bool:
+        return result not in self._lifetimes.origin and result not in self._lifetimes.handles
+
+    def _passed(self, values: Sequence[Value]) -> list[int]:
+        """Which values a branch or loop passes on: all that are no arrays, and handles of tapes."""
+        return [i for i, v in enumerate(values) if not is_array(v) or v in self._lifetimes.handles]
+
+    def _arm(self, b: Builder, region: Region, op: Op, own: list[int], passed: list[int]) -> Region:
+        """An arm leaves results with memory of their own there, and begins them there where it can."""
+        places = {i: self._places[op.results[i]] for i in own}
+        inside = defined_in(region)
+        for i, place in places.items():
+            root = self._lifetimes.root(region.yields[i])
+            if root in inside and root not in self._lifetimes.zeros:
+                self._prepared.setdefault(root, place)
+        for inner in region.ops:
+            self.op(b, inner)
+        for i, place in places.items():
+            made = region.yields[i]
+            if made not in self._lifetimes.zeros and self.place(b, made) is not place:
+                self._copy(b, made.type, self.place(b, made), place)
+        return Region((), b.ops, tuple(self._handed(b, region.yields[i]) for i in passed))
+
+    def _handed(self, b: Builder, value: Value) -> Value:
+        return self.place(b, value) if is_array(value) else self.value(value)
+
+    def _define(self, old: Sequence[Value], made: Sequence[Value]) -> None:
+        for value, new in zip(old, made, strict=True):
+            new.hint = new.hint or value.hint
+            if is_array(value):
+                self._places[value] = new
+            else:
+                self.new[value] = new
+
+    # --- loops
+
+    def _for(self, b: Builder, op: Op) -> None:
+        count, index = self.value(op.operands[0]), op.regions[0].parameters[0]
+        self.new[index] = made = Value(index.type, index.hint)
+        self._ranges.counted(b, count, made)
+        self._loop(b, op, (count,), (made,))
+
+    def _while(self, b: Builder, op: Op) -> None:
+        self._loop(b, op, (), ())
+
+    def _loop(self, b: Builder, op: Op, first: tuple[Value, ...], index: tuple[Value, ...]) -> None:
+        starts, parameters, yields = carried_of(op)
+        for start, parameter in zip(starts, parameters, strict=True):
+            if is_array(parameter) and self._has_own_place(parameter):
+                self._copied(b, start, parameter)
+        passed = self._passed(op.results)
+        operands = tuple(self._owned(b, op, i, starts[i]) for i in passed)
+        regions = []
+        for region in op.regions[:-1]:
+            nested, made = self._begun(b, region, region.parameters, passed)
+            regions.append(Region(made, nested.ops, self.values(region.yields)))
+        nested, made = self._begun(b, op.regions[-1], parameters, passed)
+        self._finish(nested, parameters, yields)
+        handed = tuple(self._owned(nested, op, -1 - i, yields[i]) for i in passed)
+        regions.append(Region((*index, *made), nested.ops, handed))
+        types = tuple(v.type for v in operands)
+        results = b.control(op.name, (*first, *operands), types, tuple(regions), op.attributes)
+        self._define([op.results[i] for i in passed], results)
+
+    def _begun(
+        self, b: Builder, region: Region, carried: Sequence[Value], passed: list[int]
+    ) -> tuple[Builder, tuple[Value, ...]]:
+        """The ops of a region of a loop, and its parameters for what is passed on."""
+        nested, old = b.nested(), [carried[i] for i in passed]
+        made = tuple(Value(storage_type(p.type), p.hint) for p in old)
+        self._define(old, made)
+        for op in region.ops:
+            self.op(nested, op)
+        return nested, made
+
+    def _owned(self, b: Builder, op: Op, use: int, value: Value) -> Value:
+        """A carried value; the handle of a tape that only the loop has."""
+        if not is_array(value) or (op, use) in self._lifetimes.moved:
+            return self._handed(b, value)
+        if value in self._lifetimes.zeros:
+            return self._allocate(b, value.type, zero=True)
+        return b.emit("tape_copy", self.place(b, value))
+
+    def _finish(self, b: Builder, parameters: Sequence[Value], yields: Sequence[Value]) -> None:
+        """At the end of an iteration, put arrays that were not changed in place where the next one looks.
+
+        What would be overwritten before it is copied itself goes through memory of its own.
+        """
+        pairs = [(p, y) for p, y in zip(parameters, yields, strict=True) if self._is_in_memory(p)]
+        moves = [(p.type, self._source(b, y), self.place(b, p)) for p, y in pairs]
+        moves = [move for move in moves if move[1] is not move[2]]
+        for i, (t, source, target) in enumerate(moves):
+            if source in [overwritten for _, _, overwritten in moves[:i]]:
+                spare = self._allocate(b, t, zero=False)
+                self._copy(b, t, source, spare)
+                moves[i] = (t, spare, target)
+        for move in moves:
+            self._copy(b, *move)
+
+    def _is_in_memory(self, value: Value) -> bool:
+        return is_array(value) and value not in self._lifetimes.handles

@@ -1,0 +1,231 @@
+"""Which versions of an array can share memory: the analysis behind arrays.py.
+
+    %b = set_index %a, %i, %x               %b lives where %a lived, if nobody uses %a afterwards
+    %r = for %n, %a (%i, %p) {.. yield %q}  %p begins in the memory of %a, if so; %r ends in that of %p
+
+`origin` maps a version to the one whose memory it takes over; a value without origin gets memory of its own.
+Where in doubt there is no origin, and arrays.py copies. Zeros have no memory: whoever changes one begins
+with fresh memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slangrad.flatten.versions import UPDATES, Versions, groups
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.rebuild import defined_in, free_values
+from slangrad.ir.types import Array, Type
+
+LOOPS = frozenset({"for", "while"})
+READS = frozenset({"index", "get"})
+
+
+def is_array(value: Value) -> bool:
+    return isinstance(value.type, Array)
+
+
+def is_tape(t: Type) -> bool:
+    return isinstance(t, Array) and t.length is None
+
+
+def carried_of(op: Op) -> tuple[Sequence[Value], Sequence[Value], Sequence[Value]]:
+    """What a loop carries: starts, parameters of the body, yields of the body."""
+    first = 1 if op.name == "for" else 0
+    return op.operands[first:], op.regions[-1].parameters[first:], op.regions[-1].yields
+
+
+class Lifetimes:
+    """The plan for one function; see the fields."""
+
+    def __init__(self, function: Function) -> None:
+        self.origin: dict[Value, Value] = {}  # a version, to the one whose memory it lives in
+        self.handles: set[Value] = set()  # tapes that loops and branches pass on as values, not in place
+        self.moved: set[tuple[Op, int]] = set()  # handles not to copy: (loop, i) start, (loop, -1 - i) yield
+        self.begins_empty: set[Value] = set()  # roots whose memory begins as zero (a tape's: on all ways)
+        self._shared: set[Value] = set()  # tapes that are an element of something, too: not changed in place
+        self._dying: dict[Op, set[Value]] = {}  # arrays whose last use is in an op
+        self._free: dict[Op, set[Value]] = {}
+        self._versions = Versions(function)
+        self._blocked = _blocked(function, self._versions)
+        self.zeros = self._versions.zeros
+        self._scan(function.region, set())
+        self._visit(function.region)
+
+    def root(self, value: Value) -> Value:
+        """The first version in the same memory."""
+        while value in self.origin:
+            value = self.origin[value]
+        return value
+
+    # --- liveness
+
+    def _scan(self, region: Region, after: set[Value]) -> None:
+        """Find the last uses in a region, when `after` are the arrays that are used after it."""
+        live = after | set(filter(is_array, region.yields))
+        for op in reversed(region.ops):
+            live -= set(op.results)
+            free = self._free[op] = set(filter(is_array, free_values(*op.regions)))
+            used = free | set(filter(is_array, op.operands))
+            self._dying[op] = used - live
+            around = live | free if op.name in LOOPS else live
+            for inner in op.regions:
+                tested = op.name == "while" and inner is op.regions[0]
+                self._scan(inner, around | set(inner.parameters) if tested else around)
+            live |= used
+
+    # --- origins
+
+    def _visit(self, region: Region) -> None:
+        for op in region.ops:
+            if op.name == "if":
+                self._visit_if(op)
+            elif op.name in LOOPS:
+                self._visit_loop(op)
+            elif op.name in UPDATES and is_array(op.results[0]):
+                self._visit_update(op)
+            elif op.name in READS:
+                self._share(op.results)
+            else:
+                self._share(op.operands)
+
+    def _share(self, values: Iterable[Value]) -> None:
+        """Tapes that come from or become elements."""
+        self._shared.update(self.root(v) for v in values if is_array(v))
+
+    def _owned(self, value: Value) -> bool:
+        """Whether the memory of a value belongs to its versions only."""
+        if value in self.zeros or self.root(value) in self._shared:
+            return False
+        return not is_tape(value.type) or self._versions.find(value) not in self._blocked
+
+    def _visit_update(self, op: Op) -> None:
+        old, made = op.operands[0], op.results[0]
+        self._share(op.operands[1:])
+        if old in self.zeros:
+            self.begins_empty.add(made)
+        elif old in self._dying[op] and self._owned(old):
+            self.origin[made] = old
+
+    def _visit_if(self, op: Op) -> None:
+        before, after = self._shared, set(self._shared)
+        for region in op.regions:
+            self._shared = set(before)
+            self._visit(region)
+            after |= self._shared
+        self._shared = after
+        inside = defined_in(op.regions[0]) | defined_in(op.regions[1])
+        taken: dict[Value, Value] = {}
+        for result, *yields in groups(op):
+            if is_array(result):
+                self._merge(op, result, yields, inside, taken)
+
+    def _merge(
+        self, op: Op, result: Value, yields: Sequence[Value], inside: set[Value], taken: dict[Value, Value]
+    ) -> None:
+        """In place when both arms end in the memory of one value from before that is not used afterwards.
+
+        `taken` tells which result got the memory of a value.
+        """
+        entry, other = (self._entry(v, inside) for v in yields)
+        roots = [self.root(v) for v in yields if v not in self.zeros]
+        begun = [self._begins_in(v, inside) for v in yields]
+        if entry is other and entry in self._dying[op] and entry not in taken and self._owned(entry):
+            taken[entry] = self.origin[result] = entry
+        elif not is_tape(result.type):
+            self.begins_empty.update((result,) if any(begun) else ())
+        elif all(begun) and taken.keys().isdisjoint(roots):
+            self.begins_empty.add(result)
+        else:
+            self.handles.add(result)
+            self._share((result, *yields, *(taken[r] for r in roots if r in taken)))
+        taken.update({r: result for r in roots if r not in taken})
+
+    def _begins_in(self, value: Value, inside: set[Value]) -> bool:
+        """Whether a version that an arm ends with began there, in fresh and empty memory."""
+        if value in self.zeros:
+            return True
+        return self.root(value) in inside & self.begins_empty and self._owned(value)
+
+    def _entry(self, value: Value, inside: set[Value]) -> Value:
+        """The version from outside of a region that a version inside began as; else the first one inside."""
+        while value in inside and value in self.origin:
+            value = self.origin[value]
+        return value
+
+    def _visit_loop(self, op: Op) -> None:
+        for region in op.regions:
+            self._visit(region)
+        starts, parameters, yields = carried_of(op)
+        taken, places = set(self._free[op]), range(len(op.results))
+        in_place = [self.root(y) is p for y, p in zip(yields, parameters, strict=True)]
+        moved = {self.root(yields[i]) for i in places if in_place[i]}
+        inside = defined_in(op.regions[-1])
+        for i in filter(lambda i: is_array(op.results[i]), places):
+            handle = is_tape(op.results[i].type) and not in_place[i]
+            if handle:
+                self._pass_on(op, i, yields[i], inside, moved)
+            elif starts[i] in self.zeros:
+                self.begins_empty.add(parameters[i])
+            if starts[i] in self._dying[op] and starts[i] not in taken and self._owned(starts[i]):
+                taken.add(starts[i])
+                self._begin(op, i, handle)
+            self._end(op, i, handle)
+
+    def _pass_on(self, op: Op, i: int, made: Value, inside: set[Value], moved: set[Value]) -> None:
+        """A tape that the next iteration gets by its handle; a copy, if its memory is not its own.
+
+        Tapes of a blocked class are never changed in place, so that they need no memory of their own.
+        """
+        root = self.root(made)
+        if self._versions.find(op.results[i]) in self._blocked:
+            self.moved.update(((op, i), (op, -1 - i)))
+        elif root in inside and root not in moved and self._owned(made):
+            moved.add(root)
+            self.moved.add((op, -1 - i))
+
+    def _begin(self, op: Op, i: int, handle: bool) -> None:
+        starts, parameters, _ = carried_of(op)
+        if handle:
+            self.moved.add((op, i))
+        else:
+            self.origin[parameters[i]] = starts[i]
+
+    def _end(self, op: Op, i: int, handle: bool) -> None:
+        _, parameters, _ = carried_of(op)
+        others = [op.results[i]] + ([op.regions[0].parameters[i]] if op.name == "while" else [])
+        if handle:
+            self.handles.update((parameters[i], *others))
+        else:
+            self.origin.update(dict.fromkeys(others, parameters[i]))
+
+
+def _blocked(function: Function, versions: Versions) -> set[Value]:
+    """Classes of tapes that a loop makes elements of something, while the tape lives on outside of that loop.
+
+    Changed in place in the next iteration, such a tape would change the element, too.
+    """
+    outermost: dict[Value, int] = {}
+    for value, depth in _made(function.region, 0):
+        root = versions.find(value)
+        outermost[root] = min(outermost.get(root, depth), depth)
+    return {root for root, depth in _stored(function.region, versions, 0) if outermost[root] < depth}
+
+
+def _made(region: Region, depth: int) -> Iterable[tuple[Value, int]]:
+    """The arrays of a region, and in how many loops they are made."""
+    yield from ((p, depth) for p in region.parameters if is_array(p))
+    for op in region.ops:
+        yield from ((r, depth) for r in op.results if is_array(r))
+        for inner in op.regions:
+            yield from _made(inner, depth + (op.name in LOOPS))
+
+
+def _stored(region: Region, versions: Versions, depth: int) -> Iterable[tuple[Value, int]]:
+    """Classes of arrays that become elements, and in how many loops they do."""
+    for op in region.ops:
+        if not op.regions and op.name not in READS:
+            values = op.operands[1:] if op.name in UPDATES else op.operands
+            yield from ((versions.find(v), depth) for v in values if is_array(v) and v not in versions.zeros)
+        for inner in op.regions:
+            yield from _stored(inner, versions, depth + (op.name in LOOPS))

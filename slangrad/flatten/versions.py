@@ -1,0 +1,61 @@
+"""Arrays that are versions of one another: an element written, a branch, a loop.
+
+    %b = set_index %a, %i, %x                    {a, b}
+    %r = for %n, %b (%i, %p) { ... yield %q }    {a, b, p, q, r}
+
+`Versions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
+one zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.ir.core import Function, Op, Value, walk
+from slangrad.ir.types import Array
+
+UPDATES = frozenset({"set", "set_index", "add_index"})
+
+
+class Versions:
+    """A union-find over the arrays of a function."""
+
+    def __init__(self, function: Function) -> None:
+        self._parent: dict[Value, Value] = {}
+        self.zeros = {op.results[0] for op in walk(function.region) if op.name == "zero"}
+        for op in walk(function.region):
+            for group in groups(op):
+                if isinstance(group[0].type, Array):
+                    self._join(v for v in group if v not in self.zeros)
+
+    def find(self, value: Value) -> Value:
+        """The value that stands for the class."""
+        root = value
+        while root in self._parent:
+            root = self._parent[root]
+        while value is not root:
+            self._parent[value], value = root, self._parent[value]
+        return root
+
+    def _join(self, values: Iterable[Value]) -> None:
+        first: Value | None = None
+        for value in values:
+            root = self.find(value)
+            if first is not None and root is not first:
+                self._parent[root] = first
+            first = first or root
+
+
+def groups(op: Op) -> list[tuple[Value, ...]]:
+    """Values around an op that are one value, or versions of one."""
+    if op.name in UPDATES:
+        return [(op.operands[0], op.results[0])]
+    if op.name == "if":
+        return list(zip(op.results, *(region.yields for region in op.regions), strict=True))
+    if op.name == "for":
+        (body,) = op.regions
+        return list(zip(op.results, op.operands[1:], body.parameters[1:], body.yields, strict=True))
+    if op.name == "while":
+        test, body = op.regions
+        return list(zip(op.results, op.operands, test.parameters, body.parameters, body.yields, strict=True))
+    return []
