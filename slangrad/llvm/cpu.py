@@ -3,9 +3,9 @@
     void entry(const void* arguments, Launch* launch, i64 chunk)     all threads of one chunk
     void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` chunks from shared->next
 
-A chunk is a part of one row of x, so y, z and what depends on nothing else are computed before the loop over waves.
-Full waves run `full`; the last wave, and all of them where there is no `full`, run `masked`, whose one parameter is
-the mask of its lanes. This file makes text; native.py makes machine code of it.
+A chunk is a part of one row of x, so y, z and what depends on nothing else are computed before the loop
+over waves. Full waves run `full`; the last wave, and all of them where there is no `full`, run `masked`,
+whose one parameter is the mask of its lanes. This file makes text; native.py makes machine code of it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A kernel at some number of lanes. At least one of `full` and `masked` is there; at one lane only `full`."""
+    """At some number of lanes. At least one of `full` and `masked` is there; at one lane only `full`."""
 
     full: Function | None
     masked: Function | None

@@ -1,9 +1,9 @@
 """Flat IR as LLVM instructions: the same code for one thread and for W lanes.
 
-    %s = for %n, %x : f32 (%i: i32, %sum: f32) {...}      loop: %i = phi ..., %sum = phi ...; br body or done; ...
+    %s = for %n, %x : f32 (%i: i32, %sum: f32) {...}     loop: %i = phi ..., %sum = phi ...; br body or done
 
-In: a region of scalars, lanes and pointers. Out: lines in a Writer; `region` returns the operands of what is yielded.
-What stands around it (arguments, thread ids, the loop over waves) is its caller's, in `Environment`; memory and
+In: a region of scalars, lanes and pointers. Out: lines in a Writer, and an operand for each value. What
+stands around it (arguments, thread ids, the loop over waves) is its caller's, in `Environment`; memory and
 reports have files of their own.
 """
 
@@ -102,7 +102,12 @@ def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str
         template = LANES.get((name, kind), template)
     assert template is not None, f"{name} of {scalar} has no instruction"
     float_type = like(type_name, "double" if scalar.bits == 32 else "float")
-    types = {"T": type_name, "FLOAT": float_type, "MASK": str(scalar.bits - 1), "LEAST": str(-(1 << (scalar.bits - 1)))}
+    types = {
+        "T": type_name,
+        "FLOAT": float_type,
+        "MASK": str(scalar.bits - 1),
+        "LEAST": str(-(1 << (scalar.bits - 1))),
+    }
     return w.expand(template, types, dict(zip("xyz", xs)))
 
 
@@ -250,7 +255,9 @@ def _for(e: Emitter, op: Op) -> None:
     less = "slt" if scalar_type(count).kind == "signed" else "ult"
     w.branch(w.value(f"icmp {less} {index_type} {step}, {count_text}"), body, done)
     w.block(body)
-    e.define(index, _reversed_index(e, index_type, step, count_text) if op.attributes.get("reverse") else step)
+    e.define(
+        index, _reversed_index(e, index_type, step, count_text) if op.attributes.get("reverse") else step
+    )
     e.region(region)
     ends = _carry(e, region.yields)
     w.line(f"{next_step} = add {index_type} {step}, 1")
@@ -310,7 +317,12 @@ def _reserve_phis(e: Emitter, carried: Sequence[Value]) -> list[tuple[int, str]]
 
 
 def _fill_phis(
-    e: Emitter, lines: list[tuple[int, str]], carried: Sequence[Value], start: list[str], before: str, ends: list[str]
+    e: Emitter,
+    lines: list[tuple[int, str]],
+    carried: Sequence[Value],
+    start: list[str],
+    before: str,
+    ends: list[str],
 ) -> None:
     """Complete the phis of a loop's head, at the end of its body."""
     for (line, name), value, first, last in zip(lines, carried, start, ends, strict=True):

@@ -1,8 +1,8 @@
-"""Arithmetic that takes more than a template: the exact remainder, and a fused multiply-add without the instruction.
+"""Arithmetic that takes more than a template.
 
-    rem of floats       x - y * trunc(x / y) in doubles where the quotient is small enough to be exact, else integers
-    fma of floats       in doubles, rounded to odd before the last rounding
-    fma of doubles      in integers of 128 bits
+    rem of floats       x - y * trunc(x / y) in doubles where the quotient is small enough, else integers
+    fma of floats       without the instruction: in doubles, rounded to odd before the last rounding
+    fma of doubles      without the instruction: in integers of 128 bits
 
 No function of a C library is called: not all loaders link one, and some of them round twice.
 """
@@ -16,7 +16,8 @@ from slangrad.ir.types import F16, F32, F64
 from slangrad.llvm.conversions import convert, like
 from slangrad.llvm.writer import Writer, phi
 
-# |x| = m * 2^e for integers m < 2^53 and e >= -1074; `scale` is the way back, for what a double holds or exceeds.
+# |x| = m * 2^e for integers m < 2^53 and e >= -1074; `scale` is the way back, for what a double holds or
+# exceeds.
 _DECODE = """
 define internal i64 @mantissa(double %x) nounwind {
   %bits = bitcast double %x to i64
@@ -96,7 +97,8 @@ done:
 }
 """
 
-# Both terms with their highest bit at 125, the smaller one shifted down with its lost bits remembered in the last.
+# Both terms with their highest bit at 125, the smaller one shifted down with its lost bits remembered in
+# the last.
 _FMA = """
 define internal double @fused(double %x, double %y, double %z) nounwind {
   %product = fmul double %x, %y
@@ -267,7 +269,7 @@ _VECTOR = re.compile(r"<(\d+) x (\w+)>")
 
 def remainder(w: Writer, type_name: str, xs: list[str]) -> str:
     """C's fmod: exact, with the sign of x."""
-    if type_name.endswith("double") or type_name.endswith("double>"):
+    if "double" in type_name:
         return _each_lane(w, "remainder", type_name, xs)
     wide_type = like(type_name, "double")
     x, y = (convert(w, F32, F64, type_name, wide_type, v) for v in xs)

@@ -2,10 +2,9 @@
 
     row("add", "su", "%r = add {T} %x, %y")
 
-`T` is the type of the operands, `R` of the result, `I` the integer type as wide as `T`, `N` its number of bits;
-writer.py explains templates. Kinds are b(ool), s(igned), u(nsigned), f(loat and double), h(alf). A half without a row
-of its own is computed as float and rounded: for + - * / and sqrt that gives the correctly rounded half. The same
-text serves a scalar and W lanes. What x86 and Arm share is here; another target adds a column.
+`T` is the type of the operands; writer.py explains templates. Kinds are b(ool), s(igned), u(nsigned),
+f(loat and double), h(alf). A half without a row of its own is computed as float and rounded: for + - * /
+and sqrt that is the correctly rounded half. The same text serves a scalar and W lanes, x86 and Arm.
 """
 
 from __future__ import annotations
@@ -29,7 +28,11 @@ row("mul", "f", "%r = fmul{contract} {T} %x, %y")
 row("div", "f", "%r = fdiv {T} %x, %y")
 row("neg", "su", "%r = sub {T} [T 0], %x")
 row("neg", "f", "%r = fneg {T} %x")
-row("neg", "h", "%b = bitcast {T} %x to {i16} \n %n = xor {i16} %b, [i16 -32768] \n %r = bitcast {i16} %n to {T}")
+row(
+    "neg",
+    "h",
+    "%b = bitcast {T} %x to {i16} \n %n = xor {i16} %b, [i16 -32768] \n %r = bitcast {i16} %n to {T}",
+)
 
 # x / 0 is 0, MIN / -1 is MIN: what would trap is divided by one.
 _SAFE_SIGNED = """
@@ -49,7 +52,8 @@ row("div", "u", _SAFE_UNSIGNED + "%q = udiv {T} %x, %safe \n %r = select {i1} %z
 row("rem", "s", _SAFE_SIGNED + "%r = srem {T} %x, %safe")
 row("rem", "u", _SAFE_UNSIGNED + "%r = urem {T} %x, %safe")
 
-# Lanes of at most 32 bits, which no machine divides: as floats that are wide enough for the quotient to be exact.
+# Lanes of at most 32 bits, which no machine divides: as floats that are wide enough for the quotient to be
+# exact.
 LANES: dict[tuple[str, str], str] = {}
 for _kind, _safe, _to, _from in (("s", _SAFE_SIGNED, "si", "sitofp"), ("u", _SAFE_UNSIGNED, "ui", "uitofp")):
     _QUOTIENT = f"""{_safe}
@@ -76,7 +80,11 @@ row("min", "f", _PREFER.replace("LOW", "%x").replace("HIGH", "%y"))
 row("max", "f", _PREFER.replace("LOW", "%y").replace("HIGH", "%x"))
 row("abs", "s", "%r = call {T} @llvm.abs.{T!}({T} %x, i1 false)")
 row("abs", "f", "%r = call {T} @llvm.fabs.{T!}({T} %x)")
-row("abs", "h", "%b = bitcast {T} %x to {i16} \n %n = and {i16} %b, [i16 32767] \n %r = bitcast {i16} %n to {T}")
+row(
+    "abs",
+    "h",
+    "%b = bitcast {T} %x to {i16} \n %n = and {i16} %b, [i16 32767] \n %r = bitcast {i16} %n to {T}",
+)
 
 # --- rounding, roots
 row("floor", "f", "%r = call {T} @llvm.floor.{T!}({T} %x)")

@@ -1,9 +1,10 @@
-"""Truth values of many lanes where machines have no registers for them: 32 bits wide, as compared floats are.
+"""Truth values of many lanes where machines have no registers for them: as wide as compared floats are.
 
-    and %a, %b : lanes<bool>      and <8 x i32> %a.wide, %b.wide;   icmp slt <8 x i32> that, 0   where bits are wanted
+    and %a, %b : lanes<bool>      %c = and <8 x i32> %a.wide, %b.wide;   icmp slt %c, 0 where bits are wanted
 
-LLVM narrows `<8 x i1>` to bytes at the borders of blocks, and for logic on more lanes than a register holds; each step
-back and forth costs a handful of instructions. So masks cross borders wide, and logic is done wide.
+LLVM narrows `<8 x i1>` to bytes at the borders of blocks, and for logic on more lanes than a register
+holds; each step back and forth costs a handful of instructions. So masks cross borders wide, and logic is
+done wide.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     load %p : f32                    load float, ptr %p, align 4
     load %p, %mask : lanes<f32>      one consecutive access under a mask: the address is that of lane 0
     load %ps, %mask : lanes<f32>     a gather, because the address is lanes<ptr<f32>>
+    load_record %p                   the structs of all lanes in one piece
 
 A bool takes a byte. Alignment is the scalar's, for lanes, too.
-
 """
 
 from __future__ import annotations
@@ -172,17 +172,21 @@ def _masked_load(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
 def _gather(e: Emitter, name: str, p: Value, mask: list[Value]) -> str:
     addresses, lanes = _reachable(e, p, mask, _unread(e))
     function = f"@llvm.masked.gather.{suffix(name)}.{suffix(e.type(p))}"
-    return e.w.value(f"call {name} {function}({addresses}, i32 {_alignment(p)}, {lanes}, {name} zeroinitializer)")
+    return e.w.value(
+        f"call {name} {function}({addresses}, i32 {_alignment(p)}, {lanes}, {name} zeroinitializer)"
+    )
 
 
 def _reachable(e: Emitter, p: Value, mask: list[Value], nowhere: str) -> tuple[str, str]:
-    """Addresses and mask. Machines without masks go lane by lane: lanes that are off go to where nobody looks."""
+    """Addresses and mask. Where machines go lane by lane, lanes that are off go to where nobody looks."""
     everyone = f"{e.names.widened('i1')} splat (i1 true)"
     if not mask:
         return e.typed(p), everyone
     if e.w.features.mask_registers:
         return e.typed(p), e.typed(mask[0])
-    chosen = e.w.value(f"select {e.typed(mask[0])}, {e.typed(p)}, {e.type(p)} {splat(e, e.type(p), f'ptr {nowhere}')}")
+    chosen = e.w.value(
+        f"select {e.typed(mask[0])}, {e.typed(p)}, {e.type(p)} {splat(e, e.type(p), f'ptr {nowhere}')}"
+    )
     return f"{e.type(p)} {chosen}", everyone
 
 

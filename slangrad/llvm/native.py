@@ -1,11 +1,11 @@
-"""LLVM text to machine code for a CPU, and machine code to callable addresses. The only file that uses llvmlite.
+"""LLVM text to machine code for a CPU, and machine code to addresses. The only file that uses llvmlite.
 
-    target = target_of(options)                      this machine, or what Options.cpu names
+    target = target_of(options)                       this machine, or what Options.cpu names
     code = object_code(text, target, optimize=2)      bytes of an object file, position-independent
     load(code, ("entry", "drain"))                    addresses, and an object that keeps them valid
 
-LLVM ends the process at what it takes for a fatal error, so text is parsed and verified first, and what the tests do not
-cover is tried in a child process.
+LLVM ends the process at what it takes for a fatal error, so text is parsed and verified first, and the
+tests try what is not proved in a child process.
 """
 
 from __future__ import annotations

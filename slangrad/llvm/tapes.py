@@ -4,8 +4,8 @@
     tape_address{write} %t, %i           elements + i * lanes * 4, after growing to more than i
     tape_address %t, %i                  ... where i is below the capacity, else a row of zeros
 
-New memory is zero, so what was not written reads zero. The handle 0 has no header and reads zero. Without memory
-(reported by `reserve`, which also stops the launch) writes go to a row that nobody reads.
+New memory is zero, so what was not written reads zero. The handle 0 has no header and reads zero. Without
+memory (reported by `reserve`, which also stops the launch) writes go to a row that nobody reads.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ LARGEST_ELEMENT = 8
 LONGEST_TAPE = 1 << 40  # elements; so sizes in bytes do not overflow
 
 
-# `reserve` gives memory at a multiple of 64 bytes, or null. `grow` makes room for element %index and returns whether
-# there is; memory is copied and cleared in blocks of 64 bytes, as sizes are rounded up to those.
+# `reserve` gives memory at a multiple of 64 bytes, or null. `grow` makes room for element %index and
+# returns whether there is; memory is copied and cleared in blocks of 64 bytes, as sizes are rounded up to
+# those.
 RESERVE = f"""
 define internal ptr @reserve(ptr %launch, i64 %bytes) noinline nounwind {{
   %used_at = {field_at("%launch", "arena_used")}
@@ -127,7 +128,7 @@ def _tape_new(e: Emitter, op: Op) -> None:
 
 
 def _new_tape(e: Emitter) -> str:
-    """Where there is no memory: a header on the stack, which serves for the rest of a launch that has failed."""
+    """Without memory a header on the stack: it serves for the rest of a launch that has failed."""
     w = e.w
     w.declarations.add_functions(RESERVE)
     spare = w.slot("[2 x i64]", 1, 8)
@@ -139,7 +140,7 @@ def _new_tape(e: Emitter) -> str:
 
 
 def _tape_copy(e: Emitter, op: Op) -> None:
-    """A new tape with room for as many elements, filled by `grow` from a header that starts with the old elements."""
+    """`grow` moves elements to new memory; here it begins with a header that has the old ones."""
     w, (old,), row = e.w, op.operands, _row(e, op.operands[0])
     w.declarations.add_functions(RESERVE + GROW)
     made = _new_tape(e)
@@ -239,7 +240,9 @@ def _tape_reserve(e: Emitter, op: Op) -> None:
     fits = e.w.value(f"icmp ult i64 {position}, {capacity}")
     e.w.line(f"br i1 {fits}, label %{done}, label %{grow}{UNLIKELY}")
     e.w.block(grow)
-    e.w.line(f"call i1 @grow(ptr {e.environment.launch}, {e.typed(tape)}, i64 {position}, i64 {_row(e, tape)})")
+    e.w.line(
+        f"call i1 @grow(ptr {e.environment.launch}, {e.typed(tape)}, i64 {position}, i64 {_row(e, tape)})"
+    )
     e.w.jump(done)
     e.w.block(done)
 

@@ -1,6 +1,6 @@
-"""What code generation knows of a machine: its name for LLVM, the lanes that suit it, what it can do in hardware.
+"""What code generation knows of a machine: LLVM's name for it, the lanes that suit it, what it can do.
 
-    Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(...))
+Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(...))
 """
 
 from __future__ import annotations

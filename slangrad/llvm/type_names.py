@@ -1,6 +1,7 @@
 """How LLVM writes the types and constants of flat IR.
 
-    TypeNames(8).of(f32) = "float"      TypeNames(8).of(lanes<f32>) = "<8 x float>"      number(f32, 1.0) = "0x3FF0..."
+    TypeNames(8).of(f32) = "float"      TypeNames(8).of(lanes<f32>) = "<8 x float>"
+    number(f32, 1.0) = "0x3FF0000000000000"
 
 A bool is `i1` in a register and `i8` in memory. Pointers carry neither element nor space here.
 """

@@ -3,9 +3,9 @@
     w.expand("%r = fadd{contract} {T} %x, %y", {"T": "float"}, {"x": "%1", "y": "%2"})   ->   "%3"
     appends   %3 = fadd contract float %1, %2
 
-A template is LLVM text, one instruction a line, that ends by defining %r. `{T}` is a type, `{T!}` the way intrinsics
-mangle it, `[T 1]` a constant of that type (splatted for lanes); other names in braces are scalar types and get as many
-lanes as `T` has. What an instruction means, this file does not know.
+A template is LLVM text, one instruction a line, that ends by defining %r. `{T}` is a type, `{T!}` the way
+intrinsics mangle it, `[T 1]` a constant of that type (splatted for lanes); other names in braces are scalar
+types and get as many lanes as `T` has. What an instruction means, this file does not know.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ARGUMENT = re.compile(r"(<[^>]+>|\w+) [^,()]+(?:\([^)]*\))?(?:, |$)")
 
 
 class Declarations:
-    """What the functions of a module refer to: intrinsics by their declaration, our own functions by their text."""
+    """What a module's functions refer to: intrinsics by declaration, our own functions by their text."""
 
     def __init__(self) -> None:
         self.intrinsics: dict[str, str] = {}

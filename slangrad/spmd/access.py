@@ -33,7 +33,10 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
     count = op.attributes.get("count", 1)
     assert isinstance(count, int)
     clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
-    attributes: dict[str, Attribute] = {"count": count * w.count, "zero": bool(op.attributes.get("zero")) and not clear_some}
+    attributes: dict[str, Attribute] = {
+        "count": count * w.count,
+        "zero": bool(op.attributes.get("zero")) and not clear_some,
+    }
     base = b.primitive("alloc", (), result.type, attributes)
     if clear_some:
         _clear(w, b, base, count)
@@ -96,7 +99,7 @@ def _store(w: Widening, b: Builder, op: Op) -> None:
 
 
 def store_private(w: Widening, b: Builder, base: Value, value: Value) -> None:
-    """A row of memory that each lane has its own place in. Without a masked store it can become a register."""
+    """To a row where each lane has its own place. Without a masked store it can become a register."""
     if w.mask.value is not None and not w.mask.is_entry:
         old = b.primitive("load", (base,), value.type, {})
         value = b.emit("select", w.mask.value, value, old)

@@ -2,10 +2,10 @@
 
     in_bounds %i, %n           a mask; where it is false, the first such lane reports
     print "%f", %x             each lane that is on, in order
-    atomic{add} %p, %v         each lane in order; where all have one address and nobody asks what was there before,
-                               the lanes are combined first and one atomic is made
+    atomic{add} %p, %v         each lane in order; where all have one address and nobody asks what was there
+                               before, the lanes are combined first and one atomic is made
 
-A kernel is *exclusive* when no other thread runs it at the same time: float atomics then need not be atomic.
+A kernel is *exclusive* when no other thread runs it at the same time: float atomics need not be atomic then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Picked:
     def __init__(self, w: Widening, b: Builder, olds: tuple[Value, ...]) -> None:
         uniform = [w.forms.shape(old).is_uniform for old in olds]
         self._values = [
-            w.forms.scalar(old) if same else w.lanes_of(b, old) for old, same in zip(olds, uniform, strict=True)
+            w.forms.scalar(old) if same else w.lanes_of(b, old)
+            for old, same in zip(olds, uniform, strict=True)
         ]
         self._types = [old.type for old in olds]
 
@@ -45,7 +46,7 @@ Act = Callable[[Builder, tuple[Value, ...], Value], Value | None]
 
 
 def in_lane_order(w: Widening, b: Builder, op: Op, act: Act) -> Value | None:
-    """`act(builder, operands, lane)` for each lane that is on; its values as lanes, if there are any that are used."""
+    """`act(builder, operands, lane)` for each lane that is on; its values as lanes, if they are used."""
     picked = Picked(w, b, op.operands)
     wanted = any(w.is_used(r) for r in op.results)
     start = (b.zero(lanes(op.results[0].type)),) if wanted else ()

@@ -1,9 +1,11 @@
-"""New values for old ones: a scalar where the lanes agree, base and stride where they differ by a stride, else lanes.
+"""A value in lanes: a scalar where lanes agree, base and stride where they differ by a stride, else lanes.
 
-    uniform   %n : f32          strided   Strided(%base : u32, %stride : u32, guard)          varying   %v : lanes<f32>
+    uniform   %n : f32
+    strided   Strided(%base : u32, %stride : u32, guard)
+    varying   %v : lanes<f32>
 
-`lanes_of` makes lanes of any of them, where they are needed. The rules for strided results are here, one for each
-row in `shapes.RULES`.
+`lanes_of` makes lanes of any of them, where they are needed. The rules for strided results are here, one
+for each row in `shapes.RULES`.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from slangrad.spmd.uniformity import Shapes
 
 @dataclass(frozen=True, slots=True)
 class Strided:
-    """Lane l has base + l * stride; for an address the stride is an i64 of bytes. With a guard only where that is
-    true; then lanes are computed by the op that made the value."""
+    """Lane l has base + l * stride, the stride of an address being an i64 of bytes; with a guard, only where
+    that is true."""
 
     base: Value
     stride: Value
@@ -178,7 +180,7 @@ def _convert(forms: Forms, b: Builder, op: Op) -> Strided:
 
 
 def _widen(forms: Forms, b: Builder, old: Value, target: Scalar) -> Strided:
-    """As a number of more bits. The guard says that the last lane is on the same side of where numbers wrap."""
+    """As a number of more bits. The guard says that no lane is beyond the number where they wrap."""
     source, form = scalar_type(old), forms.strided(old)
     stride = b.emit("convert", b.emit("convert", form.stride, type=_signed(source)), type=I64)
     guards = [] if form.guard is None else [form.guard]

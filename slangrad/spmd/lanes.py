@@ -1,13 +1,13 @@
 """One thread becomes W lanes: values, masks and branches.
 
-In: a flat kernel.   Out: the same with `lanes<T>` values; one region parameter, the mask of the lanes, if asked for.
+In: a flat kernel. Out: the same with `lanes<T>` values and, if asked for, a parameter: the lanes' mask.
 
     %c = less %x, %zero                        %c = less %x, %zero          : lanes<bool>
     %y = if %c { yield %a } { yield %b }       %y = select %c, %a, %b       : lanes<f32>
 
-A uniform branch stays one. Of a varying one whose arms are cheap both are computed; else an arm is masked, and skipped
-when no lane wants it. What is uniform was decided in uniformity.py. Loops are in loops.py; access.py and effects.py
-decide how memory is reached and how reports are made.
+A uniform branch stays one. Of a varying one whose arms are cheap both are computed; else an arm is masked,
+and skipped when no lane wants it. uniformity.py has decided what is uniform; loops are in loops.py, memory
+and reports in access.py and effects.py.
 """
 
 from __future__ import annotations

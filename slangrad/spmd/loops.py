@@ -1,11 +1,11 @@
 """Loops of lanes.
 
-    for %n, %x (%i, %v) {...}        where %n differs: runs to the largest count, live lanes are those with %i < %n
-    while %x (%v) {test} {body}      where the test differs: carries the mask of live lanes, runs while there are any
+    for %n, %x (%i, %v) {...}        where %n differs: to the largest count; lanes with %i < %n are live
+    while %x (%v) {test} {body}      where the test differs: while there are live lanes
 
-Lanes that have left keep what they carried. Live lanes have run the same iterations, so what they carry may be uniform
-among them (the number of the iteration is) although it differs afterwards: then a copy of it in lanes is carried, too,
-for those that have left. In a reverse loop lanes begin at different times; there it is not so.
+Lanes that have left keep what they carried. Live lanes have run the same iterations, so what they carry may
+be uniform among them (the number of the iteration is) and differ afterwards: then a copy of it in lanes is
+carried for those that have left. In a reverse loop lanes begin at different times; there it is not so.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class Carried:
     def ends_of_some(
         self, b: Builder, live: Value, old: Sequence[Value], values: Sequence[Value], before: Sequence[Value]
     ) -> list[Value]:
-        """At the end of an iteration that lanes make which are live; `old` are the old parameters of its region."""
+        """At the end of an iteration that lanes make which are live; `old` are the old parameters of its
+        region.
+        """
         made = []
         for parameter, value, kept in zip(old, values, before[: len(old)], strict=True):
             shape = self._w.forms.shape(parameter)

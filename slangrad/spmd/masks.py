@@ -20,8 +20,8 @@ MASK = lanes(BOOL)
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """`value` is None where all lanes are on. Lanes outside an `entry` mask are never on, so they may do anything
-    to what is theirs."""
+    """`value` is None where all lanes are on. Lanes outside an `entry` mask are never on, so they may do
+    anything to what is theirs."""
 
     value: Value | None = None
     is_entry: bool = True
@@ -53,7 +53,7 @@ Body = Callable[[Builder, Value, tuple[Value, ...]], tuple[Value, ...]]
 
 
 def each_lane(b: Builder, bits: Value, start: tuple[Value, ...], body: Body) -> tuple[Value, ...]:
-    """Run `body(builder, lane, carried)` for each lane that is on, in order; returns what was carried last."""
+    """Run `body(builder, lane, carried)` for each lane that is on, in order; returns what is carried last."""
     types = (U64, *(v.type for v in start))
     tested, carried = (tuple(Value(t) for t in types) for _ in range(2))
     test = b.nested()

@@ -5,8 +5,9 @@
     ...                              memory x0 y0 z0 x1 y1 z1 ... is read in order and sorted in registers,
     %z = load %pz                    where the structs of the lanes follow each other
 
-A load moves up to the first one of its record, a store down to the last; nothing in between may touch memory in a
-way that could tell. Which lanes are neighbors is decided when the op is widened. One-lane kernels keep scalar ops.
+A load moves up to the first one of its record, a store down to the last; nothing in between may touch
+memory in a way that could tell. Which lanes are neighbors is decided when the op is widened. One-lane
+kernels keep scalar ops.
 """
 
 from __future__ import annotations
@@ -87,7 +88,11 @@ class _Joining:
         stores: Group | None = None
         for op in ops:
             place = self._place(op)
-            if stores is not None and effect_of(op) != PURE and not (op.name == "store" and place is not None):
+            if (
+                stores is not None
+                and effect_of(op) != PURE
+                and not (op.name == "store" and place is not None)
+            ):
                 stores = None
             if op.name == "load" and place is not None:
                 _add(loads, place, op, op.results[0])

@@ -5,8 +5,9 @@
     add %that, %n            strided: stride 4                 %n is uniform, but nobody knows its number
     load of it               varying
 
-Numbers are strided in their own arithmetic, modulo 2^bits; addresses in bytes. A *guarded* shape holds only where a
-truth value computed at run time says so: widening a 32-bit index assumes that it does not wrap within a wave.
+Numbers are strided in their own arithmetic, modulo 2^bits; addresses in bytes. A *guarded* shape holds only
+where a truth value computed at run time says so: widening a 32-bit index assumes that it does not wrap
+within a wave.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ Constant = Callable[[int], Number | None]  # the number an operand is, by its po
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`stride` is None where it is known at run time only. With `affine` = c the value is exactly stride * x + c,
-    where x is the thread's number in x; waves begin at multiples of the lanes."""
+    """`stride` is None where it is known at run time only. With `affine` = c the value is stride * x + c for
+    the thread's number x; waves begin at multiples of the lanes."""
 
     kind: str  # "uniform", "strided" or "varying"
     stride: int | None = 0
@@ -53,7 +54,7 @@ THREAD = strided(1, 0)
 
 
 def join(x: Shape, y: Shape) -> Shape:
-    """The shape of a value that may be either, where the choice is uniform. A guard does not survive a choice."""
+    """The shape of a value that may be either, by a uniform choice. Guards do not survive a choice."""
     if x == y and not x.guarded and x.stride is not None:
         return x
     if x.is_strided and y.is_strided and x.stride == y.stride is not None and not x.guarded and not y.guarded:
@@ -124,12 +125,12 @@ def _conversion(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int)
 
 
 def widened(x: Shape, source: Scalar, lanes: int) -> Shape:
-    """As a number of more bits: guarded, unless it is proved that a wave stays on one side of where it wraps."""
+    """As a number of more bits: guarded, unless it is proved that no wave reaches over where numbers wrap."""
     return x if stays(x, source, lanes) else replace(x, guarded=True)
 
 
 def stays(x: Shape, source: Scalar, lanes: int) -> bool:
-    """Does the value of no wave step over a multiple of half its range? Waves begin at multiples of the lanes."""
+    """Is it proved that no wave steps over a multiple of half the range?"""
     if x.stride is None or x.affine is None or x.stride <= 0:
         return False
     wave = x.stride * lanes

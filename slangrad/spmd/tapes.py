@@ -1,9 +1,9 @@
 """Tapes for lanes: a row of lanes in each element.
 
-    tape_store %t, %i, %v      %p = tape_address{write} %t, %i;  store %p, %v           where %t and %i are uniform
-                               tape_reserve %t, max(%i);  store (elements + ...), %v    where only %t is
+    tape_store %t, %i, %v      where %t and %i are uniform: tape_address{write} %t, %i; store a row
+                               where only %t is: tape_reserve up to the largest %i; scatter
 
-Accesses by the number of an iteration are of the first kind. Where lanes have tapes of their own they take turns.
+Accesses by the number of an iteration are of the first kind. Lanes that have tapes of their own take turns.
 """
 
 from __future__ import annotations

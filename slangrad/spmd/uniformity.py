@@ -4,7 +4,7 @@ In: a flat kernel and the number of lanes.   Out: `Shapes`, asked by value.
 
     %i = thread_id {axis=0}      strided 1        %c = less %i, %n          varying
     %n = load %p                 uniform          if %c {...}               a varying branch
-    %a = alloc {count=8}         strided: each lane has its own; uniform where all that is ever stored is uniform
+    %a = alloc {count=8}         each lane has its own, or uniform where all that is stored is
 
 A fixpoint: values start uniform and only become less so. Nothing is rewritten here.
 """
@@ -194,8 +194,9 @@ class Shapes:
     def _carry(
         self, carried: Sequence[Value], start: Sequence[Value], ends: Sequence[Value], together: bool
     ) -> None:
-        """A carried value is what it starts as and what the body yields. Where the live lanes began together they
-        have made the same iterations, so what is uniform among them may be carried, too."""
+        """A carried value is what it starts as and what the body yields. Where the live lanes began together
+        they have made the same iterations, so what is uniform among them may be carried, too.
+        """
         for value, first, last in zip(carried, start, ends, strict=True):
             shape = self._of[first]
             if last in self._of and last is not value:

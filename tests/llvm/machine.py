@@ -63,7 +63,9 @@ def target_for(cpu: str) -> native.Target:
     return native.target_of(Options(cpu=cpu))
 
 
-def module_text(program: Program, options: Options, masked_only: bool = False, exclusive: bool = False) -> str:
+def module_text(
+    program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
+) -> str:
     return _module(program, options, masked_only, exclusive).text
 
 

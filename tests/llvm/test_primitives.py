@@ -1,4 +1,4 @@
-"""Each row of the table as instructions: edge values of each scalar type, at several widths and instruction sets."""
+"""Each row of the table as instructions: edge values of each type, several widths and instruction sets."""
 
 import itertools
 import math
@@ -21,20 +21,42 @@ MATHS |= {"sinh", "cosh", "tanh", "asinh", "acosh", "atanh"}
 
 SCALARS = tuple(t.SCALARS.values())
 ELEMENTWISE = [
-    row for row in PRIMITIVES.values() if row.rule in (SAME, COMPARE, SHIFT) and row.primal and row.name not in MATHS
+    row
+    for row in PRIMITIVES.values()
+    if row.rule in (SAME, COMPARE, SHIFT) and row.primal and row.name not in MATHS
 ]
-ARITY = {"neg": 1, "abs": 1, "floor": 1, "ceil": 1, "round": 1, "trunc": 1, "sqrt": 1, "not": 1, "popcount": 1}
-ARITY |= {"leading_zeros": 1, "trailing_zeros": 1, "reverse_bits": 1, "fma": 3}
+UNARY = {"neg", "abs", "floor", "ceil", "round", "trunc", "sqrt", "not"}
+UNARY |= {"popcount", "leading_zeros", "trailing_zeros", "reverse_bits"}
+
+
+def arity(name: str) -> int:
+    return 1 if name in UNARY else 3 if name == "fma" else 2
 
 
 def edge_values(scalar: t.Scalar) -> list[Number]:
     if scalar.kind == "bool":
         return [False, True]
     if scalar.kind != "float":
-        return sorted({wrap(scalar, v) for v in (0, 1, 2, 3, 7, -1, -2, -7, 31, 100, greatest(scalar), least(scalar))})
+        return sorted(
+            {wrap(scalar, v) for v in (0, 1, 2, 3, 7, -1, -2, -7, 31, 100, greatest(scalar), least(scalar))}
+        )
     info = np.finfo(numpy_dtype(scalar))
     tiny, largest, step = float(info.smallest_subnormal), float(info.max), float(info.eps)
-    positive = [0.0, tiny, 3 * tiny, float(info.tiny), 0.5, 1.0, 1.0 + step, 1.5, 2.5, 3.7, 1e4, largest, math.inf]
+    positive = [
+        0.0,
+        tiny,
+        3 * tiny,
+        float(info.tiny),
+        0.5,
+        1.0,
+        1.0 + step,
+        1.5,
+        2.5,
+        3.7,
+        1e4,
+        largest,
+        math.inf,
+    ]
     values = [wrap(scalar, v) for v in positive]
     return [*values, *(-v for v in values), math.nan]
 
@@ -102,13 +124,13 @@ CASES = [("", 1), ("", 4), ("", 8), ("", 16), ("", 32), ("x86-64-v2", 8), ("x86-
 @pytest.mark.parametrize("cpu, lanes", CASES)
 @pytest.mark.parametrize("scalar", SCALARS, ids=str)
 def test_primitives(scalar: t.Scalar, cpu: str, lanes: int) -> None:
-    for arity in (1, 2, 3):
-        rows = [r for r in ELEMENTWISE if ARITY.get(r.name, 2) == arity and scalar.kind[0] in r.kinds]
+    for count in (1, 2, 3):
+        rows = [r for r in ELEMENTWISE if arity(r.name) == count and scalar.kind[0] in r.kinds]
         if not rows:
             continue
-        columns = operand_columns(scalar, arity)
+        columns = operand_columns(scalar, count)
         kernel = KernelOfOps()
-        operands = [kernel.read(f"x{i}", scalar) for i in range(arity)]
+        operands = [kernel.read(f"x{i}", scalar) for i in range(count)]
         arguments = {f"x{i}": np.array(column, numpy_dtype(scalar)) for i, column in enumerate(columns)}
         expected = {}
         for row in rows:
@@ -122,7 +144,7 @@ def test_primitives(scalar: t.Scalar, cpu: str, lanes: int) -> None:
         program = kernel.program()
         compiled = compile_kernel(program, options_for(cpu, lanes))
         found = run(compiled, program, arguments, (len(columns[0]), 1, 1))
-        assert_equal_arrays(expected, found.arrays, f"{scalar}, operands {arity}")
+        assert_equal_arrays(expected, found.arrays, f"{scalar}, {count} operands")
 
 
 @pytest.mark.parametrize("cpu, lanes", CASES)
@@ -130,8 +152,22 @@ def test_primitives(scalar: t.Scalar, cpu: str, lanes: int) -> None:
 def test_conversions(source: t.Scalar, cpu: str, lanes: int) -> None:
     values = edge_values(source) + random_values(source, 300)
     if source.kind == "float":
-        limits = [float(edge) for target in SCALARS if t.is_integer(target) for edge in (least(target), greatest(target))]
-        limits += [65504.0, 65519.0, 65520.0, 2.0**-24, 2.0**-25, 1.5 * 2.0**-25, 1 + 2.0**-11, 1 + 2.0**-11 + 2.0**-40]
+        limits = [
+            float(edge)
+            for target in SCALARS
+            if t.is_integer(target)
+            for edge in (least(target), greatest(target))
+        ]
+        limits += [
+            65504.0,
+            65519.0,
+            65520.0,
+            2.0**-24,
+            2.0**-25,
+            1.5 * 2.0**-25,
+            1 + 2.0**-11,
+            1 + 2.0**-11 + 2.0**-40,
+        ]
         values += [wrap(source, sign * v + d) for v in limits for d in (-1.5, 0, 0.5) for sign in (1, -1)]
     if source.bits >= 32 and source.kind != "float":
         values += [wrap(source, (1 << k) + d) for k in (11, 24, 25, 53, 54, 62, 63) for d in (-1, 0, 1, 3)]
@@ -145,7 +181,9 @@ def test_conversions(source: t.Scalar, cpu: str, lanes: int) -> None:
         expected[f"to_{target}"] = np.array([convert(source, target, v) for v in values], numpy_dtype(target))
         if target.bits == source.bits and "bool" not in (source.kind, target.kind):
             kernel.write(f"as_{target}", kernel.b.emit("bitcast", x, type=target))
-            expected[f"as_{target}"] = np.array([bitcast(source, target, v) for v in values], numpy_dtype(target))
+            expected[f"as_{target}"] = np.array(
+                [bitcast(source, target, v) for v in values], numpy_dtype(target)
+            )
     arguments |= {name: np.zeros(len(values), array.dtype) for name, array in expected.items()}
     program = kernel.program()
     compiled = compile_kernel(program, options_for(cpu, lanes))

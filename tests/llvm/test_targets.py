@@ -96,7 +96,12 @@ def test_what_is_known_of_x86(cpu: str, lanes: int, half: bool, fma: bool, masks
     target = native.describe_target(X86, cpu)
     assert target.lanes == lanes
     features = target.features
-    assert (features.half, features.fma, features.mask_registers, features.masked_stores) == (half, fma, masks, masks)
+    assert (features.half, features.fma, features.mask_registers, features.masked_stores) == (
+        half,
+        fma,
+        masks,
+        masks,
+    )
 
 
 def test_this_machine_is_the_default() -> None:
@@ -116,7 +121,9 @@ def test_code_for_arm(name: str) -> None:
     assert native.object_code(text, target)[:4] == b"\x7fELF"
 
 
-@pytest.mark.parametrize("cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "skylake-avx512", "sapphirerapids", "znver5"])
+@pytest.mark.parametrize(
+    "cpu", ["x86-64-v2", "x86-64-v3", "x86-64-v4", "skylake-avx512", "sapphirerapids", "znver5"]
+)
 def test_code_for_other_x86(cpu: str) -> None:
     """In a child process: an error of LLVM's would end this one."""
     script = f"""
@@ -129,7 +136,9 @@ for source in KERNELS.values():
         assert not calls(listing), calls(listing)
 """
     root = Path(__file__).parents[2]
-    made = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=300)
+    made = subprocess.run(
+        [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=300
+    )
     assert made.returncode == 0, made.stderr[-2000:]
 
 
@@ -174,5 +183,7 @@ def test_large_locals_are_not_on_the_stack() -> None:
 def test_each_report_has_one_site() -> None:
     program = parse_program(EVERYTHING)
     wide = widen(program.functions[KERNEL], 8)
-    module = kernel_module(Kernel(wide.full, wide.masked, 8, program.arguments), target_for(""), Options(lanes=8))
+    module = kernel_module(
+        Kernel(wide.full, wide.masked, 8, program.arguments), target_for(""), Options(lanes=8)
+    )
     assert {op.name for op in module.sites} == {"in_bounds", "print"}

@@ -9,7 +9,8 @@ from slangrad.spmd.widen import widen
 from tests.llvm.machine import KERNEL, assert_like_oracle
 
 HEAD = """
-struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>, y: ptr<f32, global>, z: ptr<i32, global> }
+struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>,
+  y: ptr<f32, global>, z: ptr<i32, global> }
 arguments struct "Arguments"
 func @kernel() -> () {kernel=true} {
   %t = thread_id {axis=0} : u32

@@ -14,7 +14,8 @@ from tests.llvm.machine import KERNEL, assert_like_oracle, compile_kernel, optio
 HEAD = """
 struct "Float3" { x: f32, y: f32, z: f32 }
 struct "Arguments" { n: u32, s: i32, base: u32, x: ptr<f32, global>, i: ptr<u32, global>, y: ptr<f32, global>,
-  c: ptr<u32, global>, v: ptr<struct "Float3", global>, h: ptr<f16, global>, b: ptr<bool, global>, d: ptr<i64, global> }
+  c: ptr<u32, global>, v: ptr<struct "Float3", global>,
+  h: ptr<f16, global>, b: ptr<bool, global>, d: ptr<i64, global> }
 arguments struct "Arguments"
 func @kernel() -> () {kernel=true} {
   %t = thread_id {axis=0} : u32
@@ -242,13 +243,28 @@ def test_a_wrapping_index_reads_where_it_wraps_to() -> None:
 ATOMICS = {
     "count": "  %old = atomic %cs, %1 {kind=\"add\"} : u32",
     "count in a branch": "  if %positive { %old = atomic %cs, %i {kind=\"add\"} : u32 yield } { yield }",
-    "ticket": "  %old = atomic %cs, %3 {kind=\"add\"} : u32\n  store %i_at, %old",
-    "histogram": "  %j = rem %i, %7\n  %at = offset %cs, %j\n  %old = atomic %at, %1 {kind=\"add\"} : u32\n  store %i_at, %old",
+    "ticket": """
+  %old = atomic %cs, %3 {kind="add"} : u32
+  store %i_at, %old""",
+    "histogram": """
+  %j = rem %i, %7
+  %at = offset %cs, %j
+  %old = atomic %at, %1 {kind="add"} : u32
+  store %i_at, %old""",
     "own element": "  %old = atomic %c_at, %i {kind=\"xor\"} : u32",
-    "greatest": "  %old = atomic %cs, %i {kind=\"max\"} : u32\n  %o2 = atomic %is, %i {kind=\"min\"} : u32",
-    "bits": "  %old = atomic %cs, %i {kind=\"or\"} : u32\n  %at = offset %cs, %1\n  %o2 = atomic %at, %i {kind=\"and\"} : u32",
-    "exchange": "  %old = atomic %cs, %t {kind=\"exchange\"} : u32\n  store %i_at, %old",
-    "exchange of floats": "  %old = atomic %ys, %x {kind=\"exchange\"} : f32\n  store %x_at, %old",
+    "greatest": """
+  %old = atomic %cs, %i {kind="max"} : u32
+  %o2 = atomic %is, %i {kind="min"} : u32""",
+    "bits": """
+  %old = atomic %cs, %i {kind="or"} : u32
+  %at = offset %cs, %1
+  %o2 = atomic %at, %i {kind="and"} : u32""",
+    "exchange": """
+  %old = atomic %cs, %t {kind="exchange"} : u32
+  store %i_at, %old""",
+    "exchange of floats": """
+  %old = atomic %ys, %x {kind="exchange"} : f32
+  store %x_at, %old""",
     "compare and exchange": """
   %j = rem %i, %7
   %at = offset %cs, %j
@@ -256,9 +272,18 @@ ATOMICS = {
   %old = atomic %at, %e, %t {kind="compare_exchange"} : u32
   store %i_at, %old""",
     "add floats to one's own": "  %old = atomic %y_at, %x {kind=\"add\"} : f32",
-    "add floats to any": "  %j = rem %i, %7\n  %at = offset %ys, %j\n  %old = atomic %at, %x {kind=\"add\"} : f32\n  store %x_at, %old",
-    "greatest float": "  %old = atomic %ys, %x {kind=\"max\"} : f32\n  %o2 = atomic %hs, %hmin {kind=\"min\"} : f16",
-    "add halves": "  %h = convert %x : f16\n  %at = offset %hs, %i\n  %old = atomic %at, %h {kind=\"add\"} : f16",
+    "add floats to any": """
+  %j = rem %i, %7
+  %at = offset %ys, %j
+  %old = atomic %at, %x {kind="add"} : f32
+  store %x_at, %old""",
+    "greatest float": """
+  %old = atomic %ys, %x {kind="max"} : f32
+  %o2 = atomic %hs, %hmin {kind="min"} : f16""",
+    "add halves": """
+  %h = convert %x : f16
+  %at = offset %hs, %i
+  %old = atomic %at, %h {kind="add"} : f16""",
     "compare and exchange floats": """
   %j = rem %i, %3
   %at = offset %ys, %j
@@ -292,7 +317,9 @@ def test_atomics(name: str, exclusive: bool) -> None:
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("stride", [0, 1, 2])
 def test_sums_of_floats_have_one_order(exclusive: bool, stride: int) -> None:
-    """Lanes are added to each other first where they share an address: not the oracle's order, but always the same."""
+    """Lanes are added to each other first where they share an address: not the oracle's order, but always the
+    same.
+    """
     body = """
   %ti = convert %t : i32
   %m = mul %ti, %s

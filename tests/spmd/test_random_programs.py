@@ -1,18 +1,17 @@
 """Random flat programs: machine code of several widths does what the oracle does, bit for bit."""
 
-import numpy as np
+from dataclasses import replace
+
 import pytest
 
-from slangrad.ir import types as t
+from slangrad.base.options import Options
 from slangrad.ir.core import Function, Program
 from slangrad.ir.interpret import Recorded
 from slangrad.ir.rebuild import Rebuild
 from slangrad.runtime.cpu import CpuDevice
-from slangrad.base.options import Options
 from tests.ir.outcomes import KERNEL, Launch, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import FLAT, Style, random_inputs, random_program
 from tests.llvm.machine import compile_kernel, options_for
-from dataclasses import replace
 
 MEMORY = replace(FLAT, memory=True, size=35)
 THREADS = 21

@@ -65,7 +65,9 @@ def test_all_integer_types(index: str, extent: str) -> None:
     program = program_of(CHECK, index, extent)
     dtype = np.dtype({"i": "int", "u": "uint"}[index[0]] + index[1:])
     info = np.iinfo(dtype)
-    values = np.array([v for v in (0, 1, 4, 5, 6, -1, info.max, info.min) if info.min <= v <= info.max], dtype)
+    values = np.array(
+        [v for v in (0, 1, 4, 5, 6, -1, info.max, info.min) if info.min <= v <= info.max], dtype
+    )
     for n in (5, 0) if extent[0] == "u" else (5, 0, -1):
         arguments = {"n": n, "i": values, "y": np.zeros(len(values), np.float32)}
         assert_like_oracle(program, arguments, len(values), lanes=(1, 8))

@@ -10,7 +10,8 @@ from slangrad.runtime.cpu import CpuDevice
 from tests.llvm.machine import argument_block, assert_like_oracle, compile_kernel, options_for
 
 HEAD = """
-struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>, y: ptr<f32, global>, z: ptr<i32, global> }
+struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>,
+  y: ptr<f32, global>, z: ptr<i32, global> }
 arguments struct "Arguments"
 func @kernel() -> () {kernel=true} {
   %t = thread_id {axis=0} : u32
@@ -43,19 +44,25 @@ BODIES = {
     "forwards and back": """
   %tape = tape_new : ptr<f32, tape>
   %a = for %n, %x : f32 (%i: i32, %v: f32) { tape_store %tape, %i, %v %w = mul %v, %x yield %w }
-  %r = for %n, %a {reverse=true} : f32 (%i: i32, %v: f32) { %o = tape_load %tape, %i %w = sub %o, %v yield %w }
+  %r = for %n, %a {reverse=true} : f32 (%i: i32, %v: f32) {
+    %o = tape_load %tape, %i %w = sub %o, %v yield %w
+  }
   store %y_at, %r""",
     "counts that differ": """
   %tape = tape_new : ptr<f32, tape>
   %a = for %k, %x : f32 (%i: i32, %v: f32) { tape_store %tape, %i, %v %w = add %v, %x yield %w }
-  %r = for %k, %a {reverse=true} : f32 (%i: i32, %v: f32) { %o = tape_load %tape, %i %w = sub %o, %v yield %w }
+  %r = for %k, %a {reverse=true} : f32 (%i: i32, %v: f32) {
+    %o = tape_load %tape, %i %w = sub %o, %v yield %w
+  }
   store %y_at, %r""",
     "a while loop": """
   %tape = tape_new : ptr<f32, tape>
   %a, %c = while %x, %0 : f32, i32 (%v: f32, %c: i32) { %m = less %c, %k yield %m } (%v: f32, %c: i32) {
     tape_store %tape, %c, %v %w = mul %v, %x %c2 = add %c, %1 yield %w, %c2
   }
-  %r = for %c, %a {reverse=true} : f32 (%i: i32, %v: f32) { %o = tape_load %tape, %i %w = sub %o, %v yield %w }
+  %r = for %c, %a {reverse=true} : f32 (%i: i32, %v: f32) {
+    %o = tape_load %tape, %i %w = sub %o, %v yield %w
+  }
   store %y_at, %r""",
     "indices of one's own": """
   %tape = tape_new : ptr<f32, tape>
@@ -142,7 +149,9 @@ BODIES = {
   }
   %r = for %n, %a {reverse=true} : f32 (%i: i32, %v: f32) {
     %inner = tape_load %outer, %i
-    %w = for %k, %v {reverse=true} : f32 (%j: i32, %u: f32) { %o = tape_load %inner, %j %u2 = sub %o, %u yield %u2 }
+    %w = for %k, %v {reverse=true} : f32 (%j: i32, %u: f32) {
+    %o = tape_load %inner, %j %u2 = sub %o, %u yield %u2
+  }
     yield %w
   }
   store %y_at, %r""",
@@ -205,7 +214,9 @@ def test_on_older_machines() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 16])
-@pytest.mark.parametrize("name", ["forwards and back", "copies", "handles chosen by lanes", "indices of one's own"])
+@pytest.mark.parametrize(
+    "name", ["forwards and back", "copies", "handles chosen by lanes", "indices of one's own"]
+)
 def test_running_out_of_memory(name: str, lanes: int) -> None:
     """An error, at whatever allocation it happens, and nothing worse."""
     program = program_of(BODIES[name])
