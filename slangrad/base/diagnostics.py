@@ -62,7 +62,6 @@ CODES: dict[str, str] = {
     "E0315": "object that cannot change",
     "E0316": "function as a value",
     "E0317": "unsupported expression",
-    "E0318": "number too large",
     "E0319": "unsuitable index",
     "E0320": "constant index out of range",
     "E0321": "depends on itself",
@@ -109,6 +108,8 @@ CODES: dict[str, str] = {
     "E0707": "format of printf",
     "E0708": "function without a body",
     "E0709": "entry point",
+    "E0710": "array too large",
+    "E0711": "loop too long to be unrolled when compiling",
     "E0791": "function too large after inlining",
     "E0792": "loop too long to be unrolled",
     # E08  back end

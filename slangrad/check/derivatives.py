@@ -45,8 +45,18 @@ def note_givers(world: World, declarations: list[Any]) -> None:
             for attribute in node.attributes:
                 if attribute.name in _GIVEN and len(attribute.arguments) == 1:
                     world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
+                    _remind(world, node, attribute)
         elif isinstance(node, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
             note_givers(world, node.members)
+
+
+def _remind(world: World, giver: ast.Function, attribute: ast.Attribute) -> None:
+    """Functions of other modules may have been looked at before their derivative became known."""
+    for candidate in functions_meant(world, giver, attribute):
+        world.custom_derivatives.pop(candidate.declaration, None)
+        known = candidate.declaration.checked
+        if isinstance(known, FunctionInfo) and known.level != "backward":
+            known.level = "forward" if _GIVEN[attribute.name] == "forward" else "backward"
 
 
 def _last_name(node: ast.Expression) -> str:

@@ -47,15 +47,15 @@ def differential(world: World, kind: Type) -> DifferentialInfo | None:
     """The tangent type, or None when a type carries no derivative."""
     if kind.abstract:
         return _find(world, kind)
-    if kind not in world.differentials:
+    if kind not in world.view.differentials:
         with world.settling(("differential", kind)) as settling:
             if not settling.is_first:
                 return None
             found = _find(world, kind)
         if not settling.complete:
             return found
-        world.differentials[kind] = found
-    return world.differentials[kind]
+        world.view.differentials[kind] = found
+    return world.view.differentials[kind]
 
 
 def _find(world: World, kind: Type) -> DifferentialInfo | None:

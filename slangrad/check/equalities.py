@@ -20,12 +20,12 @@ from slangrad.syntax import ast
 def known_equal(world: World, kind: AssociatedType) -> Type:
     """The type that is known to be an associated type; the type itself if none is known."""
     key = ("equal", cache_key(world, kind))
-    found = world.witnesses.get(key)
+    found = world.view.witnesses.get(key)
     if found is None:
         with world.settling(key) as settling:
             found = _find(world, kind) if settling.is_first else kind
         if settling.complete:
-            world.witnesses[key] = found
+            world.view.witnesses[key] = found
     result: Type = found
     return result
 

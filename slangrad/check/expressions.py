@@ -134,10 +134,7 @@ def _int(scope: Scope, node: ast.IntLiteral) -> Type:
     elif node.span.text[:2].lower() in ("0x", "0b") and node.value < 1 << 32:
         return UINT
     else:
-        kind = INT64 if node.value < 1 << 63 else UINT64
-    if node.value >= 1 << 64:
-        scope.world.error("E0318", f"{node.value} does not fit into 64 bits", node.span)
-        return ERROR
+        return INT64 if node.value < 1 << 63 else UINT64
     return kind
 
 

@@ -53,14 +53,14 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
     if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
         return known_equal(world, associated_type(base, interface, declaration))
     key = (base, interface, declaration)
-    found = world.witnesses.get(key)
+    found = world.view.witnesses.get(key)
     if found is None:
         with world.settling(key) as settling:
             if not settling.is_first:
                 return associated_type(base, interface, declaration)
             found = _find_associated(world, base, interface, declaration)
         if settling.complete:
-            world.witnesses[key] = found
+            world.view.witnesses[key] = found
     kind: Type = found
     return kind
 
@@ -158,13 +158,13 @@ def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> De
 def witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
     """What satisfies a requirement, or None when nothing does."""
     key = (kind, interface, requirement)
-    if key not in world.witnesses:
+    if key not in world.view.witnesses:
         with world.settling(key) as settling:
             found = _find_witness(world, kind, interface, requirement) if settling.is_first else None
         if not settling.complete:
             return found
-        world.witnesses[key] = found
-    result: DeclRef | None = world.witnesses[key]
+        world.view.witnesses[key] = found
+    result: DeclRef | None = world.view.witnesses[key]
     return result
 
 

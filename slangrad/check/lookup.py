@@ -131,9 +131,17 @@ def extension_key(kind: Type) -> object:
     return kind if isinstance(kind, Scalar) else type(kind)
 
 
-def add_extension(world: World, extension: ast.Extension) -> None:
+def add_extension(world: World, extension: ast.Extension, home: object) -> None:
+    """Make an extension known that a module declares."""
     target = extension_target(world, extension)
+    world.extension_homes[extension] = home
     world.extensions.setdefault(extension_key(target), []).append(extension)
+
+
+def filed_extensions(world: World, key: object) -> list[ast.Extension]:
+    """The extensions under a key that are visible."""
+    found = world.extensions.get(key, ())
+    return [each for each in found if world.extension_homes[each] in world.view.modules]
 
 
 def extension_target(world: World, extension: ast.Extension) -> Type:
@@ -151,22 +159,22 @@ def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[An
     if kind is ERROR or isinstance(kind, FunctionType):
         return []
     key = cache_key(world, kind)
-    known = world.extension_matches.get(key)
+    known = world.view.extension_matches.get(key)
     if known is not None:
         return known
     with world.settling(("extensions", kind)) as settling:
         found = []
-        for extension in [*_own_extensions(world, kind), *world.extensions.get(ANY, ())]:
+        for extension in [*_own_extensions(world, kind), *filed_extensions(world, ANY)]:
             bindings = _match_extension(world, extension, kind)
             if bindings is not None:
                 found.append((extension, bindings))
         for interface in conformances(world, kind):
-            for extension in world.extensions.get(interface.declaration, ()):
+            for extension in filed_extensions(world, interface.declaration):
                 seen = match(world, extension.generics, extension_target(world, extension), interface)
                 if seen is not None and unmet_constraint(world, extension, seen) is None:
                     found.append((extension, {**seen, extension: kind}))
     if settling.complete:
-        world.extension_matches[key] = found
+        world.view.extension_matches[key] = found
     return found
 
 
@@ -178,7 +186,7 @@ def cache_key(world: World, kind: Type) -> Any:
 def _own_extensions(world: World, kind: Type) -> list[ast.Extension]:
     if isinstance(kind, (ParameterType, InterfaceType)):
         return []
-    return world.extensions.get(extension_key(kind), [])
+    return filed_extensions(world, extension_key(kind))
 
 
 def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict[Any, Any] | None:
@@ -206,7 +214,7 @@ def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
     if kind is ERROR:
         return ()
     key = cache_key(world, kind)
-    known = world.conformances.get(key)
+    known = world.view.conformances.get(key)
     if known is not None:
         return known
     stated = list(_stated(world, kind))  # may resolve `where` clauses, which may ask the same question
@@ -217,11 +225,11 @@ def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
         world.partial_conformances[kind] = found
         for interface in stated:
             _add_with_bases(world, kind, interface, found)
-        for extension in [*_own_extensions(world, kind), *world.extensions.get(ANY, ())]:
+        for extension in [*_own_extensions(world, kind), *filed_extensions(world, ANY)]:
             _add_bases_of_extension(world, kind, extension, found)
     result = tuple(found)
     if settling.complete:
-        world.conformances[key] = result
+        world.view.conformances[key] = result
     return result
 
 

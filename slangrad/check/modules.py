@@ -45,7 +45,7 @@ from slangrad.check.meanings import NamespaceMeaning
 from slangrad.check.scopes import ModuleScope
 from slangrad.check.types import EnumType, InterfaceType, StructType, Type
 from slangrad.check.values import Value
-from slangrad.check.world import World
+from slangrad.check.world import View, World
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
@@ -81,6 +81,7 @@ class Program(World):
         self.modules: dict[str, Module] = {}
         self.texts: dict[str, SourceFile] = {}
         self._loading: list[str] = []
+        self._views: dict[frozenset[ModuleScope], View] = {}
         self._standard = ModuleScope(self, None, "std")
         self._load_standard()
 
@@ -90,7 +91,9 @@ class Program(World):
         files = [
             self._parse_file(path) for path in sorted(STD.glob("*.slang")) if path.stem not in ON_REQUEST
         ]
-        self._enter(self._standard, files)
+        self._declare(self._standard, files)
+        self._standard.view = self._view_of(self._standard)
+        self._extend(self._standard, files)
         self.reporter.raise_if_errors()
 
     def provide(self, name: str, text: str) -> None:
@@ -123,9 +126,11 @@ class Program(World):
         module = Module(name, main, scope, [main], [], path)
         self._loading.append(name)
         self._gather_files(module, main)
-        self._enter(scope, module.files)
+        self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
+        importer, scope.view = self.view, self._view_of(scope)
+        self._extend(scope, module.files)
         if not any(each.is_error for each in self.reporter.diagnostics):
             self.modules[name] = module
             if main.module_name:
@@ -133,19 +138,45 @@ class Program(World):
         if path is None or path.parent != STD:  # bodies of the library are checked when they are needed
             self._check_module(module)
         self._loading.pop()
+        self.view = importer if self._loading else self.view
         return module
 
-    def _enter(self, scope: ModuleScope, files: list[ast.Module]) -> None:
-        """Make the declarations of files known, extensions and derivatives too."""
+    def _declare(self, scope: ModuleScope, files: list[ast.Module]) -> None:
+        """Make the names of files known."""
         for part in files:
             self.scopes[part] = scope
             scope.add_file(part)
-        for part in files:
-            derivatives.note_givers(self, part.members)
+            scope.extends |= bool(_extensions(part.members))
+
+    def _extend(self, scope: ModuleScope, files: list[ast.Module]) -> None:
+        """Make the extensions and derivatives known, whose targets may be imported."""
+        self.view = scope.view
         for part in files:
             for extension in _extensions(part.members):
-                add_extension(self, extension)
-        self.forget_conformances()
+                add_extension(self, extension, scope)
+        for part in files:
+            derivatives.note_givers(self, part.members)
+        if scope.extends:
+            self.view.forget()
+
+    def _view_of(self, scope: ModuleScope) -> View:
+        """What a module sees; modules that see the same extensions share it."""
+        seen, pending = {self._standard}, [scope]
+        while pending:
+            each = pending.pop()
+            if each not in seen or each is scope:
+                pending += [one for one in each.imports if one not in seen]
+                seen.add(each)
+        key = frozenset(each for each in seen if each.extends)
+        return self._views.setdefault(key, View(key))
+
+    def look_from(self, declaration: ast.Declaration) -> None:
+        """What types can do is asked from the module of a declaration from now on: extensions are seen
+        from there.
+        """
+        while declaration.parent is not None:
+            declaration = declaration.parent
+        self.view = self.scopes[declaration].view
 
     def _check_module(self, module: Module) -> None:
         for part in module.files:

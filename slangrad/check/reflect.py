@@ -10,7 +10,8 @@ Nothing is reported here: what is not found is None or empty, what fails says wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,11 +163,18 @@ class Reflection:
     def __init__(self, program: Program, module: Module) -> None:
         self.program, self.module = program, module
 
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """Questions are asked from the module, and answered without reporting."""
+        with deep_recursion(), self.program.silence():
+            self.program.look_from(self.module.declaration)
+            yield
+
     # --- Names ---
 
     def find_type(self, name: str) -> Type | None:
         """The type that `name` means in the module."""
-        with deep_recursion(), self.program.silence():
+        with self._looking():
             meaning = self._meaning(name)
             if isinstance(meaning, GenericMeaning):
                 meaning = apply_arguments(
@@ -178,14 +186,14 @@ class Reflection:
 
     def find_functions(self, name: str) -> tuple[FunctionView, ...]:
         """The functions that `name` means: "f", "f<8, 5>", "Foo<float>.method"."""
-        with deep_recursion(), self.program.silence():
+        with self._looking():
             meaning = self._meaning(name)
             candidates = meaning.candidates if isinstance(meaning, OverloadMeaning) else []
             return self._views(candidates)
 
     def find_methods(self, kind: Type, name: str) -> tuple[FunctionView, ...]:
         """The methods of a type, its extensions and interfaces."""
-        with deep_recursion(), self.program.silence():
+        with self._looking():
             found = [
                 each
                 for each in members(self.program, kind, name)
@@ -194,7 +202,7 @@ class Reflection:
             return self._views([Candidate(each.declaration, each.substitution) for each in found])
 
     def find_constructors(self, kind: Type) -> tuple[FunctionView, ...]:
-        with deep_recursion(), self.program.silence():
+        with self._looking():
             found = members(self.program, kind, "__init")
             return self._views([Candidate(each.declaration, each.substitution) for each in found])
 
@@ -299,7 +307,7 @@ class Reflection:
             node = ast.Missing(span)
             node.type = kind
             nodes.append(node)
-        with deep_recursion(), self.program.silence():
+        with self._looking():
             tried = [(each, evaluate(scope, each.candidate, nodes)) for each in functions]
             matches = [made for _, made in tried if isinstance(made, Match)]
             best = best_matches(self.program, matches) if matches else []

@@ -133,11 +133,14 @@ class ModuleScope(Scope):
         self.imports: list[ModuleScope] = []
         self.enums: list[ast.Enum] = []
         self.guarded = False  # states visibility: what is not public stays inside
+        self.view = world.view
+        self.extends = False  # declares extensions
 
     def add_file(self, module: ast.Module) -> None:
         """Enter the declarations of one file."""
         for member in all_members(module):
-            self.add(member)
+            if not isinstance(member, (ast.Import, ast.IncludeModule, ast.Using)):
+                self.add(member)
             if isinstance(member, ast.Enum):
                 self.enums.append(member)
             self.guarded |= member.has("public")

@@ -208,6 +208,8 @@ def _check_jump_label(scope: Scope, node: ast.Break | ast.Continue, label: str) 
 def _return(scope: Scope, node: ast.Return) -> None:
     body = scope.body
     assert body is not None
+    if "defer" in scope.breakable:
+        scope.world.error("E0602", "'return' cannot leave what is deferred", node.span)
     if (
         isinstance(body.declaration, ast.Function)
         and not body.declaration.name
@@ -236,6 +238,13 @@ def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
         return
     kind = scope.world.check_value(scope, node.value)
     scope.body.returns.append((node, kind if kind is ERROR else value_after(node.value)))
+
+
+def _defer(scope: Scope, node: ast.Defer) -> None:
+    """What is deferred runs when its block is left, so it cannot leave the block itself."""
+    inside = Scope(scope.world, scope)
+    inside.breakable = frozenset({"defer"})
+    check_statement(inside, node.statement)
 
 
 def _refuse(what: str) -> Callable[[Scope, Any], None]:
@@ -287,7 +296,7 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Labeled: _labeled,
     ast.Discard: lambda scope, node: None,
     ast.TargetSwitch: _target_switch,
-    ast.Defer: _refuse("'defer'"),
+    ast.Defer: _defer,
     ast.Throw: _refuse("'throw'"),
     ast.DoCatch: _refuse("'catch'"),
     ast.TargetAssembly: _refuse("assembly for another target"),

@@ -33,6 +33,22 @@ class Settling:
     complete: bool = False
 
 
+class View:
+    """The modules whose extensions are visible, and what types can do as seen from there."""
+
+    def __init__(self, modules: frozenset[Any]) -> None:
+        self.modules = modules
+        self.extension_matches: dict[Any, list[tuple[ast.Extension, dict[Any, Any]]]] = {}
+        self.conformances: dict[Any, tuple[InterfaceType, ...]] = {}
+        self.witnesses: dict[tuple[Any, ...], Any] = {}
+        self.differentials: dict[Type, DifferentialInfo | None] = {}
+
+    def forget(self) -> None:
+        """After extensions were added: what types can do is asked again."""
+        for known in (self.extension_matches, self.conformances, self.witnesses, self.differentials):
+            known.clear()
+
+
 class World(ABC):
     """Shared state and the questions that cross files."""
 
@@ -46,19 +62,17 @@ class World(ABC):
         # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
         self.extensions: dict[object, list[ast.Extension]] = {}
         self.extension_targets: dict[ast.Extension, Type] = {}
-        self.extension_matches: dict[Any, list[tuple[ast.Extension, dict[Any, Any]]]] = {}
+        self.extension_homes: dict[ast.Extension, Any] = {}
         # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
         self.derivative_givers: dict[str, list[Any]] = {}
         # What types can do.
         self.generics: dict[Any, Any] = {}
         self.bases: dict[Any, list[InterfaceType]] = {}
-        self.conformances: dict[Any, tuple[InterfaceType, ...]] = {}
         self.partial_conformances: dict[Type, Any] = {}
-        self.witnesses: dict[tuple[Any, ...], Any] = {}
         self.tag_types: dict[Any, Type] = {}
         self.custom_derivatives: dict[Any, CustomDerivatives] = {}
         self.synthesized: dict[Any, Any] = {}
-        self.differentials: dict[Type, DifferentialInfo | None] = {}
+        self.view = View(frozenset())
         # Questions being answered; checks that wait until declarations are complete; declarations whose
         # `where` clauses hold in what is being checked; depth of trying things without reporting.
         self.in_progress: set[object] = set()
@@ -128,13 +142,6 @@ class World(ABC):
             yield
         finally:
             self.assumptions.pop()
-
-    def forget_conformances(self) -> None:
-        """After extensions were added: what types can do is asked again."""
-        self.conformances.clear()
-        self.extension_matches.clear()
-        self.witnesses.clear()
-        self.differentials.clear()
 
     # --- Questions ---
     # About declarations and types: for the rest of the compiler, too.

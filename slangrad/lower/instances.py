@@ -3,10 +3,13 @@
     sum<float3, 4>      Foo<int>.bar      bwd_diff(square)
 
 A call asks for the signature of its callee, which enters the callee into the worklist; names are readable and
-unique. Recursion is refused here: everything is inlined later.
+unique. Recursion is refused here, as everything is inlined later; so are generics that never come to an end.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
@@ -17,13 +20,16 @@ from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core
-from slangrad.ir.types import Type, struct
 from slangrad.lower import derivatives, functions
+from slangrad.lower.frame import Frame
+from slangrad.lower.globals import LaunchParameters
 from slangrad.lower.signatures import Signature, SignatureParameter
-from slangrad.lower.type_map import TypeMap
+from slangrad.lower.type_map import LARGEST, TypeMap, weight
 from slangrad.syntax import ast
 
+# fmt: off
 DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
+# fmt: on
 
 
 class Lowering:
@@ -32,27 +38,31 @@ class Lowering:
     def __init__(self, program: CheckedProgram, options: Options, reporter: Reporter) -> None:
         self.program, self.options, self.reporter = program, options, reporter
         self.ir = core.Program()
-        self.types = TypeMap(program, self.ir, reporter)
-        self.arguments: dict[str, Type] = {}  # parameters of the launch, by name, in order of first use
+        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name)
+        self.parameters = LaunchParameters()
+        self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see purity.py
         self._signatures: dict[tuple[object, ...], Signature] = {}
         self._names: dict[str, int] = {}
         self._worklist: list[tuple[Signature, DeclRef]] = []
         self._derived: dict[tuple[object, ...], Signature] = {}
         self._callees: dict[str, dict[str, Span | None]] = {}
+        self._asked_by: dict[str, tuple[DeclRef, str]] = {}  # an instance, and the function that asked for it
 
-    def function(self, reference: DeclRef) -> Signature:
+    def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
         found = self._signatures.get(reference.key)
         if found is None:
+            self._refuse_endless(reference, caller)
             found = self._signatures[reference.key] = self._declare(reference)
             self._worklist.append((found, reference))
+            self._asked_by[found.name] = (reference, "" if caller is None else caller.name)
         return found
 
     def derivative(
         self, mode: str, of: Signature, shape: checked_types.FunctionType, span: Span | None
     ) -> Signature:
         """A function with the calling conventions of `fwd_diff(f)` or `bwd_diff(f)` around a request."""
-        key = (mode, of.name)
+        key = (mode, of.name, len(shape.parameters))
         found = self._derived.get(key)
         if found is None:
             found = self._derived[key] = self._derived_signature(mode, of, shape)
@@ -61,11 +71,8 @@ class Lowering:
 
     def finish(self) -> core.Program:
         """Lower everything that was asked for, and what that asks for."""
-        while self._worklist:
+        while self._worklist and not self.reporter.has_errors:
             signature, reference = self._worklist.pop()
-            self._limit_instances(reference)
-            if self.reporter.has_errors:
-                break
             self.ir.add(functions.lower_function(self, signature, reference))
         self._refuse_recursion()
         return self.ir
@@ -80,79 +87,66 @@ class Lowering:
         self._names[wanted] = count + 1
         return wanted if count == 0 else f"{wanted}#{count + 1}"
 
-    def _limit_instances(self, reference: DeclRef) -> None:
-        if len(self._signatures) > self.options.limits.instances:
-            self.reporter.error(
-                "E0702",
-                f"more than {self.options.limits.instances} instances of functions, the last one '{reference}'",
-                reference.declaration.span,
-                "does a generic function call itself with ever new arguments?",
-            )
+    # --- signatures
 
     def _declare(self, reference: DeclRef) -> Signature:
         info: checked.FunctionInfo = self.program.info(reference.declaration)
-        differentiable = info.level != "none"
-        parameters = []
         constructs = isinstance(reference.declaration, ast.Constructor)
-        if info.this_type is not None and not constructs:
-            parameters.append(
-                self._parameter(
-                    "this",
-                    reference,
-                    info.this_type,
-                    "inout" if info.mutating else "in",
-                    info.no_diff_this,
-                    differentiable,
-                )
-            )
-        for declared in info.parameters:
-            own = self.program.info(declared)
-            parameters.append(
-                self._parameter(
-                    declared.name, reference, own.type, own.direction, own.no_diff, differentiable
-                )
-            )
-        declared = info.this_type if constructs and info.this_type is not None else info.result
-        result = self.program.substitute(declared, reference.substitution)
+        differentiable = info.level != "none"
+        result = self.program.substitute(info.result, reference.substitution)
         returns = result is not checked_types.VOID
+        carries = returns and not info.no_diff_result and self.program.differential(result) is not None
         return Signature(
             name=self.unique(str(reference)),
-            parameters=tuple(parameters),
+            parameters=(
+                *(() if constructs else self._this_parameter(reference, info, differentiable)),
+                *(self._declared_parameter(reference, each, differentiable) for each in info.parameters),
+            ),
             result=result,
             result_type=self.types.of(result, reference.declaration.span) if returns else None,
-            result_differentiable=differentiable
-            and returns
-            and not info.no_diff_result
-            and self.program.differential(result) is not None,
+            result_differentiable=differentiable and carries,
             cut_results=not differentiable,
         )
 
+    def _this_parameter(
+        self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
+    ) -> Iterator[SignatureParameter]:
+        if info.this_type is not None:
+            direction = "inout" if info.mutating else "in"
+            yield self._parameter(
+                "this", of, info.this_type, direction, differentiable and not info.no_diff_this
+            )
+
+    def _declared_parameter(
+        self, of: DeclRef, declared: ast.Parameter, differentiable: bool
+    ) -> SignatureParameter:
+        own: checked.ParameterInfo = self.program.info(declared)
+        return self._parameter(declared.name, of, own.type, own.direction, differentiable and not own.no_diff)
+
     def _parameter(
-        self,
-        name: str,
-        of: DeclRef,
-        declared: checked_types.Type,
-        direction: str,
-        no_diff: bool,
-        differentiable: bool,
+        self, name: str, of: DeclRef, declared: checked_types.Type, direction: str, differentiable: bool
     ) -> SignatureParameter:
         concrete = self.program.substitute(declared, of.substitution)
-        has_tangent = self.program.differential(concrete) is not None
-        carries = differentiable and not no_diff and has_tangent
         lowered = self.types.of(concrete, of.declaration.span)
+        has_tangent = self.program.differential(concrete) is not None
+        carries = differentiable and has_tangent
         return SignatureParameter(
             name, concrete, lowered, DIRECTIONS[direction], carries, has_tangent and not carries
         )
 
     def _derived_signature(self, mode: str, of: Signature, shape: checked_types.FunctionType) -> Signature:
-        parameters = tuple(
-            self._shape_parameter(p.name or f"p{i}", p) for i, p in enumerate(shape.parameters)
-        )
-        returns = shape.result is not checked_types.VOID
+        """`shape` is without the `this` of `fwd_diff(object.method)`, which is then passed as it is."""
+        this = of.parameters[:1] if of.parameters and of.parameters[0].name == "this" else ()
+        passed = [replace(p, direction=_of_this(mode, p), differentiable=False, cut=True) for p in this]
         word = "fwd_diff" if mode == "forward" else "bwd_diff"
+        counts_this = _count(mode, of) == len(shape.parameters)
+        returns = shape.result is not checked_types.VOID
         return Signature(
-            name=f"{word}({of.name})",
-            parameters=parameters,
+            name=self.unique(f"{word}({of.name})"),
+            parameters=(
+                *(() if counts_this else passed),
+                *(self._shape_parameter(p.name or f"p{i}", p) for i, p in enumerate(shape.parameters)),
+            ),
             result=shape.result,
             result_type=self.types.of(shape.result) if returns else None,
             result_differentiable=returns and self.program.differential(shape.result) is not None,
@@ -165,6 +159,27 @@ class Lowering:
         return SignatureParameter(
             name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False
         )
+
+    # --- what has no end
+
+    def _refuse_endless(self, reference: DeclRef, caller: Frame | None) -> None:
+        """Raise when a generic asks for instance after instance of itself, or for too many in all."""
+        limits = self.options.limits
+        span = reference.declaration.span if caller is None else caller.b.span
+        depth, name = 0, "" if caller is None else caller.name
+        while name in self._asked_by:
+            other, name = self._asked_by[name]
+            depth += other.declaration is reference.declaration
+        heavy = any(weight(each) > LARGEST for each in reference.arguments)
+        if depth > limits.generic_depth or heavy or len(self._signatures) > limits.instances:
+            self.reporter.error(
+                "E0702",
+                f"'{reference.declaration.name}' asks for more and more instances of itself",
+                span,
+                f"instances within instances are limited to {limits.generic_depth}, "
+                f"those of a program to {limits.instances}",
+            )
+            self.reporter.raise_if_errors()
 
     def _refuse_recursion(self) -> None:
         done: set[str] = set()
@@ -179,6 +194,19 @@ class Lowering:
                     "write it as a loop",
                 )
                 return
+
+
+def _of_this(mode: str, this: SignatureParameter) -> str:
+    """Going backward nothing is written to an object that is passed as it is."""
+    return this.direction if mode == "forward" else "in"
+
+
+def _count(mode: str, of: Signature) -> int:
+    """How many parameters a derivative has when `this` is one of them."""
+    if mode == "forward":
+        return len(of.parameters)
+    dropped = sum(p.direction == "out" and not p.differentiable for p in of.parameters)
+    return len(of.parameters) - dropped + of.result_differentiable
 
 
 def _find_cycle(
@@ -205,13 +233,14 @@ def lower_program(
 ) -> tuple[core.Program, str]:
     """A kernel with everything it calls, and its name; CompileError for what has no IR form."""
     reporter = Reporter()
+    program.look_from(kernel)
     lowering = Lowering(program, options, reporter)
     with deep_recursion():
         entry = functions.lower_kernel(lowering, kernel)
         lowered = lowering.finish()
     reporter.raise_if_errors()
     lowered.add(entry)
-    lowered.arguments = struct("arguments", tuple(lowering.arguments.items()))
+    lowered.arguments = lowering.parameters.block()
     return lowered, entry.name
 
 

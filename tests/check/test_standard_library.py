@@ -1,0 +1,54 @@
+"""Every body of the standard library checks, not only those that some program needs."""
+
+from pathlib import Path
+
+import pytest
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.recursion import deep_recursion
+from slangrad.check import bodies
+from slangrad.check.modules import ON_REQUEST, STD, Program
+from slangrad.syntax import ast
+from tests.check.programs import check, type_of
+
+
+def test_the_library_is_correct() -> None:
+    program = Program()
+    program.reporter = Reporter()
+    with deep_recursion():
+        for file in [each for each in program.scopes if isinstance(each, ast.Module)]:
+            bodies.check_members(program, file)
+        while program.later:
+            program.later.pop(0)()
+    assert [str(each) for each in program.reporter.diagnostics] == []
+
+
+@pytest.mark.parametrize("name", sorted(ON_REQUEST))
+def test_parts_that_are_imported(name: str) -> None:
+    assert (STD / f"{name}.slang").is_file()
+    program = Program()
+    module = program.load_module(name)
+    for declaration in module.declaration.members:
+        if isinstance(declaration, ast.Function):
+            program.check_body(declaration)
+    assert module.path is not None and Path(module.path).name == f"{name}.slang"
+
+
+def test_bodies_of_the_library_wait_until_they_are_needed() -> None:
+    module = check("float f(float3 x) { return length(x); }")
+    assert type_of(module, "length(x)") == "float"
+
+
+def test_the_library_s_types_have_their_usual_names() -> None:
+    text = """
+        void f(RWStructuredBuffer<float3> b, StructuredBuffer<int> c, Atomic<uint>* a, Tensor<float, 2> t)
+        {
+            b[0].x; c[1]; a.add(1); t[0, 1]; b[1] = b[0] + 1;
+        }"""
+    module = check(text)
+    assert [type_of(module, each) for each in ("b[0].x", "c[1]", "a.add(1)", "t[0, 1]")] == [
+        "float",
+        "int",
+        "uint",
+        "float",
+    ]
