@@ -29,6 +29,7 @@ from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import expand_math
+from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
 from slangrad.ir.core import Function, Op, Program, walk
 from slangrad.ir.interpret import run_kernel
@@ -126,7 +127,8 @@ def _flatten(c: Compilation) -> None:
 
 def flatten(function: Function, options: Options) -> Function:
     """Scalars, pointers and memory only."""
-    return flatten_arrays(flatten_aggregates(function, options.bounds_checks))
+    scalars = remove_dead(flatten_aggregates(function, options.bounds_checks))
+    return flatten_arrays(split_small_arrays(scalars))
 
 
 def _expand_math(c: Compilation) -> None:
