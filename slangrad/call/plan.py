@@ -9,7 +9,7 @@ move along the lanes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Geometry:
     setters: list[tuple[Setter, int, int]]
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
+    make_result: Callable[[], Any]
     atomic: Geometry | None = None
 
 
@@ -113,7 +114,7 @@ class Plan:
         if created is None:
             self._launch(geometry, values, threads)
             return None
-        values[-1] = created.make(self.device, geometry.shape)
+        values[-1] = geometry.make_result()
         self._launch(geometry, values, threads)
         return created.give(values[-1])
 
@@ -232,7 +233,7 @@ class Plan:
             measures.append(measure)
         shape = self._shape(measures)
         if self._created is not None:
-            measure = self._leaves[-1].measure(self._created.make(self.device, shape))
+            measure = self._leaves[-1].measure(self._created.maker(self.device, shape)())
             assert measure is not None
             measures.append(measure)
         return shape, measures
@@ -260,7 +261,9 @@ class Plan:
         ]
         self._check_globals(compiled)
         pairs = pairs_of(regions_of(self._leaves, loops, values, dict(places)))
-        return Geometry(shape, loops, self._fixed(compiled, loops, values, along), setters, compiled, pairs)
+        scalars = self._fixed(compiled, loops, values, along)
+        maker = _nothing if self._created is None else self._created.maker(self.device, shape)
+        return Geometry(shape, loops, scalars, setters, compiled, pairs, maker)
 
     def _choose(
         self,
@@ -331,6 +334,10 @@ class Plan:
             letters[leaf.name] = classes[at : at + len(leaf.streams)]
             at += len(leaf.streams)
         return letters
+
+
+def _nothing() -> None:
+    """The result of calls that create none."""
 
 
 def _along_call(leaf: Leaf, measure: Measure, shape: Shape) -> Measure:

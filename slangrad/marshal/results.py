@@ -24,7 +24,9 @@ from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.values import DiffPair
 from slangrad.tensors.element_types import holds_structs, numpy_layout
+from slangrad.tensors.shape import as_shape
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.views import View
 
 CREATED = -1
 VALUE, TENSOR, NUMPY = "value", "tensor", "numpy"
@@ -84,12 +86,13 @@ def ones(t: Type, types: ProgramTypes) -> str:
 
 @dataclass(slots=True)
 class Created:
-    """A result that each call creates: `make` gives what is filled, `give` what the caller gets of it."""
+    """A result that each call creates. `maker` gives, for a device and a shape, what makes that which is filled;
+    `give` what the caller gets of it."""
 
     type: Type
     spot: Spot
     kind: str
-    make: Callable[[Any, Shape], Any] = lambda device, shape: None
+    maker: Callable[[Any, Shape], Callable[[], Any]] = lambda device, shape: lambda: None
     give: Callable[[Any], Any] = lambda value: value
 
     def bind(self, dims: int, types: ProgramTypes) -> Leaf:
@@ -107,7 +110,7 @@ def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:
         parts.append(Part(GIVEN, tangent, below, True, None, _set_grad))
-    created.make = lambda device, shape: DiffPair(None, None)
+    created.maker = lambda device, shape: DiffPair
     created.give = _give_pair if spot.mode == TANGENT and below is not None else _give_primal
     return make_cell(spot, created.type, spot.role, "result", parts)
 
@@ -133,11 +136,14 @@ def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     shown = SlangType(created.type, spot.types)
     differentiates = spot.role.differentiates
 
-    def make(device: Any, shape: Shape) -> Any:
-        tensor = Tensor.empty(device, shape or (1,), shown)
-        return tensor.with_grads(zero=False) if differentiates else tensor
+    def maker(device: Any, shape: Shape) -> Callable[[], Any]:
+        sizes = as_shape(shape or (1,))
+        view = View(sizes, sizes.calc_contiguous_strides(), 0)
+        if differentiates:
+            return lambda: Tensor.over_new_memory(device, lowered, view, shown).with_grads(zero=False)
+        return lambda: Tensor.over_new_memory(device, lowered, view, shown)
 
-    created.make = make
+    created.maker = maker
     way = Way(created.type, dims)
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
 
@@ -153,7 +159,7 @@ def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
     dtype, inner = numpy_layout(lowered)
-    created.make = lambda device, shape: np.empty((*shape, *inner), dtype)
+    created.maker = lambda device, shape: lambda: np.empty((*shape, *inner), dtype)
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
 

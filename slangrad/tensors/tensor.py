@@ -76,6 +76,12 @@ class Tensor(StridedView):
         return _allocate(device, shape, dtype, usage, memory_type, zero=False)
 
     @staticmethod
+    def over_new_memory(device: object, element: Type, view: View, dtype: object) -> Tensor:
+        """What `empty` makes of `view`, which has no gaps, without its checks: for the results of calls."""
+        storage = Buffer.typed(device, element, prod(view.shape), READ_WRITE, MemoryType.device_local)
+        return _make(storage, element, dtype, view)
+
+    @staticmethod
     def zeros(
         device: object,
         shape: object,
