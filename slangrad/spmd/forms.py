@@ -17,7 +17,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import I64, SCALARS, U8, Pointer, Scalar, Type, lanes, pointer
+from slangrad.ir.types import I64, SCALARS, U8, Pointer, Scalar, lanes, pointer
 from slangrad.spmd.shapes import RULES as STRIDED_SHAPES
 from slangrad.spmd.shapes import Shape, stays
 from slangrad.spmd.uniformity import Shapes
@@ -224,12 +224,8 @@ def _each(forms: Forms, b: Builder, op: Op) -> Strided:
     """The op on the base; the stride stays: member, bitcast."""
     form, t = forms.strided(op.operands[0]), op.results[0].type
     base = b.primitive(op.name, (form.base,), t, op.attributes)
-    stride = form.stride if isinstance(t, Pointer) else _as(b, form.stride, t)
+    stride = b.emit("bitcast", form.stride, type=I64 if isinstance(t, Pointer) else t)
     return Strided(base, stride, form.guard)
-
-
-def _as(b: Builder, value: Value, t: Type) -> Value:
-    return b.emit("bitcast", value, type=t)
 
 
 def _select(forms: Forms, b: Builder, op: Op) -> Strided:

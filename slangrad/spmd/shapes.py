@@ -138,7 +138,11 @@ def stays(x: Shape, source: Scalar, lanes: int) -> bool:
 
 
 def _bitcast(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
-    return shapes[0] if is_integer(op.operands[0].type) and is_integer(op.results[0].type) else VARYING
+    before, after = op.operands[0].type, op.results[0].type
+    assert not is_private(before, shapes[0]), f"the address of a lane's own memory is taken: {op}"
+    if isinstance(before, Pointer) or isinstance(after, Pointer):
+        return replace(shapes[0], affine=None)
+    return shapes[0] if is_integer(before) and is_integer(after) else VARYING
 
 
 def _offset(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:

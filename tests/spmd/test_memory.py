@@ -157,6 +157,19 @@ BODIES = {
   %g = convert %bg : f32
   %fg = add %f, %g
   store %y_at, %fg""",
+    "addresses of bytes": """
+  %bytes = bitcast %xs : ptr<u8, global>
+  %wide = convert %t : i64
+  %4 = const 4 : i64
+  %distance = mul %wide, %4
+  %moved = offset %bytes, %distance
+  %at = bitcast %moved : ptr<f32, global>
+  %v = load %at : f32
+  %number = bitcast %y_at : u64
+  %eight = const 8 : u64
+  %after = add %number, %eight
+  %to = bitcast %after : ptr<f32, global>
+  store %to, %v""",
     "signed and narrow indices": """
   %a = convert %t : i32
   %neg = neg %a
@@ -499,6 +512,7 @@ BASE = accesses("")
 @pytest.mark.parametrize(
     "name, expected",
     [
+        ("addresses of bytes", {"consecutive load": 1, "consecutive store": 1}),
         ("gather", {"scattered load": 1, "consecutive store": 1}),
         ("scatter with conflicts", {"scattered store": 1}),
         ("a constant stride", {"scattered load": 1, "scattered store": 1}),
