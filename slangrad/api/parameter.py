@@ -40,5 +40,5 @@ def result_of(candidate: Candidate) -> SlangType | None:
     if not candidate.returns:
         return None
     view = candidate.view
-    found = view.this_type if candidate.is_constructor else view.result
+    found = view.this_type if candidate.is_constructor else candidate.with_explicit(view.result)
     return None if found is None else SlangType(found, candidate.types)

@@ -130,6 +130,10 @@ class Candidate:
     def is_constructor(self) -> bool:
         return self.view.name == "__init"
 
+    def with_explicit(self, t: Type) -> Type:
+        """A type with the generic arguments that are written in the function's name filled in."""
+        return with_explicit(t, self.view, self.types)
+
     def __str__(self) -> str:
         """The header; parameters of interface type show the interface instead of their hidden generic."""
         text = str(self.view)
@@ -142,7 +146,7 @@ class Candidate:
 
 
 def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
-    own = tuple(_with_explicit(each, view, types) for each in view.parameters)
+    own = tuple(replace(each, type=with_explicit(each.type, view, types)) for each in view.parameters)
     this = view.this_type
     if this is None or view.name == "__init":
         return Candidate(view, own, types)
@@ -150,12 +154,10 @@ def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:
     return Candidate(view, (ParameterView(THIS, this, direction, view.no_diff_this, False), *own), types)
 
 
-def _with_explicit(parameter: ParameterView, view: FunctionView, types: ModuleTypes) -> ParameterView:
-    """A parameter with the generic arguments that are written in the function's name filled in."""
+def with_explicit(t: Type, view: FunctionView, types: ModuleTypes) -> Type:
     explicit = dict(zip(view.declaration.generics, view.candidate.explicit))
-    if not explicit:
-        return parameter
-    return replace(parameter, type=types.view.program.substitute(parameter.type, explicit))
+    found: Type = types.view.program.substitute(t, explicit) if explicit else t
+    return found
 
 
 @dataclass(slots=True, eq=False)

@@ -211,6 +211,9 @@ class Conversion:
     function: DeclRef | None = None
     inner: Conversion | None = None
 
+    def __str__(self) -> str:
+        return f"{self.target} ({self.kind})"
+
 # --- Infos of declarations ----------------------------------------------------------------------------
 
 # `kind`: "local", "field", "static", "global" or "required". `constant`: its value when known when compiling.
@@ -224,11 +227,17 @@ class VariableInfo:
     no_diff: bool = False
     initial: Construct | Call | Zero | None = None
 
+    def __str__(self) -> str:
+        return str(self.type)
+
 @dataclass(slots=True, eq=False, repr=False)
 class ParameterInfo:
     type: Type
     direction: str  # "in", "out", "inout", "ref", "constref"
     no_diff: bool = False
+
+    def __str__(self) -> str:
+        return str(self.type)
 
 # Of a Function, Constructor or Accessor. `this_type` is None for static ones, the LambdaType for a lambda,
 # whose captured variables are its `this`. The `ref` accessor returns a pointer. An accessor's parameters
@@ -250,11 +259,17 @@ class FunctionInfo:
     captures: list[ast.Variable | ast.Parameter] = field(default_factory=list)
     body_checked: bool = False
 
+    def __str__(self) -> str:
+        return str(self.result)
+
 @dataclass(slots=True, eq=False, repr=False)
 class SubscriptInfo:  # Of a Subscript or Property, which has no parameters: the type of the element.
     this_type: Type | None
     parameters: tuple[ast.Parameter, ...]
     result: Type
+
+    def __str__(self) -> str:
+        return str(self.result)
 
 @dataclass(slots=True, eq=False, repr=False)
 class CustomDerivatives:  # What the user gave for a function, seen through the same substitution.
@@ -266,6 +281,9 @@ class CustomDerivatives:  # What the user gave for a function, seen through the 
 class CaseInfo:  # Of an EnumCase.
     type: Type
     value: int
+
+    def __str__(self) -> str:
+        return str(self.type)
 
 # The tangent type of a struct, field by field: (field, field of the differential or None when it has no
 # derivative). `zero`, `add`: the user's own dzero and dadd, None when they are field by field.

@@ -2,8 +2,8 @@
 
     void f(int i, float a, IDiffTensor<float, 2> w)    ->    i: grid((4,)), a: Tensor (4,), w: Tensor (4, 4)
 
-Numbers and structs become a tensor of four, so the function is called four times; integers beside whole tensors
-are taken for indices. Values do not matter: the call is compiled, not run.
+Numbers and structs become a tensor of four, so the function is called four times; integers beside whole
+tensors are taken for indices. Values do not matter: the call is compiled and does not run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def example_arguments(function: Function, mode: str, uniform: list[str]) -> dict
     parameters = function.parameters
     unknown = set(uniform) - {each.name for each in parameters}
     if unknown:
-        raise ValueError(f"'{function.name}' has no parameter '{min(unknown)}'")
+        raise ValueError(f"error: '{function.name}' has no parameter '{min(unknown)}'")
     indexed = any(tensor_rank(each.type) is not None for each in parameters)
     made: dict[str, Any] = {}
     for each in parameters:
@@ -52,11 +52,14 @@ def many_values(device: Any, kind: SlangType, mode: str, separate: bool) -> Any:
     rank = tensor_rank(kind)
     if rank is not None:
         tensor = Tensor.zeros(device, (SIZE,) * rank, element_of(kind))
-        return with_gradients(tensor, "RW" in kind.base_name) if "Diff" in kind.base_name else tensor
+        gradients = "Diff" in kind.base_name and not (kind.base_name.startswith("I") and mode != "bwds")
+        return with_gradients(tensor, "RW" in kind.base_name) if gradients else tensor
     if kind.base_name.endswith("Buffer"):
         return Tensor.zeros(device, (SIZE,), element_of(kind)).storage
     if kind.ir_type is None and kind.fields:
         return {name: many_values(device, field, mode, separate) for name, field in kind.fields.items()}
+    if kind.ir_type is None:
+        raise ValueError(f"error: a value of type '{kind}' cannot be made up: name an instance, such as 'f<float>'")
     tensor = Tensor.zeros(device, (SIZE,), kind)
     return with_gradients(tensor, separate) if mode != "call" and kind.differentiable else tensor
 

@@ -31,7 +31,7 @@ def compile_example(function: Function, mode: str, uniform: list[str]) -> Compil
 def chosen_stages(compiled: CompiledKernel, after: str, everything: bool) -> tuple[str, ...]:
     """All stages, one, or without a wish the code before it is taken apart."""
     if after and after not in compiled.stages:
-        raise ValueError(f"there is no stage '{after}'; stages are: {', '.join(compiled.stages)}")
+        raise ValueError(f"error: there is no stage '{after}'; stages are: {', '.join(compiled.stages)}")
     return compiled.stages if everything else (after or DEFAULT,)
 
 
