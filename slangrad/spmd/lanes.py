@@ -20,7 +20,7 @@ from dataclasses import replace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Parameter, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Type, lanes
+from slangrad.ir.types import Scalar, Type, lanes
 from slangrad.spmd.forms import Forms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
 from slangrad.spmd.shapes import Shape
@@ -178,10 +178,15 @@ def _pure_cost(region: Region) -> float:
         if op.name == "if":
             total += 2 + sum(_pure_cost(r) for r in op.regions)
         elif op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE:
-            total += PRIMITIVES[op.name].cost
+            total += PRIMITIVES[op.name].cost * (2 if _is_wide(op.results[0].type) else 1)
         else:
             return float("inf")
     return total
+
+
+def _is_wide(t: Type) -> bool:
+    """Lanes of 64 bits take twice the registers, and twice the time."""
+    return isinstance(t, Scalar) and t.bits == 64
 
 
 def _thread_id(w: Widening, b: Builder, op: Op) -> None:
