@@ -32,6 +32,13 @@ def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
         yield from _call_roots(program, form)
     elif isinstance(form, checked.AddressOf):
         yield from _root(form.place)
+    elif isinstance(form, (checked.Property, checked.Subscript)) and _reading_mutates(program, form):
+        yield from _root(form.base)
+
+
+def _reading_mutates(program: Program, form: checked.Property | checked.Subscript) -> bool:
+    accessors = getattr(form.reference.declaration, "accessors", ())
+    return any(each.name == "get" and program.info(each).mutating for each in accessors)
 
 
 def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:

@@ -1,7 +1,7 @@
 """Implicit and explicit conversions, and the assembling of aggregates from parts.
 
 int -> float         convert            float -> float3     splat
-float4 -> float2     make of two get    {1, 2, {3, 4}}      parts, flattened when their number asks for it
+float4 -> float2     make of two get    {1, v.yz}           make of three: a vector's parts in a row
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from slangrad.check.checked import Conversion
 from slangrad.ir.core import Value
 from slangrad.ir.types import (
+    BOOL,
     U64,
     Array,
     Matrix,
@@ -29,14 +30,11 @@ from slangrad.lower.places import Temporary
 
 
 def convert(f: Frame, value: Value, conversion: Conversion) -> Value:
-    rule = CONVERSIONS.get(conversion.kind)
-    if rule is None:
-        return _refuse(f, value, conversion)
-    return rule(f, value, conversion)
+    return CONVERSIONS[conversion.kind](f, value, conversion)
 
 
 def _target(f: Frame, conversion: Conversion) -> Type:
-    return f.type(conversion.target, f.b.span)
+    return f.type(conversion.target)
 
 
 def _numeric(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -45,6 +43,8 @@ def _numeric(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 def _splat(f: Frame, value: Value, conversion: Conversion) -> Value:
     target = _target(f, conversion)
+    if isinstance(value.type, Vector):  # of one component
+        value = f.emit("get", value, index=0)
     element = scalar_of(target)
     assert element is not None
     converted = f.emit("convert", value, type=element)
@@ -66,11 +66,13 @@ def truncate(f: Frame, value: Value, target: Type) -> Value:
 
 
 def _reshape(f: Frame, value: Value, conversion: Conversion) -> Value:
-    return assemble(f, _scalars(f, value), _target(f, conversion))
+    return _from_scalars(f, _scalars(f, value), _target(f, conversion))[0]
 
 
 def _pointer(f: Frame, value: Value, conversion: Conversion) -> Value:
     target = _target(f, conversion)
+    if target is BOOL:
+        return f.emit("not_equal", f.emit("bitcast", value, type=U64), f.b.zero(U64))
     if isinstance(value.type, Pointer) and isinstance(target, Scalar):
         return f.emit("convert", f.emit("bitcast", value, type=U64), type=target)
     if isinstance(value.type, Scalar) and isinstance(target, Pointer):
@@ -80,6 +82,8 @@ def _pointer(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.function is not None
+    if conversion.inner is not None:
+        value = convert(f, value, conversion.inner)
     made = calls.call_function(f, conversion.function, [Temporary(value)])
     assert made is not None
     return made
@@ -92,14 +96,23 @@ def _array(f: Frame, value: Value, conversion: Conversion) -> Value:
     return f.emit("make", *parts, type=_target(f, conversion))
 
 
+def _optional(f: Frame, value: Value, conversion: Conversion) -> Value:
+    """A value that is there; `none` is zero throughout."""
+    target = _target(f, conversion)
+    if value.type is not component(target, 0) and conversion.inner is not None:
+        value = convert(f, value, conversion.inner)
+    if value.type is not component(target, 0):
+        return f.b.zero(target)
+    return f.emit("make", value, f.true(), type=target)
+
+
 def _existing(f: Frame, value: Value, conversion: Conversion) -> Value:
     return value
 
 
 def _refuse(f: Frame, value: Value, conversion: Conversion) -> Value:
-    target = _target(f, conversion)
     f.error("E0704", f"a conversion to '{conversion.target}' at run time is not supported", f.b.span)
-    return f.b.zero(target)
+    return value
 
 
 CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
@@ -110,38 +123,42 @@ CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
     "pointer": _pointer,
     "call": _call,
     "array": _array,
+    "optional": _optional,
     "existing": _existing,
+    "interface": _refuse,
+    "open": _refuse,
 }
 
 
+# --- Aggregates from parts ----------------------------------------------------------------------------
+
+
 def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
-    """An aggregate from parts: one for each component, or parts whose scalars add up to its scalars."""
-    wanted = tuple(components(target))
-    if len(parts) == len(wanted) and all(part.type is t for part, t in zip(parts, wanted, strict=True)):
-        return f.emit("make", *parts, type=target)
-    if isinstance(target, (Scalar, Pointer)):
-        assert len(parts) == 1, (target, parts)
-        return parts[0]
-    scalars = [scalar for part in parts for scalar in _scalars(f, part)]
-    made, rest = _take(f, scalars, target)
-    assert not rest, f"{len(rest)} scalars too many for {target}"
-    return made
+    """Fields or elements in order; of vectors and matrices the scalars in order. What is missing is zero."""
+    if not parts:
+        return f.b.zero(target)
+    if isinstance(target, (Vector, Matrix)):
+        return _from_scalars(f, [scalar for part in parts for scalar in _scalars(f, part)], target)[0]
+    if not isinstance(target, (Array, Struct)):
+        (only,) = parts
+        return only
+    missing = list(components(target))[len(parts) :]
+    return f.emit("make", *parts, *map(f.b.zero, missing), type=target)
 
 
 def _scalars(f: Frame, value: Value) -> list[Value]:
-    if not isinstance(value.type, (Vector, Matrix, Array, Struct)):
+    if not isinstance(value.type, (Vector, Matrix, Array)):
         return [value]
     count = sum(1 for _ in components(value.type))
     return [scalar for i in range(count) for scalar in _scalars(f, f.emit("get", value, index=i))]
 
 
-def _take(f: Frame, scalars: list[Value], target: Type) -> tuple[Value, list[Value]]:
-    if not isinstance(target, (Vector, Matrix, Array, Struct)):
-        assert scalars, f"too few scalars for {target}"
-        first = scalars[0]
-        return (f.emit("convert", first, type=target) if isinstance(target, Scalar) else first), scalars[1:]
+def _from_scalars(f: Frame, scalars: list[Value], target: Type) -> tuple[Value, list[Value]]:
+    """A value from as many scalars as it has, zero where there are none left, and the others."""
+    if not isinstance(target, (Vector, Matrix, Array)):
+        return (scalars[0], scalars[1:]) if scalars else (f.b.zero(target), [])
     parts = []
-    for i in range(sum(1 for _ in components(target))):
-        part, scalars = _take(f, scalars, component(target, i))
-        parts.append(part)
+    for part in components(target):
+        made, scalars = _from_scalars(f, scalars, part)
+        parts.append(made)
     return f.emit("make", *parts, type=target), scalars

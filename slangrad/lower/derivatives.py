@@ -14,13 +14,15 @@ So a call of a derivative is a call, and a derivative of a derivative needs noth
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Region, Value
-from slangrad.ir.types import Struct, Type
-from slangrad.lower.signatures import Signature
+from slangrad.ir.types import Type
+from slangrad.lower import tangents
+from slangrad.lower.signatures import Signature, SignatureParameter
 
 if TYPE_CHECKING:
     from slangrad.lower.instances import Lowering
@@ -31,82 +33,93 @@ def lower_derivative(
 ) -> Function:
     b = Builder(span=span)
     given = {p.name: Value(p.type, p.name) for p in own.parameters if p.direction != "out"}
-    make = _forward if mode == "forward" else _backward
-    yields = make(b, of, own, [given.get(p.name) for p in own.parameters])
+    request = _Request(lowering, b, of, own, [given.get(p.name) for p in own.parameters])
+    yields = request.forward() if mode == "forward" else request.backward()
     region = Region(tuple(given.values()), b.ops, tuple(yields))
     lowering.calls(own.name, of.name, span)
     return Function(
-        own.name,
-        own.ir_parameters(),
-        own.result_type,
-        region,
-        own.result_differentiable,
-        attributes={},
-        span=span,
+        own.name, own.ir_parameters(), own.result_type, region, own.result_differentiable, span=span
     )
 
 
-def _part(b: Builder, pair: Value, index: int) -> Value:
-    return b.emit("get", pair, index=index)
+@dataclass(slots=True)
+class _Request:
+    """`of` is differentiated; `own` is the signature of its derivative; `given` are its inputs, by parameter.
 
+    The `this` of `fwd_diff(object.method)` comes without a derivative: its tangent is zero, and what flows
+    back to it is dropped.
+    """
 
-def _forward(b: Builder, of: Signature, own: Signature, given: list[Value | None]) -> list[Value]:
-    """Pairs in, pairs out. `own` has the parameters of `of` with pairs for the differentiable ones."""
-    primals, tangents = [], []
-    for p, value in zip(of.parameters, given, strict=True):
-        if p.direction == "out":
-            continue
-        assert value is not None
-        primals.append(_part(b, value, 0) if p.differentiable else value)
-        if p.differentiable:
-            tangents.append(_part(b, value, 1))
-    flags = _result_flags(of)
-    pair_types = own.result_types
-    tangent_types = [_tangent(t) for t, carries in zip(pair_types, flags, strict=True) if carries]
-    made = b.control(
-        "jvp", (*primals, *tangents), (*of.result_types, *tangent_types), (), {"callee": of.name}
-    )
-    results, derived = made[: len(flags)], iter(made[len(flags) :])
-    return [
-        b.emit("make", value, next(derived), type=t) if carries else value
-        for value, t, carries in zip(results, pair_types, flags, strict=True)
-    ]
+    lowering: Lowering
+    b: Builder
+    of: Signature
+    own: Signature
+    given: list[Value | None]
 
+    def forward(self) -> list[Value]:
+        """Pairs in, pairs out. `own` has the parameters of `of` with pairs for the differentiable ones."""
+        primals, tangents = [], []
+        for p, value in zip(self.of.parameters, self.given, strict=True):
+            if p.direction == "out":
+                continue
+            assert value is not None
+            is_pair = p.differentiable and value.type is not p.type
+            primals.append(self._part(value, 0) if is_pair else value)
+            if p.differentiable:
+                tangents.append(self._part(value, 1) if is_pair else self._zero(p))
+        flags = self._result_flags()
+        types = (*self.of.result_types, *(t for t in flags if t is not None))
+        made = self.b.control("jvp", (*primals, *tangents), types, (), {"callee": self.of.name})
+        results, derived = made[: len(flags)], iter(made[len(flags) :])
+        tangents_of = [None if t is None else next(derived) for t in flags]
+        return [
+            value if tangent is None or value.type is t else self.b.emit("make", value, tangent, type=t)
+            for value, tangent, t in zip(results, tangents_of, self.own.result_types, strict=True)
+        ]
 
-def _backward(b: Builder, of: Signature, own: Signature, given: list[Value | None]) -> list[Value]:
-    """Inout pairs for what goes in, cotangents for what comes out; see `Derivative` in check/checked.py."""
-    arguments = list(given)
-    result_cotangent = arguments.pop() if of.result_differentiable else None
-    taken = iter(arguments)
-    primals: list[Value] = []
-    pairs: list[Value] = []  # of the differentiable inputs, in order
-    cotangents = [] if result_cotangent is None else [result_cotangent]
-    for p in of.parameters:
-        if p.direction == "out" and not p.differentiable:
-            continue
-        value = next(taken)
-        assert value is not None
-        if p.direction == "out":
-            cotangents.append(value)
-        elif p.differentiable:
-            primals.append(_part(b, value, 0))
-            pairs.append(value)
-            cotangents += [_part(b, value, 1)] if p.direction == "inout" else []
-        else:
-            primals.append(value)
-    types = tuple(_tangent(pair.type) for pair in pairs)
-    made = b.control("vjp", (*primals, *cotangents), types, (), {"callee": of.name})
-    return [
-        b.emit("make", _part(b, pair, 0), ct, type=pair.type) for pair, ct in zip(pairs, made, strict=True)
-    ]
+    def backward(self) -> list[Value]:
+        """Inout pairs for what goes in, cotangents for what comes out."""
+        given = list(self.given)
+        last = [given.pop()] if self.of.result_differentiable else []
+        cotangents = [value for value in last if value is not None]
+        taken = iter(given)
+        primals: list[Value] = []
+        pairs: list[Value | None] = []  # of the differentiable inputs in order; None for what is no pair
+        for p in self.of.parameters:
+            if p.direction == "out" and not p.differentiable:
+                continue
+            value = next(taken)
+            assert value is not None
+            if p.direction == "out":
+                cotangents.append(value)
+                continue
+            is_pair = p.differentiable and value.type is not p.type
+            primals.append(self._part(value, 0) if is_pair else value)
+            if p.differentiable:
+                pairs.append(value if is_pair else None)
+            if p.differentiable and p.direction == "inout":
+                cotangents.append(self._part(value, 1) if is_pair else self._zero(p))
+        types = tuple(self._tangent(p) for p in self.of.inputs if p.differentiable)
+        made = self.b.control("vjp", (*primals, *cotangents), types, (), {"callee": self.of.name})
+        return [
+            self.b.emit("make", self._part(pair, 0), cotangent, type=pair.type)
+            for pair, cotangent in zip(pairs, made, strict=True)
+            if pair is not None
+        ]
 
+    def _part(self, pair: Value, index: int) -> Value:
+        return self.b.emit("get", pair, index=index)
 
-def _result_flags(of: Signature) -> list[bool]:
-    returned = [] if of.result_type is None else [of.result_differentiable]
-    return [*returned, *(p.differentiable for p in of.outputs)]
+    def _zero(self, p: SignatureParameter) -> Value:
+        return tangents.zero(self.lowering, self.own.name, self.b, self._tangent(p))
 
+    def _result_flags(self) -> list[Type | None]:
+        """The tangent type of each result; None for those without."""
+        of, types = self.of, self.lowering.types
+        returned = (
+            [] if of.result_type is None else [types.tangent(of.result) if of.result_differentiable else None]
+        )
+        return [*returned, *(self._tangent(p) if p.differentiable else None for p in of.outputs)]
 
-def _tangent(pair: Type) -> Type:
-    """The type of `.d`."""
-    assert isinstance(pair, Struct), pair
-    return pair.fields[1][1]
+    def _tangent(self, p: SignatureParameter) -> Type:
+        return self.lowering.types.tangent(p.checked)

@@ -1,9 +1,10 @@
-"""`return`, `break` and `continue` as variables: each sets a flag, and what follows runs only where none is set.
+"""`return`, `break` and `continue` as variables: each sets a flag, and what follows runs where none is set.
 
-    if (c) return x;  rest          returned = true in the arm; `rest` goes into the other arm or under `if !returned`
-    while (a) { ... break; ... }    while (a && !broke) { ... }
+    if (c) return x;  rest        returned = true in the arm; `rest` goes into the other arm, or a branch
+    while (a) { ... break; ... }  while (a && !broke) { ... }
 
-A flag that is known to be false costs nothing: the builder folds it. Loops carry only the flags their body can set.
+A flag that is known to be false costs nothing: the builder folds it. Loops carry only the flags that their
+body can set.
 """
 
 from __future__ import annotations
@@ -28,12 +29,19 @@ class Flag:
 
 @dataclass(slots=True, eq=False)
 class Target:
-    """A loop or switch that exits lead out of."""
+    """What exits lead out of. `kind`: "loop", "switch" or "block", which is left by its label only."""
 
+    kind: str
     label: str | None
-    is_loop: bool
     broke: Flag = field(default_factory=lambda: Flag("broke"))
     continued: Flag = field(default_factory=lambda: Flag("continued"))
+
+
+def _takes(kind: str, label: str | None, statement: ast.Break | ast.Continue) -> bool:
+    """Whether a jump leads here, as far as nothing within takes it."""
+    if isinstance(statement, ast.Continue) and kind != "loop":
+        return False
+    return kind != "block" if statement.label is None else statement.label == label
 
 
 def flags(f: Frame) -> list[Key]:
@@ -54,11 +62,10 @@ def exited(f: Frame, but: Flag | None = None) -> Value:
 
 
 def find_target(f: Frame, statement: ast.Break | ast.Continue) -> Target:
-    """The loop or switch that a break or continue leaves; the checker has made sure that there is one."""
+    """Where a break or continue leads; the checker has made sure that there is such a place."""
     for target in reversed(f.exits):
         assert isinstance(target, Target)
-        fits = target.is_loop or isinstance(statement, ast.Break)
-        if fits and statement.label in (None, target.label):
+        if _takes(target.kind, target.label, statement):
             return target
     raise AssertionError("an exit without a target")
 
@@ -84,16 +91,11 @@ def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: Targe
     return found
 
 
-Inner = tuple[
-    tuple[bool, str | None], ...
-]  # (is a loop, label) of the loops and switches within, outermost first
+Inner = tuple[tuple[str, str | None], ...]  # (kind, label) of what is within, outermost first
 
 
 def _stays_within(statement: ast.Break | ast.Continue, inner: Inner) -> bool:
-    return any(
-        (is_loop or isinstance(statement, ast.Break)) and statement.label in (None, label)
-        for is_loop, label in inner
-    )
+    return any(_takes(kind, label, statement) for kind, label in inner)
 
 
 def _exits(
@@ -103,13 +105,20 @@ def _exits(
         yield node, inner
     elif isinstance(node, ast.Labeled):
         yield from _exits(node.statement, inner, node.label)
-    elif isinstance(node, (ast.Statement, ast.Case)):
-        loops = isinstance(node, (ast.For, ast.While, ast.DoWhile))
-        if loops or isinstance(node, ast.Switch):
-            inner = (*inner, (loops, label))
+    elif isinstance(node, (ast.Statement, ast.Case, ast.TargetCase)):
+        kind = KINDS.get(type(node), "block" if label is not None else None)
+        if kind is not None:
+            inner = (*inner, (kind, label))
         for child in children(node):
-            if isinstance(child, (ast.Statement, ast.Case)):
+            if isinstance(child, (ast.Statement, ast.Case, ast.TargetCase)):
                 yield from _exits(child, inner)
+
+
+# fmt: off
+KINDS: dict[type[ast.Node], str] = {
+    ast.For: "loop", ast.While: "loop", ast.DoWhile: "loop", ast.Switch: "switch", ast.TargetSwitch: "switch",
+}
+# fmt: on
 
 
 def always_exits(node: ast.Statement) -> bool:

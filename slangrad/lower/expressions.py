@@ -2,20 +2,19 @@
 
     a * x + b[i]    ->    %p = mul %a, %x    %e = index %b, %i    %s = add %p, %e
 
-Everything that can be assigned is read through its place (`place_of`); calls are in `calls.py`, conversions in
-`conversions.py`, what an operator does in `operators.py`.
+Everything that can be assigned is read through its place (`place_of`); calls are in `calls.py`, conversions
+in `conversions.py`, what an operator does in `operators.py`, what runs one of two sides in `choices.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from slangrad.check import checked
-from slangrad.check import types as checked_types
-from slangrad.ir.core import Op, Value
-from slangrad.ir.primitives import CONSTANT, LINEAR, NOT_DIFFERENTIABLE, PRIMITIVES, PURE
-from slangrad.ir.types import BOOL, Pointer, is_float, scalar_of
-from slangrad.lower import calls, closures, conversions, globals, operators
+from slangrad.ir.core import Value
+from slangrad.ir.types import BOOL, Pointer, Struct
+from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators
 from slangrad.lower.frame import THIS, Frame
 from slangrad.lower.places import Local, Memory, Place, Swizzle, Temporary
 from slangrad.syntax import ast
@@ -36,17 +35,16 @@ def lower_effect(f: Frame, node: ast.Expression) -> None:
         elif isinstance(node, ast.Comma):
             lower_effect(f, node.left)
             lower_effect(f, node.right)
+        elif isinstance(node, ast.NoDiff):
+            _without_derivative(f, node.operand)
         elif isinstance(node.ref, checked.Call):
-            calls.lower_call(f, node.ref, node)
+            calls.lower_call(f, node.ref)
         else:
             _unconverted(f, node)
 
 
 def _unconverted(f: Frame, node: ast.Expression) -> Value:
-    rule = FORMS.get(type(node.ref)) if node.ref is not None else NODES.get(type(node))
-    if rule is None:
-        f.error("E0704", f"this expression ({type(node).__name__}) is not supported", node.span)
-        return f.b.zero(BOOL)
+    rule = FORMS[type(node.ref)] if node.ref is not None else NODES[type(node)]
     return rule(f, node)
 
 
@@ -57,7 +55,7 @@ def _literal(f: Frame, node: ast.IntLiteral | ast.FloatLiteral | ast.BoolLiteral
     return f.b.constant(f.type(node.type, node.span), node.value)
 
 
-def _null(f: Frame, node: ast.NullLiteral) -> Value:
+def _zero(f: Frame, node: ast.NullLiteral | ast.NoneLiteral) -> Value:
     return f.b.zero(f.type(node.type))
 
 
@@ -71,14 +69,34 @@ def _comma(f: Frame, node: ast.Comma) -> Value:
 
 
 def _no_diff(f: Frame, node: ast.NoDiff) -> Value:
-    return f.emit("detach", lower(f, node.operand))
+    value = _without_derivative(f, node.operand)
+    assert value is not None
+    return value
+
+
+def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
+    """Neither the value nor what a call writes carries a derivative; None for a void call."""
+    while isinstance(node, ast.Paren) and node.conversion is None:
+        node = node.inner
+    if not isinstance(node.ref, checked.Call):
+        return calls.detached(f, lower(f, node))
+    with f.at(node.span):
+        value = calls.lower_call(f, node.ref, cut=True)
+        if value is not None and node.conversion is not None:
+            value = conversions.convert(f, value, node.conversion)
+        return None if value is None else calls.detached(f, value)
+
+
+def _text(f: Frame, node: ast.StringLiteral) -> Value:
+    f.error("E0704", "a text can only be the format of printf", node.span)
+    return f.b.zero(f.type(node.type))
 
 
 # --- Reading places -----------------------------------------------------------------------------------
 
 
 def _read(f: Frame, node: ast.Expression) -> Value:
-    return place_of(f, node).get(f)
+    return _unconverted_place(f, node).get(f)
 
 
 def place_of(f: Frame, node: ast.Expression | checked.ThisValue) -> Place:
@@ -138,11 +156,11 @@ def _dereference(f: Frame, form: checked.Dereference, node: ast.Expression) -> P
 
 
 def _property(f: Frame, form: checked.Property, node: ast.Expression) -> Place:
-    return calls.accessed(f, form.reference, form.base, (), f.type(node.type))
+    return accessors.accessed(f, form.reference, form.base, (), f.type(node.type))
 
 
 def _subscript(f: Frame, form: checked.Subscript, node: ast.Expression) -> Place:
-    return calls.accessed(f, form.reference, form.base, form.arguments, f.type(node.type))
+    return accessors.accessed(f, form.reference, form.base, form.arguments, f.type(node.type))
 
 
 def _global(f: Frame, form: checked.Global, node: ast.Expression) -> Place:
@@ -169,77 +187,23 @@ def _address_of(f: Frame, node: ast.Expression) -> Value:
 
 
 def _call(f: Frame, node: ast.Expression) -> Value:
-    value = calls.lower_call(f, node.ref, node)
-    return value if value is not None else f.b.zero(BOOL)
+    value = calls.lower_call(f, node.ref)
+    assert value is not None, "a void call as a value"
+    return value
 
 
 def _operator(f: Frame, node: ast.Expression) -> Value:
     form: checked.Operator = node.ref
-    if form.name in ("&&", "||") and _is_scalar_bool(f, form.operands):
-        return _short_circuit(f, form)
-    if form.name == "?:":
-        condition = lower(f, form.operands[0])
-        if condition.type is BOOL:
-            return _choose(f, condition, form.operands[1], form.operands[2])
-        return f.emit("select", condition, lower(f, form.operands[1]), lower(f, form.operands[2]))
+    if choices.is_short_circuit(f, form):
+        return choices.short_circuit(f, form)
     operands = [lower(f, each) for each in form.operands]
-    return operators.apply(f, form.name, operands, f.type(node.type, node.span))
-
-
-def _is_scalar_bool(f: Frame, operands: tuple[ast.Expression, ...]) -> bool:
-    target = [each.type if each.conversion is None else each.conversion.target for each in operands]
-    return all(f.concrete(t) is checked_types.BOOL for t in target)
-
-
-def _short_circuit(f: Frame, form: checked.Operator) -> Value:
-    """The right side runs only when it decides; when it has no effects, that makes no difference."""
-    left = lower(f, form.operands[0])
-    right, made, changed = f.trial(lambda: lower(f, form.operands[1]))
-    if not changed and _is_cheap(made.ops):
-        f.b.absorb(made)
-        return f.emit("and" if form.name == "&&" else "or", left, right)
-    decided = f.b.constant(BOOL, form.name == "||")
-    arms = (lambda: (lower(f, form.operands[1]),), lambda: (decided,))
-    return f.branch(left, *(arms if form.name == "&&" else arms[::-1]))[0]
+    if form.name == "?:":
+        return f.emit("select", *operands)
+    return operators.apply(f, form.name, operands, f.type(node.type))
 
 
 def _conditional(f: Frame, node: ast.Conditional) -> Value:
-    return _choose(f, lower(f, node.condition), node.then, node.otherwise)
-
-
-def _choose(f: Frame, condition: Value, then: ast.Expression, otherwise: ast.Expression) -> Value:
-    """A branch; a `select` where both sides are known anyway and cost nothing."""
-    left, left_made, left_changed = f.trial(lambda: lower(f, then))
-    right, right_made, right_changed = f.trial(lambda: lower(f, otherwise))
-    plain = scalar_of(left.type) is not None and left.type is right.type
-    if plain and not left_changed and not right_changed and not (left_made.ops or right_made.ops):
-        return f.emit("select", condition, left, right)
-    if (
-        plain
-        and all(_is_constant(made.ops) for made in (left_made, right_made))
-        and not (left_changed or right_changed)
-    ):
-        f.b.absorb(left_made)
-        f.b.absorb(right_made)
-        return f.emit("select", condition, left, right)
-    return f.branch(condition, lambda: (lower(f, then),), lambda: (lower(f, otherwise),))[0]
-
-
-def _is_constant(ops: list[Op]) -> bool:
-    return all(op.name in ("const", "zero") for op in ops)
-
-
-def _is_cheap(ops: list[Op]) -> bool:
-    """Few ops without effect on numbers that carry no derivative: running them for nothing does no harm."""
-    return len(ops) <= 12 and all(
-        op.name in PRIMITIVES
-        and PRIMITIVES[op.name].effect == PURE
-        and (
-            PRIMITIVES[op.name].partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR)
-            or not is_float(op.results[0].type)
-        )
-        for op in ops
-    )
+    return choices.choose(f, lower(f, node.condition), node.then, node.otherwise)
 
 
 def _store(f: Frame, node: ast.Expression) -> Value:
@@ -252,18 +216,21 @@ def _store(f: Frame, node: ast.Expression) -> Value:
 
 def _update(f: Frame, node: ast.Expression) -> Value:
     form: checked.Update = node.ref
-    place = place_of(f, form.place)
+    place = place_of(f, form.place).for_update(f)
     old = place.get(f)
     loaded = old if form.load is None else conversions.convert(f, old, form.load)
-    step = _step(f, loaded, form)
-    if form.function is not None:
-        new = calls.call_function(f, form.function, [Temporary(loaded), Temporary(step)])
-        assert new is not None
-    else:
-        new = operators.apply(f, operators.of_update(form.operator), [loaded, step], loaded.type)
+    new = _updated(f, form, loaded, _step(f, loaded, form))
     stored = new if form.store is None else conversions.convert(f, new, form.store)
     place.set(f, stored)
     return old if isinstance(node, ast.Postfix) else stored
+
+
+def _updated(f: Frame, form: checked.Update, loaded: Value, step: Value) -> Value:
+    if form.function is None:
+        return operators.apply(f, operators.of_update(form.operator), [loaded, step], loaded.type)
+    value = calls.call_function(f, form.function, [Temporary(loaded), Temporary(step)])
+    assert value is not None
+    return value
 
 
 def _step(f: Frame, loaded: Value, form: checked.Update) -> Value:
@@ -291,11 +258,13 @@ def lower_part(f: Frame, part: checked.Part) -> Value:
     if isinstance(part, checked.FieldDefault):
         return closures.field_default(f, part.reference)
     if isinstance(part, checked.Call):
-        value = calls.lower_call(f, part, None)
+        value = calls.lower_call(f, part)
         assert value is not None
         return value
-    parts = [lower_part(f, each) for each in part.parts]
-    return conversions.assemble(f, parts, f.type(part.type))
+    t = f.type(part.type)
+    if isinstance(t, Struct):
+        return closures.struct_of_parts(f, part.parts, t)
+    return conversions.assemble(f, [lower_part(f, each) for each in part.parts], t)
 
 
 def _closure(f: Frame, node: ast.Expression) -> Value:
@@ -307,7 +276,7 @@ def _type_test(f: Frame, node: ast.Expression) -> Value:
     return f.b.constant(BOOL, f.concrete(form.operand.type) is f.concrete(form.target))
 
 
-PLACES: dict[type, Callable[[Frame, object, ast.Expression], Place]] = {
+PLACES: dict[type, Callable[[Frame, Any, ast.Expression], Place]] = {
     checked.Local: _local,
     checked.ThisValue: _this,
     checked.Field: _field,
@@ -318,7 +287,7 @@ PLACES: dict[type, Callable[[Frame, object, ast.Expression], Place]] = {
     checked.Property: _property,
     checked.Subscript: _subscript,
     checked.Global: _global,
-}  # type: ignore[dict-item]
+}
 
 FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     **dict.fromkeys(PLACES, _read),
@@ -334,14 +303,16 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.TypeTest: _type_test,
 }
 
-NODES: dict[type[ast.Expression], Callable[[Frame, ast.Expression], Value]] = {
+NODES: dict[type[ast.Expression], Callable[[Frame, Any], Value]] = {
     ast.IntLiteral: _literal,
     ast.FloatLiteral: _literal,
     ast.BoolLiteral: _literal,
     ast.CharLiteral: _literal,
-    ast.NullLiteral: _null,
+    ast.NullLiteral: _zero,
+    ast.NoneLiteral: _zero,
+    ast.StringLiteral: _text,
     ast.Paren: _paren,
     ast.Comma: _comma,
     ast.NoDiff: _no_diff,
     ast.Conditional: _conditional,
-}  # type: ignore[dict-item]
+}

@@ -1,14 +1,15 @@
 """One function being lowered: the builder, what each variable holds now, and structured control flow.
 
-Statement lowering is SSA construction over structured code: `variables` maps a variable to the value it holds at this
-point. `branch` lowers two arms on copies of it and makes an `if` that yields what either arm assigned; `loop`
-carries what its body assigns. Early exits are variables, too (`exits.py`).
+Statement lowering is SSA construction over structured code: `variables` maps a variable to the value it holds
+at this point. `branch` lowers two arms on copies of it and makes an `if` that yields what either arm
+assigned; `loop` carries what its body assigns. Early exits are variables, too (`exits.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slangrad.base.source import Span
@@ -26,6 +27,20 @@ if TYPE_CHECKING:
 
 Key = object  # a declaration, or one of the objects below
 THIS, RESULT, RETURNED = "this", "result", "returned"
+Variables = dict[Key, Value]
+Values = Callable[[], Iterable[Value]]
+
+
+@dataclass(slots=True)
+class Arm:
+    """Code that was lowered aside: its ops, what the variables hold after it, the values it gives."""
+
+    builder: Builder
+    variables: Variables
+    values: tuple[Value, ...]
+
+    def changes(self, before: Variables) -> bool:
+        return any(self.variables[key] is not value for key, value in before.items())
 
 
 class Frame:
@@ -44,8 +59,9 @@ class Frame:
         self.substitution = substitution
         self.differentiable = differentiable
         self.b = Builder(span=declared.span)
-        self.variables: dict[Key, Value] = {}
+        self.variables: Variables = {}
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
+        self._expanding: list[ast.Declaration] = []
 
     # --- types, references, errors
 
@@ -58,10 +74,25 @@ class Frame:
         return self.program.substitute(t, self.substitution)
 
     def type(self, t: checked.Type, span: Span | None = None) -> Type:
-        return self.lowering.types.of(self.concrete(t), span)
+        return self.lowering.types.of(self.concrete(t), span or self.b.span)
 
     def resolve(self, reference: DeclRef) -> DeclRef:
         return self.program.resolve(reference, self.substitution)
+
+    @contextmanager
+    def elsewhere(self, declared: ast.Declaration, substitution: Substitution) -> Iterator[bool]:
+        """The initializer or default of a declaration is lowered here, seen through a substitution; not
+        allowed while it is being lowered already."""
+        allowed = declared not in self._expanding
+        if not allowed:
+            self.error("E0703", f"the value of '{declared.name}' depends on itself", declared.span)
+        outer, self.substitution = self.substitution, substitution
+        self._expanding.append(declared)
+        try:
+            yield allowed
+        finally:
+            self._expanding.pop()
+            self.substitution = outer
 
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
         self.lowering.reporter.error(code, message, span, note)
@@ -69,7 +100,7 @@ class Frame:
     # --- values
 
     def emit(
-        self, name: str, *operands: Value, type: Type | None = None, **attributes: bool | int | str
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: bool | int | str
     ) -> Value:
         return self.b.emit(name, *operands, type=type, **attributes)
 
@@ -91,46 +122,44 @@ class Frame:
 
     # --- structured control flow
 
-    def trial(self, lower: Callable[[], Value]) -> tuple[Value, Builder, bool]:
-        """Lower into a builder of its own, to be absorbed or dropped; the flag tells whether a variable changed."""
+    def arm(self, lower: Values) -> Arm:
+        """Lower aside, into a builder and on variables of its own; `join` and `keep` make it happen."""
         outer, before = self.b, self.variables
         self.b, self.variables = outer.nested(), dict(before)
-        value = lower()
-        made, after = self.b, self.variables
-        self.b, self.variables = outer, before
-        return value, made, any(after[key] is not value for key, value in before.items())
+        try:
+            values = tuple(lower())
+            return Arm(self.b, self.variables, values)
+        finally:
+            self.b, self.variables = outer, before
 
-    def branch(
-        self,
-        condition: Value,
-        then: Callable[[], Iterable[Value]],
-        otherwise: Callable[[], Iterable[Value]] = tuple,
-    ) -> tuple[Value, ...]:
-        """Both arms, each on its own copy of the variables; returns the values that the arms return, merged."""
+    def keep(self, arm: Arm) -> tuple[Value, ...]:
+        """What was lowered aside happens here, always."""
+        self.b.absorb(arm.builder)
+        self.variables = arm.variables
+        return arm.values
+
+    def branch(self, condition: Value, then: Values, otherwise: Values = tuple) -> tuple[Value, ...]:
+        """Both arms, each on its own copy of the variables; returns the values they return, merged."""
         known = self.b.constant_of(condition)
         if known is not None:
             return tuple(then() if known else otherwise())
-        outer, before = self.b, self.variables
-        arms = [self._arm(outer, before, arm) for arm in (then, otherwise)]
-        self.b, self.variables = outer, before
-        changed = [key for key, old in before.items() if any(after[key] is not old for _, after, _ in arms)]
-        yields = [[*values, *(after[key] for key in changed)] for _, after, values in arms]
-        merged = self._merge(condition, [made for made, _, _ in arms], yields[0], yields[1])
-        count = len(merged) - len(changed)
-        self.variables.update(zip(changed, merged[count:], strict=True))
-        return merged[:count]
+        return self.join(condition, self.arm(then), self.arm(otherwise))
 
-    def _arm(
-        self, outer: Builder, before: dict[Key, Value], arm: Callable[[], Iterable[Value]]
-    ) -> tuple[Builder, dict[Key, Value], tuple[Value, ...]]:
-        self.b, self.variables = outer.nested(), dict(before)
-        values = tuple(arm())
-        return self.b, self.variables, values
+    def join(self, condition: Value, then: Arm, otherwise: Arm) -> tuple[Value, ...]:
+        """One of two arms happens, as the condition says; variables that an arm changed are merged."""
+        arms = (then, otherwise)
+        before = self.variables
+        changed = [key for key, old in before.items() if any(arm.variables[key] is not old for arm in arms)]
+        yields = [[*arm.values, *(arm.variables[key] for key in changed)] for arm in arms]
+        merged = self._merge(condition, [arm.builder for arm in arms], yields[0], yields[1])
+        count = len(merged) - len(changed)
+        before.update(zip(changed, merged[count:], strict=True))
+        return merged[:count]
 
     def _merge(
         self, condition: Value, made: list[Builder], left: list[Value], right: list[Value]
     ) -> tuple[Value, ...]:
-        """An `if` that yields only what differs between the arms; constant truth values are the condition itself."""
+        """An `if` that yields what differs between the arms; constant truth values are the condition."""
         outer = self.b
         known = [_agreed(outer, made, condition, x, y) for x, y in zip(left, right, strict=True)]
         places = [i for i, value in enumerate(known) if value is None]
@@ -151,8 +180,8 @@ class Frame:
     def region(
         self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
     ) -> Region:
-        """A loop's region: `first` and then the carried variables are its parameters; yields what `lower` returns,
-        or else the carried variables."""
+        """A loop's region: `first` and then the carried variables are its parameters; yields what `lower`
+        returns, or else the carried variables."""
         outer, before = self.b, self.variables
         parameters = tuple(Value(before[key].type, before[key].hint) for key in carried)
         self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
-from slangrad.ir.types import BOOL, U32, Scalar, Type, Vector
+from slangrad.ir.types import U32, Type, Vector, is_integer
 from slangrad.lower import closures, intrinsics, statements
-from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame
+from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key
 from slangrad.lower.globals import launch_parameter
 from slangrad.lower.places import Local, Place
 from slangrad.lower.signatures import Signature
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
     declared = reference.declaration
     f = Frame(lowering, signature.name, declared, reference.substitution, not signature.cut_results)
-    inputs = _enter(f, signature, reference)
+    keys, inputs = _enter(f, signature, reference)
     if f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
     else:
@@ -36,7 +37,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         signature.name,
         signature.ir_parameters(),
         signature.result_type,
-        Region(inputs, f.b.ops, _yields(f, signature, declared)),
+        Region(inputs, f.b.ops, _yields(f, signature, keys, declared)),
         signature.result_differentiable,
         derivatives=_custom_derivatives(lowering, reference),
         attributes=_attributes(declared),
@@ -44,11 +45,11 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     )
 
 
-def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[Value, ...]:
-    """Variables for the parameters; `out` ones start at zero."""
+def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key], tuple[Value, ...]]:
+    """Variables for the parameters and what goes in; `out` ones start at zero."""
     declared = reference.declaration
     info: checked.FunctionInfo = f.program.info(declared)
-    keys: list[object] = [THIS] if signature.parameters and signature.parameters[0].name == "this" else []
+    keys: list[Key] = [THIS] if signature.parameters and signature.parameters[0].name == "this" else []
     keys += info.parameters
     inputs = []
     for key, parameter in zip(keys, signature.parameters, strict=True):
@@ -67,7 +68,7 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[Value, .
         f.variables[RESULT] = f.b.zero(signature.result_type)
     for i, captured in enumerate(info.captures):
         f.variables[captured] = f.emit("get", f.variables[THIS], index=i)
-    return tuple(inputs)
+    return keys, tuple(inputs)
 
 
 def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:
@@ -82,18 +83,17 @@ def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor
 def _lower_primitive(f: Frame, reference: DeclRef) -> None:
     """The op that a declaration stands for, where it is named as a function: `fwd_diff(sin)`."""
     info: checked.FunctionInfo = f.program.info(reference.declaration)
-    places: list[Place] = [Local(key, f.variables[key].type) for key in info.parameters]
-    value = intrinsics.apply(f, info, reference, places, None)
+    keys: list[Key] = [THIS] if info.this_type is not None else []
+    places: list[Place] = [Local(key, f.variables[key].type) for key in (*keys, *info.parameters)]
+    value = intrinsics.apply(f, info, reference, places)
     if value is not None:
         f.variables[RESULT] = value
 
 
-def _yields(f: Frame, signature: Signature, declared: ast.Declaration) -> tuple[Value, ...]:
+def _yields(f: Frame, signature: Signature, keys: list[Key], declared: ast.Declaration) -> tuple[Value, ...]:
     """The return value, then what `out` and `inout` parameters hold at the end."""
-    keys = list(f.variables)[: len(signature.parameters)]
-    written = [
-        f.variables[key] for key, p in zip(keys, signature.parameters, strict=True) if p.direction != "in"
-    ]
+    pairs = zip(keys, signature.parameters, strict=True)
+    written = [f.variables[key] for key, p in pairs if p.direction != "in"]
     if signature.result_type is None:
         return tuple(written)
     return (f.variables[THIS if isinstance(declared, ast.Constructor) else RESULT], *written)
@@ -127,7 +127,7 @@ ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
 
 
 def lower_kernel(lowering: Lowering, declared: ast.Function) -> Function:
-    """An entry point: uniform parameters come from the launch, the others say by their semantics what they are."""
+    """An entry point: uniform parameters come from the launch, the others say what they are by a semantic."""
     f = Frame(lowering, lowering.unique(declared.name), declared, {}, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
@@ -141,15 +141,16 @@ def lower_kernel(lowering: Lowering, declared: ast.Function) -> Function:
     )
 
 
-def _group_size(f: Frame, declared: ast.Function) -> tuple[int, ...]:
+def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
     attribute = declared.attribute("numthreads")
-    if attribute is None:
+    known = [] if attribute is None else [f.program.constant(f.scope, each) for each in attribute.arguments]
+    sizes = [size for size in known if isinstance(size, int) and size > 0]
+    if len(sizes) != len(known) or len(sizes) > 3:
+        assert attribute is not None
+        f.error("E0709", "numthreads takes up to three positive constants", attribute.span)
         return (1, 1, 1)
-    sizes = [f.program.constant(f.scope, each) for each in attribute.arguments]
-    if not all(isinstance(size, int) and size > 0 for size in sizes):
-        f.error("E0709", "the sizes of numthreads must be positive constants", attribute.span)
-        return (1, 1, 1)
-    return (*(int(size) for size in sizes), 1, 1)[:3]  # type: ignore[call-overload,return-value]
+    x, y, z = [*sizes, 1, 1, 1][:3]
+    return (x, y, z)
 
 
 def _kernel_parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Value:
@@ -157,11 +158,11 @@ def _kernel_parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...])
     t = f.type(info.type, declared.span)
     semantic = declared.semantics[0].name.lower() if declared.semantics else ""
     if semantic in SEMANTICS:
-        return _shaped(f, [SEMANTICS[semantic](f, axis, group) for axis in range(3)], t)
+        return _shaped(f, [SEMANTICS[semantic](f, axis, group) for axis in range(3)], t, declared.span)
     if semantic == "sv_groupindex":
         return f.emit("convert", _group_index(f, group), type=t)
     if declared.has("uniform") or not semantic:
-        return f.emit("load", launch_parameter(f, declared.name, t), type=t)
+        return f.emit("load", launch_parameter(f, declared, t), type=t)
     f.error("E0709", f"the semantic '{declared.semantics[0].name}' is not known", declared.semantics[0].span)
     return f.b.zero(t)
 
@@ -187,10 +188,12 @@ def _group_index(f: Frame, group: tuple[int, ...]) -> Value:
 SEMANTICS = {"sv_dispatchthreadid": _thread, "sv_groupid": _group, "sv_groupthreadid": _in_group}
 
 
-def _shaped(f: Frame, axes: list[Value], t: Type) -> Value:
+def _shaped(f: Frame, axes: list[Value], t: Type, span: Span) -> Value:
     """Ids in the declared type: uint3, int2, uint."""
-    if isinstance(t, Vector):
+    if isinstance(t, Vector) and t.length <= 3 and is_integer(t.element):
         parts = [f.emit("convert", axis, type=t.element) for axis in axes[: t.length]]
         return f.emit("make", *parts, type=t)
-    assert isinstance(t, Scalar) and t is not BOOL, t
-    return f.emit("convert", axes[0], type=t)
+    if is_integer(t):
+        return f.emit("convert", axes[0], type=t)
+    f.error("E0709", "an id is a whole number, or a vector of up to three", span)
+    return f.b.zero(t)

@@ -1,4 +1,4 @@
-"""Variables outside functions: constants are lowered where they are used, shader parameters are read from the launch.
+"""Variables outside functions: constants are lowered where they are used, parameters come from the launch.
 
 static const float G = 9.81;             const 9.81
 uniform RWStructuredBuffer<float> b;     %p = parameter {name="b"} : ptr<..., constant>      load %p
@@ -10,24 +10,51 @@ from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
-from slangrad.ir.types import Type, pointer
+from slangrad.ir.types import Struct, Type, pointer, struct
 from slangrad.lower import closures
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
+from slangrad.syntax import ast
+
+
+class LaunchParameters:
+    """The fields of the argument block, in order of first use; a name that is taken gets a number."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Type] = {}
+        self._names: dict[ast.Declaration, str] = {}
+
+    def name_of(self, declared: ast.Declaration, t: Type) -> str:
+        if declared not in self._names:
+            name, count = declared.name, 1
+            while name in self._fields:
+                count += 1
+                name = f"{declared.name}#{count}"
+            self._names[declared] = name
+            self._fields[name] = t
+        return self._names[declared]
+
+    def block(self) -> Struct:
+        return struct("arguments", tuple(self._fields.items()))
+
+
+def launch_parameter(f: Frame, declared: ast.Declaration, t: Type) -> Value:
+    """The address of a parameter of the launch."""
+    name = f.lowering.parameters.name_of(declared, t)
+    return f.emit("parameter", type=pointer(t, "constant"), name=name)
 
 
 def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
     resolved = f.resolve(reference)
-    declared = resolved.declaration
+    declared: ast.Variable = resolved.declaration
     info: checked.VariableInfo = f.program.info(declared)
+    t = f.lowering.types.of(f.program.substitute(info.type, resolved.substitution), span)
     if info.constant is not None:
         known = f.program.value(info.constant, resolved.substitution)
         if isinstance(known, int):
-            return Temporary(
-                f.b.constant(f.type(f.program.substitute(info.type, resolved.substitution)), known)
-            )
-    if declared.has("static") and (declared.has("const") or not info.mutable):
-        return Temporary(closures.field_default(f, reference))
+            return Temporary(f.b.constant(t, known))
+    if not info.mutable and (declared.has("static") or declared.initializer is not None):
+        return Temporary(closures.field_default(f, resolved))
     if declared.has("static") or declared.has("groupshared"):
         f.error(
             "E0706",
@@ -35,13 +62,5 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
             span,
             "pass it as an inout parameter, or declare it 'static const'",
         )
-        return Temporary(f.b.zero(f.type(info.type)))
-    if declared.has("const") and declared.initializer is not None:
-        return Temporary(closures.field_default(f, reference))
-    return Memory(launch_parameter(f, declared.name, f.type(info.type, span)))
-
-
-def launch_parameter(f: Frame, name: str, t: Type) -> Value:
-    """The address of a parameter of the launch, which is entered into its argument block."""
-    f.lowering.arguments.setdefault(name, t)
-    return f.b.primitive("parameter", (), pointer(t, "constant"), {"name": name})
+        return Temporary(f.b.zero(t))
+    return Memory(launch_parameter(f, declared, t))

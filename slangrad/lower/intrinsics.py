@@ -17,8 +17,8 @@ from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
-from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components, scalar_of
-from slangrad.lower import calls, expressions, operators
+from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
+from slangrad.lower import calls, expressions, operators, tangents
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
 from slangrad.syntax import ast
@@ -27,24 +27,21 @@ Rule = Callable[[Frame, str, list[Place], Type | None], Value | None]
 
 
 def lower_intrinsic(
-    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.Call, node: ast.Expression | None
+    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.Call
 ) -> Value | None:
     if info.intrinsic == "print":
-        return _print(f, form)
+        _print(f, form)
+        return None
     places = [] if form.this is None or info.this_type is None else [expressions.place_of(f, form.this)]
     for parameter, argument in zip(info.parameters, form.arguments, strict=True):
-        if isinstance(argument, checked.Default):
-            places.append(Temporary(calls.default_argument(f, argument, reference)))
-        elif f.program.info(parameter).direction == "in":
-            places.append(Temporary(expressions.lower(f, argument)))
+        if isinstance(argument, checked.Default) or f.program.info(parameter).direction == "in":
+            places.append(Temporary(calls.argument_value(f, argument, reference)))
         else:
             places.append(expressions.place_of(f, argument))
-    return apply(f, info, reference, places, node)
+    return apply(f, info, reference, places)
 
 
-def apply(
-    f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list[Place], node: ast.Expression | None
-) -> Value | None:
+def apply(f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list[Place]) -> Value | None:
     declared = info.this_type if isinstance(reference.declaration, ast.Constructor) else info.result
     assert declared is not None and info.intrinsic is not None
     result = f.program.substitute(declared, reference.substitution)
@@ -76,31 +73,26 @@ def _extreme(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     """The lowest or highest number of a type."""
     assert isinstance(t, Scalar)
     if t.kind == "float":
-        largest = float(np.finfo(numpy_dtype(t)).max)
+        largest = float(np.finfo(np.dtype(numpy_dtype(t))).max)  # type: ignore[type-var]
         return f.b.constant(t, largest if name == "highest" else -largest)
     return f.b.constant(t, greatest(t) if name == "highest" else least(t))
 
 
-def _add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """The sum of two tangents, component by component."""
-    return _sum(f, *(place.get(f) for place in places))
+def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    return tangents.zero(f.lowering, f.name, f.b, t)
 
 
-def _sum(f: Frame, x: Value, y: Value) -> Value:
-    if scalar_of(x.type) is not None:
-        return f.emit("add", x, y)
-    parts = [
-        _sum(f, f.emit("get", x, index=i), f.emit("get", y, index=i))
-        for i, _ in enumerate(components(x.type))
-    ]
-    return f.emit("make", *parts, type=x.type)
+def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    x, y = (place.get(f) for place in places)
+    return tangents.add(f.lowering, f.name, f.b, x, y)
 
 
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     return Memory(places[0].get(f)).get(f)
 
 
-# --- Atomics: on memory component by component, on a local variable, which no other thread sees, read and write
+# --- Atomics: on memory component by component; a local variable, which no other thread sees, is just changed
 
 OPERANDS = {"load": 0, "compare_exchange": 2}
 
@@ -199,6 +191,6 @@ RULES: dict[str, Rule] = {
     "zero": _zero,
     "highest": _extreme,
     "lowest": _extreme,
-    "differential_zero": _zero,
-    "differential_add": _add,
+    "differential_zero": _tangent_zero,
+    "differential_add": _tangent_add,
 }

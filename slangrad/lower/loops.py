@@ -1,24 +1,23 @@
 """`for`, `while`, `do` to IR loops.
 
-    for (uint i = a; i < n; i += 2) body      counted: trips are computed, then `for %trips { i = a + 2 * k ... }`
-    while (c) { ... break; }                  while { c && !broke } { ... }
-    while (f(x) > 0) body                     the condition has effects: `while go { go = f(x) > 0; if (go) body }`
+    for (uint i = a; i < n; i += 2) body    counted: `for %trips { i = a + 2 * k ... }`
+    while (c) { ... break; }                while { c && !broke } { ... }
+    while (f(x) > 0) body                   condition with effects: while { go } { go = f(x) > 0; if go body }
 
-Counted loops are worth finding: their number of iterations is known before they run, so reverse mode needs no counter
-and the vectorizer keeps the index uniform.
+Counted loops are worth finding: their number of iterations is known before they run, so reverse mode needs no
+counter and the vectorizer keeps the index uniform. How they are found is in `counted.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-from slangrad.check import checked
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import U32, U64, Scalar, is_integer
-from slangrad.lower import expressions, operators, statements
+from slangrad.lower import counted, expressions, operators, statements
 from slangrad.lower.assigned import assigned_variables
 from slangrad.lower.exits import Flag, Target, assigned_flags, exited, flags
 from slangrad.lower.frame import Frame, Key
@@ -29,10 +28,10 @@ def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
     outer = dict.fromkeys(f.variables)
     if node.initializer is not None:
         statements.lower_statement(f, node.initializer)
-    target = Target(label, is_loop=True)
-    counted = _recognize(f, node, target)
-    if counted is not None:
-        _lower_counted(f, node, counted, target)
+    target = Target("loop", label)
+    shape = counted.recognize(f, node, target)
+    if shape is not None:
+        _lower_counted(f, node, shape, target)
     else:
         _lower_general(f, node, node.condition, node.step, target, ask_first=True)
     for key in [key for key in f.variables if key not in outer]:
@@ -40,167 +39,25 @@ def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
 
 
 def lower_while(f: Frame, node: ast.While, label: str | None) -> None:
-    _lower_general(f, node, node.condition, None, Target(label, is_loop=True), ask_first=True)
+    _lower_general(f, node, node.condition, None, Target("loop", label), ask_first=True)
 
 
 def lower_do(f: Frame, node: ast.DoWhile, label: str | None) -> None:
-    _lower_general(f, node, node.condition, None, Target(label, is_loop=True), ask_first=False)
+    _lower_general(f, node, node.condition, None, Target("loop", label), ask_first=False)
 
 
-# --- Counted loops ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """`for (variable = start; variable <comparison> bound; variable += step)`, `step` not zero."""
-
-    variable: ast.Variable
-    comparison: str
-    bound: ast.Expression
-    step: int
-
-
-MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "!=": "!="}
-
-
-def _recognize(f: Frame, node: ast.For, target: Target) -> Counted | None:
-    """The loop's shape, if its trips can be counted before it runs: nothing but `step` moves the variable, nothing
-    in the loop moves the bound, and it is left only by its condition."""
-    variable = _single_variable(node.initializer)
-    if variable is None or node.condition is None or node.step is None:
-        return None
-    step = _constant_step(f, node.step, variable)
-    comparison = _comparison(node.condition, variable)
-    kind = f.variables[variable].type
-    if (
-        step is None
-        or comparison is None
-        or not isinstance(kind, Scalar)
-        or not is_integer(kind)
-        or kind.bits < 32
-    ):
-        return None
-    moved = assigned_variables(f.program, node.body)
-    if variable in moved or not _fixed(comparison[1], moved) or assigned_flags(f, node.body, target):
-        return None
-    counted = Counted(variable, *comparison, step)
-    return counted if _ends(counted, kind) else None
-
-
-def _single_variable(initializer: ast.Statement | None) -> ast.Variable | None:
-    if not isinstance(initializer, ast.DeclarationStatement) or len(initializer.declarations) != 1:
-        return None
-    declared = initializer.declarations[0]
-    return declared if isinstance(declared, ast.Variable) else None
-
-
-def _is_variable(node: ast.Expression, variable: ast.Variable) -> bool:
-    while isinstance(node, ast.Paren):
-        node = node.inner
-    return (
-        isinstance(node.ref, checked.Local) and node.ref.declaration is variable and node.conversion is None
-    )
-
-
-def _constant_step(f: Frame, node: ast.Expression, variable: ast.Variable) -> int | None:
-    """How far one step goes, when it is `i++`, `i -= 2` and the like."""
-    form = node.ref
-    if (
-        not isinstance(form, checked.Update)
-        or form.function is not None
-        or not _is_variable(form.place, variable)
-    ):
-        return None
-    if (
-        form.load is not None
-        or form.store is not None
-        or operators.of_update(form.operator) not in ("+", "-")
-    ):
-        return None
-    size = 1
-    if form.value is not None:
-        value, made, _ = f.trial(lambda: expressions.lower(f, form.value))
-        known = made.constant_of(value)
-        if not isinstance(known, int) or known == 0:
-            return None
-        size = known
-    return size if operators.of_update(form.operator) == "+" else -size
-
-
-def _comparison(node: ast.Expression, variable: ast.Variable) -> tuple[str, ast.Expression] | None:
-    while isinstance(node, ast.Paren):
-        node = node.inner
-    form = node.ref
-    if not isinstance(form, checked.Operator) or form.name not in MIRRORED or node.conversion is not None:
-        return None
-    left, right = form.operands
-    if _is_variable(left, variable):
-        return form.name, right
-    return (MIRRORED[form.name], left) if _is_variable(right, variable) else None
-
-
-def _fixed(node: ast.Expression, moved: set[Key]) -> bool:
-    """Whether the expression is the same in each iteration: made of constants, fields and variables that stay."""
-    form = node.ref
-    if isinstance(node, (ast.IntLiteral, ast.BoolLiteral)) or isinstance(form, checked.Constant):
-        return True
-    if isinstance(node, ast.Paren):
-        return _fixed(node.inner, moved)
-    if isinstance(form, checked.Local):
-        return form.declaration not in moved
-    if isinstance(form, checked.Field):
-        return isinstance(form.base, ast.Expression) and _fixed(form.base, moved)
-    if isinstance(form, checked.Operator):
-        return all(_fixed(each, moved) for each in form.operands)
-    return isinstance(form, checked.Convert) and _fixed(form.operand, moved)
-
-
-def _ends(loop: Counted, kind: Scalar) -> bool:
-    """Whether the direction of the step leads to the bound; `i >= 0` of an unsigned i never ends."""
-    if loop.comparison == "!=":
-        return abs(loop.step) == 1
-    if loop.step > 0:
-        return loop.comparison in ("<", "<=")
-    return loop.comparison == ">" or (loop.comparison == ">=" and kind.kind == "signed")
-
-
-def _lower_counted(f: Frame, node: ast.For, loop: Counted, target: Target) -> None:
+def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Target) -> None:
     start = f.variables[loop.variable]
-    bound = expressions.lower(f, loop.bound)
-    trips = _trips(f, loop, start, bound)
+    trips = counted.count_trips(f, loop)
     counter = Value(trips.type, loop.variable.name)
     carried = f.loop_variables(assigned_variables(f.program, node.body))
 
     def body() -> None:
-        step = f.b.constant(start.type, loop.step)
-        k = f.emit("convert", counter, type=start.type)
-        f.variables[loop.variable] = f.emit("add", start, f.emit("mul", k, step))
+        f.variables[loop.variable] = counted.value_at(f, loop, start, counter)
         _run_body(f, node.body, target)
 
     region = f.region(carried, body, counter)
     f.finish_loop("for", carried, (trips,), (region,), **_hints(f, node))
-
-
-def _trips(f: Frame, loop: Counted, start: Value, bound: Value) -> Value:
-    """The number of iterations, exact for all starts and bounds, in the unsigned type of the variable's width."""
-    kind = start.type
-    assert isinstance(kind, Scalar)
-    unsigned = U64 if kind.bits == 64 else U32
-    low, high = (start, bound) if loop.step > 0 else (bound, start)
-    distance = f.emit("sub", f.emit("bitcast", high, type=unsigned), f.emit("bitcast", low, type=unsigned))
-    if loop.comparison == "!=":
-        return distance
-    one = f.b.constant(unsigned, 1)
-    stride = f.b.constant(unsigned, abs(loop.step))
-    if loop.comparison in ("<", ">"):
-        some = f.emit("less", low, high)
-        if abs(loop.step) == 1:
-            return f.emit("select", some, distance, f.b.zero(unsigned))
-        distance = f.emit("sub", distance, one)
-    else:
-        some = f.emit("less_equal", low, high)
-    count = f.emit("add", f.emit("div", distance, stride), one)
-    return f.emit("select", some, count, f.b.zero(unsigned))
 
 
 # --- Other loops --------------------------------------------------------------------------------------
@@ -235,9 +92,9 @@ def _can_test(f: Frame, condition: ast.Expression | None, carried: list[Key]) ->
 
     def test() -> tuple[Value, ...]:
         nonlocal pure
-        value, made, changed = f.trial(lambda: expressions.lower(f, condition))
-        pure = not changed and is_pure(made)
-        return (value,)
+        aside = f.arm(lambda: (expressions.lower(f, condition),))
+        pure = not aside.changes(f.variables) and is_pure(aside.builder)
+        return aside.values
 
     f.region(carried, test)
     return pure
@@ -367,8 +224,41 @@ def _hints(f: Frame, node: ast.Statement) -> dict[str, bool | int]:
     return hints
 
 
-LOOPS: dict[type[ast.Statement], Callable[[Frame, ast.Statement, str | None], None]] = {
+# --- $for ---------------------------------------------------------------------------------------------
+
+
+def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
+    """The body once for each value of the variable, which is a constant in it."""
+    start = 0 if node.start is None else _known(f, node.start)
+    stop = _known(f, node.stop)
+    if start is None or stop is None:
+        return
+    limit = f.lowering.options.limits.compile_time_steps
+    if stop - start > limit:
+        f.error("E0711", f"{stop - start} rounds of a $for are more than the limit of {limit}", node.span)
+        return
+    rounds = [partial(_run_round, f, node, i) for i in range(start, stop)]
+    statements.lower_in_order(f, rounds)
+
+
+def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
+    f.variables[node.variable] = f.b.constant(operators.INT, i)
+    statements.lower_statement(f, node.body)
+    del f.variables[node.variable]
+
+
+def _known(f: Frame, node: ast.Expression) -> int | None:
+    """The bound of a $for, with generic parameters filled in."""
+    value = f.program.known_value(f.scope, node)
+    known = None if value is None else f.program.value(value, f.substitution)
+    if not isinstance(known, int):
+        f.error("E0309", "the bounds of a $for must be known when compiling", node.span)
+        return None
+    return known
+
+
+LOOPS: dict[type[ast.Statement], Callable[[Frame, Any, str | None], None]] = {
     ast.For: lower_for,
     ast.While: lower_while,
     ast.DoWhile: lower_do,
-}  # type: ignore[dict-item]
+}

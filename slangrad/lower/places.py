@@ -30,6 +30,14 @@ class Place:
         """The place as memory; None for what lives in values."""
         return None
 
+    def peek(self, f: Frame) -> Value:
+        """What is there now, where writing it back reports an index out of range anyway."""
+        return self.get(f)
+
+    def for_update(self, f: Frame) -> Place:
+        """The place for reading it and then writing it: what says where it is runs and is checked once."""
+        return self
+
     def field(self, f: Frame, name: str) -> Place:
         assert isinstance(self.type, Struct), self.type
         return self.component(f, self.type.index(name))
@@ -81,8 +89,14 @@ class Component(Place):
     def get(self, f: Frame) -> Value:
         return f.emit("get", self.parent.get(f), index=self.index)
 
+    def peek(self, f: Frame) -> Value:
+        return f.emit("get", self.parent.peek(f), index=self.index)
+
     def set(self, f: Frame, value: Value) -> None:
-        self.parent.set(f, f.emit("set", self.parent.get(f), value, index=self.index))
+        self.parent.set(f, f.emit("set", self.parent.peek(f), value, index=self.index))
+
+    def for_update(self, f: Frame) -> Place:
+        return Component(self.parent.for_update(f), self.index, self.type)
 
 
 @dataclass(slots=True)
@@ -92,12 +106,21 @@ class Element(Place):
     parent: Place
     index: Value
     type: Type
+    check_reads: bool = True
 
     def get(self, f: Frame) -> Value:
+        if not self.check_reads:
+            return self.peek(f)
         return f.emit("index", self.parent.get(f), self.index, check=True)
 
+    def peek(self, f: Frame) -> Value:
+        return f.emit("index", self.parent.peek(f), self.index)
+
     def set(self, f: Frame, value: Value) -> None:
-        self.parent.set(f, f.emit("set_index", self.parent.get(f), self.index, value, check=True))
+        self.parent.set(f, f.emit("set_index", self.parent.peek(f), self.index, value, check=True))
+
+    def for_update(self, f: Frame) -> Place:
+        return Element(self.parent.for_update(f), self.index, self.type, check_reads=False)
 
 
 @dataclass(slots=True)
@@ -108,20 +131,33 @@ class Swizzle(Place):
     picks: tuple[tuple[int, ...], ...]
     type: Type
 
-    def _part(self, f: Frame, pick: tuple[int, ...]) -> Place:
-        place = self.parent
-        if isinstance(place.type, (Vector, Matrix)):
-            for index in pick:
-                place = place.component(f, index)
-        return place
-
     def get(self, f: Frame) -> Value:
-        parts = [self._part(f, pick).get(f) for pick in self.picks]
+        return self._picked(f, self.parent.address(f) or Temporary(self.parent.get(f)))
+
+    def peek(self, f: Frame) -> Value:
+        return self._picked(f, Temporary(self.parent.peek(f)))
+
+    def _picked(self, f: Frame, whole: Place) -> Value:
+        parts = [_part(f, whole, pick).get(f) for pick in self.picks]
         return parts[0] if len(parts) == 1 else f.emit("make", *parts, type=self.type)
 
     def set(self, f: Frame, value: Value) -> None:
+        whole = self.parent.address(f) or Temporary(self.parent.peek(f))
         for i, pick in enumerate(self.picks):
-            self._part(f, pick).set(f, value if len(self.picks) == 1 else f.emit("get", value, index=i))
+            part = value if len(self.picks) == 1 else f.emit("get", value, index=i)
+            _part(f, whole, pick).set(f, part)
+        if isinstance(whole, Temporary):
+            self.parent.set(f, whole.value)
+
+    def for_update(self, f: Frame) -> Place:
+        return Swizzle(self.parent.for_update(f), self.picks, self.type)
+
+
+def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
+    """A scalar counts as a vector of one."""
+    for index in pick if isinstance(whole.type, (Vector, Matrix)) else ():
+        whole = whole.component(f, index)
+    return whole
 
 
 @dataclass(slots=True)
@@ -170,29 +206,43 @@ class Memory(Place):
 
 @dataclass(slots=True)
 class Accessed(Place):
-    """A property or subscript: reading and writing are calls; with a `ref` accessor there is memory behind it."""
+    """A property or subscript: reading and writing are calls; a `ref` accessor gives the memory behind it."""
 
-    read: Callable[[], Value]
-    write: Callable[[Value], None]
-    refer: Callable[[], Memory] | None
     type: Type
+    getter: Callable[[], Value] | None
+    setter: Callable[[Value], None] | None
+    refer: Callable[[], Memory] | None
+
+    def get(self, f: Frame) -> Value:
+        return self._memory().get(f) if self.getter is None else self.getter()
+
+    def set(self, f: Frame, value: Value) -> None:
+        if self.setter is None:
+            self._memory().set(f, value)
+        else:
+            self.setter(value)
+
+    def _memory(self) -> Memory:
+        assert self.refer is not None
+        return self.refer()
 
     def address(self, f: Frame) -> Memory | None:
-        return self.refer() if self.refer is not None else None
+        return None if self.refer is None else self.refer()
+
+    def for_update(self, f: Frame) -> Place:
+        return self if self.setter is not None else self._memory()
 
     def component(self, f: Frame, index: int) -> Place:
         memory = self.address(f)
-        return super().component(f, index) if memory is None else memory.component(f, index)
+        if memory is not None:
+            return memory.component(f, index)
+        return Component(self, index, component(self.type, index))
 
     def element(self, f: Frame, index: Value) -> Place:
         memory = self.address(f)
-        return super().element(f, index) if memory is None else memory.element(f, index)
-
-    def get(self, f: Frame) -> Value:
-        return self.read()
-
-    def set(self, f: Frame, value: Value) -> None:
-        self.write(value)
+        if memory is not None:
+            return memory.element(f, index)
+        return Element(self, index, component(self.type, 0))
 
 
 def _extent(t: Type) -> int:

@@ -8,11 +8,13 @@ if (x < 0) return 0; y = 2 * x; return y;
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from slangrad.check import checked
 from slangrad.ir.core import Value
 from slangrad.lower import expressions, loops
-from slangrad.lower.exits import Target, always_exits, exited, find_target
+from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
 from slangrad.lower.frame import RESULT, RETURNED, Frame
 from slangrad.syntax import ast
 
@@ -29,14 +31,48 @@ def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
         if isinstance(node, ast.If) and rest and _one_arm_exits(node):
             _lower_if(f, node, rest)
             return
+        if isinstance(node, ast.Defer):
+            _lower_deferred(f, node, rest)
+            return
         lower_statement(f, node)
-        left = exited(f)
-        known = f.b.constant_of(left)
-        if known:
+        if _continue_where_not_left(f, partial(lower_statements, f, rest), bool(rest)):
             return
-        if known is None and rest:
-            f.branch(left, tuple, _arm(f, lambda rest=rest: lower_statements(f, rest)))
+
+
+def lower_in_order(f: Frame, parts: Sequence[Callable[[], None]]) -> None:
+    """The same for parts that are no statements of their own."""
+    for i, part in enumerate(parts):
+        rest = parts[i + 1 :]
+        part()
+        if _continue_where_not_left(f, partial(lower_in_order, f, rest), bool(rest)):
             return
+
+
+def _continue_where_not_left(f: Frame, rest: Callable[[], None], more: bool) -> bool:
+    """Whether nothing is left to be done here: control has left for sure, or the rest became an arm."""
+    left = exited(f)
+    known = f.b.constant_of(left)
+    if known is None and more:
+        f.branch(left, tuple, _arm(f, partial(_not_left, f, rest)))
+    return known is None or bool(known)
+
+
+def _not_left(f: Frame, lower: Callable[[], None]) -> None:
+    """Lower where control has not left: no flag is set. One that stays so is what it was."""
+    before = {flag: f.variables[flag] for flag in flags(f)}
+    f.variables.update(dict.fromkeys(before, f.false()))
+    lower()
+    unset = [flag for flag in before if f.b.constant_of(f.variables[flag]) is False]
+    f.variables.update({flag: before[flag] for flag in unset})
+
+
+def _lower_deferred(f: Frame, node: ast.Defer, rest: Sequence[ast.Statement]) -> None:
+    """It runs after the rest of its block, also where that was left early."""
+    lower_statements(f, rest)
+    left = {flag: f.variables[flag] for flag in flags(f)}
+    f.variables.update(dict.fromkeys(left, f.false()))
+    lower_statement(f, node.statement)
+    f.variables.update(left)
 
 
 def _arm(f: Frame, lower: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
@@ -80,12 +116,18 @@ def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
 def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
     for declared in node.declarations:
         if isinstance(declared, ast.Variable):
-            info = f.program.info(declared)
-            if info.kind == "local":
-                f.variables[declared] = _initial(f, declared, info)
+            f.variables[declared] = _initial(f, declared, f.program.info(declared))
 
 
 def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
+    if info.kind != "local":
+        note = "declare it 'static const', or pass it as an inout parameter"
+        f.error(
+            "E0706",
+            f"'{declared.name}': a variable that outlives its call is not supported",
+            declared.span,
+            note,
+        )
     if declared.initializer is not None:
         value = expressions.lower(f, declared.initializer)
     elif info.initial is not None:
@@ -118,25 +160,28 @@ def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
     inner = node.statement
     if isinstance(inner, ast.Switch):
         _lower_switch(f, inner, node.label)
-    elif isinstance(inner, (ast.For, ast.While, ast.DoWhile)):
+    elif type(inner) in loops.LOOPS:
         loops.LOOPS[type(inner)](f, inner, node.label)
     else:
-        lower_statement(f, inner)
+        _lower_block_of(f, Target("block", node.label), partial(lower_statement, f, inner))
+
+
+def _lower_block_of(f: Frame, target: Target, lower: Callable[[], None]) -> None:
+    """Code that a `break` may leave."""
+    f.exits.append(target)
+    f.variables[target.broke] = f.false()
+    lower()
+    f.exits.pop()
+    del f.variables[target.broke]
 
 
 def _lower_switch(f: Frame, node: ast.Switch, label: str | None = None) -> None:
     """A chain of `if`s on equality; with flags where a body falls through into the next."""
     value = expressions.lower(f, node.value)
     matches = [_matches(f, value, case) for case in node.cases]
-    target = Target(label, is_loop=False)
-    f.exits.append(target)
-    f.variables[target.broke] = f.false()
-    if all(always_exits_case(case) for case in node.cases[:-1]):
-        _lower_cases(f, node.cases, matches)
-    else:
-        _lower_falling(f, node.cases, matches)
-    f.exits.pop()
-    del f.variables[target.broke]
+    falls = not all(always_exits_case(case) for case in node.cases[:-1])
+    lower = _lower_falling if falls else _lower_cases
+    _lower_block_of(f, Target("switch", label), partial(lower, f, node.cases, matches))
 
 
 def always_exits_case(case: ast.Case) -> bool:
@@ -185,25 +230,53 @@ def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None])
     for case, match in zip(cases, matches, strict=True):
         entered = f.emit("or", entered, none if match is None else match)
         runs = f.emit("and", entered, f.emit("not", exited(f)))
-        f.branch(runs, _arm(f, lambda case=case: lower_statements(f, case.body)))
+        f.branch(runs, _arm(f, partial(_not_left, f, partial(lower_statements, f, case.body))))
 
 
 def _lower_loop(f: Frame, node: ast.Statement) -> None:
     loops.LOOPS[type(node)](f, node, None)
 
 
+def _lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
+    loops.lower_compile_time_for(f, node)
+
+
+def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
+    """An optional is its value and whether it is there."""
+    assert node.binding.initializer is not None
+    optional = expressions.lower(f, node.binding.initializer)
+
+    def then() -> None:
+        f.variables[node.binding] = f.emit("get", optional, index=0)
+        lower_statement(f, node.then)
+
+    otherwise = [] if node.otherwise is None else [node.otherwise]
+    present = f.emit("get", optional, index=1)
+    f.branch(present, _arm(f, then), _arm(f, partial(lower_statements, f, otherwise)))
+
+
+TARGETS = (
+    "cpu",
+    "cpp",
+    "default",
+)  # the cases of a target switch that are meant here, the first found counts
+
+
+def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
+    named = {target: case for case in reversed(node.cases) for target in case.targets}
+    case = next((named[target] for target in TARGETS if target in named), None)
+    if case is None:
+        f.error("E0704", f"this {node.keyword} has no case for 'cpu' and no default", node.span)
+        return
+    _lower_block_of(f, Target("switch", None), partial(lower_statements, f, case.body))
+
+
 def _refuse(f: Frame, node: ast.Statement) -> None:
-    words = {
-        ast.Discard: "discard",
-        ast.Defer: "defer",
-        ast.Throw: "throw",
-        ast.DoCatch: "catch",
-        ast.IfLet: "if (let ...)",
-    }
+    words = {ast.Discard: "discard", ast.Throw: "throw", ast.DoCatch: "catch"}
     f.error("E0704", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
 
 
-STATEMENTS: dict[type[ast.Statement], Callable[[Frame, ast.Statement], None]] = {
+STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
     ast.Block: _lower_block,
     ast.Empty: _lower_nothing,
     ast.ExpressionStatement: _lower_expression,
@@ -217,12 +290,11 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, ast.Statement], None]] = 
     ast.Continue: _lower_continue,
     ast.Return: _lower_return,
     ast.Labeled: _lower_labeled,
-    ast.CompileTimeFor: _lower_loop,
+    ast.CompileTimeFor: _lower_compile_time_for,
     ast.Discard: _refuse,
-    ast.Defer: _refuse,
     ast.Throw: _refuse,
     ast.DoCatch: _refuse,
-    ast.IfLet: _refuse,
-    ast.TargetSwitch: _refuse,
+    ast.IfLet: _lower_if_let,
+    ast.TargetSwitch: _lower_target_switch,
     ast.TargetAssembly: _refuse,
-}  # type: ignore[dict-item]
+}

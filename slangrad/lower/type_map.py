@@ -1,19 +1,24 @@
 """Checked types, concrete ones, to IR types.
 
-    float3 -> f32x3      Foo<float, 4> -> struct "Foo<float, 4>"      int[4] -> [4 x i32]      enum -> its integer
+    float3 -> f32x3     Foo<float, 4> -> struct "Foo<float, 4>"    int[4] -> [4 x i32]    enum -> its integer
 
-Enters the derivative type of each struct that has one into `Program.differentials`.
+Enters the derivative type of each struct that has one into `Program.differentials`. Types of one name from
+different places stay different.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import Span
 from slangrad.check import types as checked
+from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core, types
+from slangrad.ir.layout import layout_of
+
+LARGEST = 1_000  # parts of a type, each counted where it stands
 
 SCALARS: dict[checked.Type, types.Scalar] = {
     checked.BOOL: types.BOOL,
@@ -34,47 +39,80 @@ SCALARS: dict[checked.Type, types.Scalar] = {
 class Unlowerable(Exception):
     """A type that has no IR form; caught where a span is known."""
 
+    def __init__(self, message: str, code: str = "E0701") -> None:
+        super().__init__(message)
+        self.code = code
+
 
 class TypeMap:
-    def __init__(self, program: CheckedProgram, ir: core.Program, reporter: Reporter) -> None:
-        self.program, self.ir, self.reporter = program, ir, reporter
+    """`function` makes a function instance and gives its name."""
+
+    def __init__(
+        self,
+        program: CheckedProgram,
+        ir: core.Program,
+        reporter: Reporter,
+        function: Callable[[DeclRef], str],
+    ) -> None:
+        self.program, self.ir, self.reporter, self._function = program, ir, reporter, function
         self._known: dict[checked.Type, types.Type] = {}
+        self._making: set[checked.Type] = set()
+        self._names: dict[str, int] = {}
+        self._own: dict[types.Type, core.Differential] = {}  # by tangent type: those with functions of users
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
         """The IR type; an error and `i32` when there is none."""
         try:
             return self.map(t)
         except Unlowerable as reason:
-            self.reporter.error("E0701", str(reason), span)
+            self.reporter.error(reason.code, str(reason), span)
             return types.I32
 
     def map(self, t: checked.Type) -> types.Type:
         found = SCALARS.get(t) or self._known.get(t)
         if found is None:
-            found = self._known[t] = self._make(t)
+            found = self._known[t] = self._make_once(t)
             if isinstance(t, checked.StructType) and isinstance(found, types.Struct):
                 self._enter_differential(t, found)
         return found
 
+    def _make_once(self, t: checked.Type) -> types.Type:
+        if t in self._making:
+            raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported")
+        self._making.add(t)
+        try:
+            return self._make(t)
+        finally:
+            self._making.discard(t)
+
+    def tangent(self, t: checked.Type) -> types.Type:
+        """The type of the derivative of a type that has one."""
+        info = self.program.differential(t)
+        assert info is not None, t
+        return self.of(info.type)
+
+    def own_differential(self, tangent: types.Type) -> core.Differential | None:
+        """The row whose zero and addition a user wrote for a tangent type."""
+        return self._own.get(tangent)
+
     def _make(self, t: checked.Type) -> types.Type:
         if isinstance(t, checked.Vector):
-            return types.vector(self._scalar(t.element), _known_size(t.count, t))
+            return types.vector(self._scalar(t.element), _known_size(t.count, t, 1))
         if isinstance(t, checked.Matrix):
-            return types.matrix(self._scalar(t.element), _known_size(t.rows, t), _known_size(t.columns, t))
+            rows, columns = _known_size(t.rows, t, 1), _known_size(t.columns, t, 1)
+            return types.matrix(self._scalar(t.element), rows, columns)
         if isinstance(t, checked.Array):
-            return types.array(self.map(t.element), _known_size(t.count, t))
+            return self._array(t)
         if isinstance(t, checked.Pointer):
             return types.pointer(self.map(t.element) if t.element is not checked.VOID else types.U8)
         if isinstance(t, checked.EnumType):
             return self.map(self.program.tag_type(t))
-        if isinstance(t, checked.Tuple):
-            return types.struct(str(t), tuple((f"_{i}", self.map(e)) for i, e in enumerate(t.elements)))
-        if isinstance(t, (checked.StructType, checked.LambdaType)):
-            return self._struct(t)
         if t is checked.NULL:
             return types.pointer(types.U8)
-        if t in (checked.NONE, checked.STRING):
-            return types.struct(str(t), ())
+        if t is checked.NONE:
+            return types.struct("none_t", ())
+        if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
+            return types.struct(self._name(t), tuple(self._fields(t)))
         raise Unlowerable(_reason(t))
 
     def _scalar(self, t: checked.Type) -> types.Scalar:
@@ -83,37 +121,80 @@ class TypeMap:
             raise Unlowerable(f"a vector or matrix of '{t}' is not supported")
         return element
 
-    def _struct(self, t: checked.StructType | checked.LambdaType) -> types.Type:
-        if isinstance(t, checked.LambdaType):
-            return types.struct(str(t), tuple(self._captures(t)))
-        fields = self.program.fields(t)
-        return types.struct(str(t), tuple((each.declaration.name, self.map(kind)) for each, kind in fields))
+    def _array(self, t: checked.Array) -> types.Type:
+        element, count = self.map(t.element), _known_size(t.count, t, 0)
+        limit = self.program.options.limits.array_bytes
+        size = count * layout_of(element).size
+        if size > limit:
+            raise Unlowerable(f"an array of {size} bytes is larger than the limit of {limit}", "E0710")
+        return types.array(element, count)
 
-    def _captures(self, t: checked.LambdaType) -> Iterator[tuple[str, types.Type]]:
-        reference = self.program.call_operator(t)
-        for i, captured in enumerate(self.program.info(t.declaration).captures):
-            kind = self.program.substitute(self.program.info(captured).type, reference.substitution)
-            yield f"{captured.name}{i}", self.map(kind)
+    def _name(self, t: checked.Type) -> str:
+        """As a reader would write it; with a number behind it when another type has it already."""
+        if weight(t) > LARGEST:
+            raise Unlowerable("the arguments of a generic type are nested too deeply", "E0702")
+        wanted = str(t)
+        count = self._names.get(wanted, 0)
+        self._names[wanted] = count + 1
+        return wanted if count == 0 else f"{wanted}#{count + 1}"
+
+    def _fields(
+        self, t: checked.StructType | checked.LambdaType | checked.Tuple
+    ) -> Iterator[tuple[str, types.Type]]:
+        if isinstance(t, checked.Tuple):
+            for i, kind in enumerate(t.elements):
+                yield f"_{i}", self.map(kind)
+        elif isinstance(t, checked.StructType):
+            for reference, kind in self.program.fields(t):
+                yield reference.declaration.name, self.map(kind)
+        else:
+            seen = self.program.call_operator(t).substitution
+            for i, captured in enumerate(self.program.info(t.declaration).captures):
+                kind = self.program.substitute(self.program.info(captured).type, seen)
+                yield f"{captured.name}{i}", self.map(kind)
+
+    # --- derivative types
 
     def _enter_differential(self, t: checked.StructType, lowered: types.Struct) -> None:
         info = self.program.differential(t)
         if info is None or lowered in self.ir.differentials:
             return
-        tangent = lowered if info.type is t else self.map(info.type)
-        assert isinstance(tangent, types.Struct), f"the differential of {t} is {tangent}"
+        tangent = self.map(info.type)
+        has_own = info.zero is not None or info.add is not None
+        if has_own and not isinstance(tangent, types.Struct):
+            raise Unlowerable(f"the Differential of '{t}' has its own dzero or dadd, so it must be a struct")
         fields = tuple(
             (lowered.index(primal.declaration.name), tangent.index(own.declaration.name))
             for primal, own in info.fields
-            if own is not None
+            if own is not None and isinstance(tangent, types.Struct)
         )
-        self.ir.differentials[lowered] = core.Differential(tangent, fields)
+        zero, add = (None if each is None else self._function(each) for each in (info.zero, info.add))
+        row = self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add)
+        if has_own:
+            self._own.setdefault(tangent, row)
 
 
-def _known_size(size: object, t: checked.Type) -> int:
+def weight(t: object) -> int:
+    """How many parts a type has, each counted where it stands: what its name would be made of."""
+    return _weight(t, {})
+
+
+def _weight(t: object, known: dict[object, int]) -> int:
+    if not isinstance(t, checked.Type):
+        return 1
+    if t not in known:
+        parts = t.arguments if isinstance(t, checked.Nominal) else getattr(t, "elements", ())
+        element = getattr(t, "element", None)
+        below = [*parts, element] if isinstance(element, checked.Type) else parts
+        known[t] = 1 + sum(_weight(part, known) for part in below)
+    return known[t]
+
+
+def _known_size(size: object, t: checked.Type, least: int) -> int:
     if not isinstance(size, int):
         raise Unlowerable(f"the size of '{t}' is not known when compiling")
-    if size < 0:
-        raise Unlowerable(f"'{t}' has a negative size")
+    if size < least:
+        raise Unlowerable(f"'{t}' has a size below {least}")
     return size
 
 
