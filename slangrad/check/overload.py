@@ -21,7 +21,7 @@ from slangrad.check.differentiable import derivative_signature, pair_element
 from slangrad.check.generic_arguments import fits
 from slangrad.check.generics import generic_info
 from slangrad.check.infer import Solver
-from slangrad.check.lookup import conformances, unmet_constraint
+from slangrad.check.lookup import conformances, conforms, unmet_constraint
 from slangrad.check.meanings import Candidate
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope
@@ -29,10 +29,14 @@ from slangrad.check.signatures import function_text, signature_of, signature_tex
 from slangrad.check.substitution import substitute
 from slangrad.check.types import (
     ERROR,
+    FLOAT,
     FunctionParameter,
     FunctionType,
+    InterfaceType,
     ParameterType,
+    Scalar,
     Type,
+    parameter_type,
 )
 from slangrad.check.world import World
 from slangrad.syntax import ast
@@ -223,6 +227,7 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, A
     if failure is None:
         failure = _bind_arguments(world, candidate, solver, placed)
     if failure is None:
+        _bind_as_float(world, candidate, solver)
         _bind_by_bounds(world, candidate, solver)
         failure = _bind_defaults(scope, candidate, solver)
     if failure is not None:
@@ -285,6 +290,21 @@ def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -
             actual = element
         candidate = candidate.inner
     return actual
+
+
+def _bind_as_float(world: World, candidate: Candidate, solver: Solver) -> None:
+    """An integer where only floats are meant is a float: `sqrt(2)`."""
+    bounds = generic_info(world, candidate.declaration).bounds
+    for parameter, actual in solver.bindings.items():
+        if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
+            continue
+        wanted = bounds.get(parameter_type(parameter), [])
+        if not _conforms_to_all(world, actual, wanted) and _conforms_to_all(world, FLOAT, wanted):
+            solver.bindings[parameter] = FLOAT
+
+
+def _conforms_to_all(world: World, kind: Type, wanted: list[InterfaceType]) -> bool:
+    return all(each.abstract or conforms(world, kind, each) for each in wanted)
 
 
 def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:

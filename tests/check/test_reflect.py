@@ -2,7 +2,7 @@
 
 from slangrad.check.modules import Program
 from slangrad.check.reflect import Reflection
-from slangrad.check.types import FLOAT, HALF, INT, Type, array, vector
+from slangrad.check.types import BOOL, FLOAT, HALF, INT, Type, array, vector
 
 TEXT = """
 struct Point : IDifferentiable { float x; float y; no_diff int tag; float length() { return x; } }
@@ -139,8 +139,10 @@ def test_bounds_refuse() -> None:
     functions = VIEW.find_functions("bounded")
     (found,), _ = VIEW.resolve(functions, [HALF])
     assert found.result is HALF
-    resolved, (refusal,) = VIEW.resolve(functions, [INT])
-    assert resolved == [] and refusal.reason == "'int' does not conform to 'IFloat'"
+    (found,), _ = VIEW.resolve(functions, [INT])
+    assert found.result is FLOAT
+    resolved, (refusal,) = VIEW.resolve(functions, [BOOL])
+    assert resolved == [] and refusal.reason == "'bool' does not conform to 'IFloat'"
 
 
 def test_names_of_a_module() -> None:

@@ -275,3 +275,27 @@ def test_conventions_at_kinks() -> None:
     assert [call(program, "of_copysign", *p) for p in ((-2.0, 1.0), (0.0, 1.0), (2.0, 0.0))] == [-1.0, 0.0, 0.0]
     assert call(program, "of_sqrt", 0.0) == pytest.approx(0.5 / math.sqrt(1e-7))
     assert [call(program, "of_rcp", x) for x in (0.5, 1e-6)] == pytest.approx([-4.0, -1e7])
+
+
+def test_integers_where_floats_are_meant() -> None:
+    program = lowered("""
+        float a(int x) { return sqrt(x) + pow(2, 3) + max(x, 1.5); }
+        float3 b(float3 x) { return max(x, 1) + lerp(x, 2, 0.5) + pow(x, 2) + step(1, x); }
+        double c(double x) { return clamp(x, 0, 1) + fmod(x, 2); }
+    """)
+    assert call(program, "a", 4) == 2.0 + 8.0 + 4.0
+    assert call(program, "b", (1.0, 2.0, 3.0)) == (1 + 1.5 + 1 + 1, 2 + 2 + 4 + 1, 3 + 2.5 + 9 + 1)
+    assert call(program, "c", 2.5) == 1.5
+
+
+def test_users_may_use_the_names() -> None:
+    program = lowered("""
+        float clamp(float x, float low, float high) { return 42; }
+        struct Mass { float value; float sqrt() { return ::sqrt(value) + 1; } }
+        float a(float x) { return clamp(x, 0, 1); }
+        float3 b(float3 x) { return clamp(x, 0, 1); }
+        float c(float x) { Mass m = { x }; return m.sqrt(); }
+    """)
+    assert call(program, "a", 3.0) == 42.0
+    assert call(program, "b", (3.0, -1.0, 0.5)) == (1.0, 0.0, 0.5)
+    assert call(program, "c", 4.0) == 3.0
