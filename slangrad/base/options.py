@@ -14,6 +14,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+MOST_LANES = 64
+
 
 @dataclass(slots=True, frozen=True)
 class Limits:
@@ -60,7 +62,7 @@ class Options:
         """The defaults, changed by `SLANGRAD_<NAME>`; an unreadable value is a ValueError that names it."""
         environment = os.environ if environment is None else environment
         return Options(
-            lanes=_integer(environment, "LANES", 0),
+            lanes=_lanes(environment),
             cpu=environment.get("SLANGRAD_CPU", ""),
             contraction=_switch(environment, "CONTRACTION", True),
             bounds_checks=_switch(environment, "BOUNDS_CHECKS", True),
@@ -85,6 +87,13 @@ def _integer(environment: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal():
         raise ValueError(f"SLANGRAD_{name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _lanes(environment: Mapping[str, str]) -> int:
+    found = _integer(environment, "LANES", 0)
+    if found > MOST_LANES or found & (found - 1):
+        raise ValueError(f"SLANGRAD_LANES must be a power of two up to {MOST_LANES}, not {found}")
+    return found
 
 
 def _switch(environment: Mapping[str, str], name: str, default: bool) -> bool:

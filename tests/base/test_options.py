@@ -43,3 +43,9 @@ def test_deep_recursion_gives_the_limit_back():
     with deep_recursion(), deep_recursion():
         assert depth(20_000) == 20_000
     assert sys.getrecursionlimit() == before
+
+
+@pytest.mark.parametrize("lanes", ["3", "128"])
+def test_lanes_are_a_power_of_two(lanes):
+    with pytest.raises(ValueError, match="SLANGRAD_LANES must be a power of two up to 64"):
+        Options.from_environment({"SLANGRAD_LANES": lanes})
