@@ -1,0 +1,1 @@
+"""The documents' code runs, and the examples print what they promise."""

@@ -1,0 +1,137 @@
+"""Runs the code of a Markdown document, from top to bottom, in a folder of its own.
+
+    ```slang            checked; with a first line `// square.slang` it is also written to that file
+    ```slang error      must have errors
+    ```python           executed; all blocks of a document share their variables
+    ```text             what the Slang block (its main, or its errors) or Python block before it prints
+    ```console          lines after `$ slangrad ...`, `$ python ...` are what the command prints
+    ```bash             not run here
+
+A line `...` in an output stands for any lines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from slangrad.cli.main import app
+
+FENCE = re.compile(r"^```(\w*) ?(\w*)$")
+FILE_NAME = re.compile(r"// (\w+\.slang)")
+LANGUAGES = {"slang", "python", "text", "console", "bash", "json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    language: str
+    note: str
+    line: int
+    text: str
+
+
+def blocks_of(text: str) -> list[Block]:
+    """The fenced blocks, each with the number of its first line."""
+    found, opened = [], None
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        fence = FENCE.match(line)
+        if fence is None:
+            continue
+        if opened is None:
+            assert fence[1] in LANGUAGES, f"line {number}: a block of unknown language '{fence[1]}'"
+            opened = fence[1], fence[2], number + 1
+        else:
+            assert line == "```", f"line {number}: the block of line {opened[2]} is not closed"
+            found.append(Block(*opened, "\n".join(lines[opened[2] - 1 : number - 1])))
+            opened = None
+    return found
+
+
+class Session:
+    """The state between the blocks of a document: the current folder, and the variables of its Python blocks."""
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Any] = {"__name__": "__main__"}
+
+    def run(self, blocks: list[Block]) -> None:
+        for block, following in zip(blocks, [*blocks[1:], None]):
+            expected = following.text if following is not None and following.language == "text" else None
+            RUN[block.language](self, block, expected)
+
+    def slang(self, block: Block, expected: str | None) -> None:
+        named = FILE_NAME.match(block.text)
+        path = Path(named[1] if named else f"line_{block.line}.slang")
+        path.write_text(block.text)
+        checked = CliRunner().invoke(app, ["check", str(path)])
+        if block.note == "error":
+            shown = checked.output.replace(str(path), "example.slang")
+            assert checked.exit_code == 1, f"line {block.line}: no errors"
+            assert_output(shown.rpartition("\n\n")[0], expected or "...", block)
+            return
+        assert checked.exit_code == 0, f"line {block.line}: {checked.output}"
+        if expected is not None:
+            assert_output(command(f"slangrad run {path}"), expected, block)
+
+    def python(self, block: Block, expected: str | None) -> None:
+        printed = StringIO()
+        with redirect_stdout(printed):
+            exec(compile("\n" * (block.line - 1) + block.text, "<document>", "exec"), self.variables)
+        assert_output(printed.getvalue(), expected or "", block)
+
+    def console(self, block: Block, _: str | None) -> None:
+        for line, output in commands_of(block.text):
+            assert_output(command(line), output, block)
+
+    def nothing(self, block: Block, _: str | None) -> None:
+        pass
+
+
+RUN = {
+    "slang": Session.slang,
+    "python": Session.python,
+    "console": Session.console,
+    "text": Session.nothing,
+    "bash": Session.nothing,
+    "json": Session.nothing,
+}
+
+
+def commands_of(text: str) -> Iterator[tuple[str, str]]:
+    """Commands after `$`, and the lines that each prints."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, _, output = part.partition("\n")
+        yield line, output
+
+
+def command(line: str) -> str:
+    """What `NAME=value slangrad ...` or `python ...` prints."""
+    words = shlex.split(line)
+    settings = {}
+    while "=" in words[0]:
+        name, _, settings[name] = words.pop(0).partition("=")
+    if words[0] == "slangrad":
+        return CliRunner().invoke(app, words[1:], env=settings).output
+    assert words[0] == "python", f"'{line}' is no command that documents show"
+    environment = os.environ | settings
+    done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, env=environment, timeout=120)
+    return done.stdout + done.stderr
+
+
+def assert_output(found: str, expected: str, block: Block) -> None:
+    wanted = [re.escape(line.rstrip()) for line in expected.strip().splitlines()]
+    pattern = "\n".join(r"(?:.*\n)*?.*" if line == re.escape("...") else line for line in wanted)
+    shown = "\n".join(line.rstrip() for line in found.strip().splitlines())
+    message = f"the block of line {block.line} prints\n{shown}\ninstead of\n{expected.strip()}"
+    assert re.fullmatch(pattern, shown), message

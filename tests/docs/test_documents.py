@@ -1,0 +1,44 @@
+"""Every code block of README.md and docs/ runs and prints what the document shows; links lead somewhere."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from slangrad.base.diagnostics import CODES
+from slangrad.base.options import Options
+from slangrad.pipeline import STAGE_NAMES
+from tests.docs.documents import Session, blocks_of
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_code(document, tmp_path, monkeypatch):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    Session().run(blocks_of(document.read_text()))
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *ROOT.glob("[A-Z]*.md")], ids=lambda path: path.name)
+def test_links(document):
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_all_codes_are_explained():
+    rows = re.findall(r"^\| (E\d{4}) \| (.*?) \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
+    assert dict(rows) == CODES
+
+
+def test_all_settings_are_explained():
+    text = (ROOT / "docs/debugging.md").read_text()
+    settings = set(Options.__dataclass_fields__) - {"limits"}
+    assert {name for name in settings if f"| `SLANGRAD_{name.upper()}` |" not in text} == set()
+
+
+def test_all_stages_are_explained():
+    text = (ROOT / "docs/cli.md").read_text()
+    assert {name for name in ("kernel", *STAGE_NAMES) if f"| `{name}` |" not in text} == {"interpret"}
