@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from slangrad.base.diagnostics import Reporter
+from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef
@@ -61,12 +61,12 @@ class TypeMap:
         self._own: dict[types.Type, core.Differential] = {}  # by tangent type: those with functions of users
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
-        """The IR type; an error and `i32` when there is none."""
+        """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
         try:
             return self.map(t)
         except Unlowerable as reason:
             self.reporter.error(reason.code, str(reason), span)
-            return types.I32
+            raise CompileError(self.reporter.diagnostics) from reason
 
     def map(self, t: checked.Type) -> types.Type:
         found = SCALARS.get(t) or self._known.get(t)

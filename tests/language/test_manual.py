@@ -21,9 +21,12 @@ def library() -> Library:
     "block", BLOCKS, ids=lambda block: f"{block.path.name}:{block.line}: {block.heading}"
 )
 def test_block(library: Library, block: Block) -> None:
+    failure = ""
     try:
         run_block(library, block)
     except Mismatch as difference:
-        pytest.fail(f"{block.path.name}:{block.line}: {difference}", pytrace=False)
+        failure = f"{block.path.name}:{block.line}: {difference}"
     except Exception:  # without pytest's own traceback, which would show whole syntax trees
-        pytest.fail(format_exc(), pytrace=False)
+        failure = format_exc()
+    if failure:
+        pytest.fail(failure, pytrace=False)
