@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from slangrad.check.values import Symbol, Value
+from slangrad.check.values import Symbol, Value, identity_key
 from slangrad.syntax import ast
 
 
@@ -321,7 +321,7 @@ AnyType = TypeVar("AnyType", bound=Type)
 
 
 def _intern(kind: type[AnyType], *parts: Any) -> AnyType:
-    key = (kind, *parts)
+    key = (kind, identity_key(parts))
     found: AnyType | None = _TABLE.get(key)
     if found is None:
         found = kind(*parts)

@@ -109,11 +109,22 @@ def operate(operator: str, *operands: Value) -> Value | None:
     return None if fold is None else fold(*known)
 
 
+def identity_key(part: Any) -> Any:
+    """What a part is known by in a table of interned things.
+
+    Not the part itself: that would keep it alive, and with it the program that it belongs to. Each interned thing
+    holds its parts, so their identities are theirs as long as it lives.
+    """
+    if isinstance(part, tuple):
+        return tuple(map(identity_key, part))
+    return part if isinstance(part, (int, str)) else id(part)
+
+
 AnySymbol = TypeVar("AnySymbol", bound=Symbol)
 
 
 def _intern(kind: type[AnySymbol], *parts: Any) -> AnySymbol:
-    key = (kind, *parts)
+    key = (kind, identity_key(parts))
     found: AnySymbol | None = _TABLE.get(key)
     if found is None:
         found = _TABLE[key] = kind(*parts)
