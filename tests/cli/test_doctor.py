@@ -1,0 +1,21 @@
+"""`slangrad doctor`: a report on the machine, and whether gradients come out right."""
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.cli import doctor
+
+
+def test_report(slangrad):
+    code, printed, errors = slangrad("doctor", SLANGRAD_LANES="8", SLANGRAD_THREADS="3")
+    assert (code, errors) == (0, "")
+    assert spy.__version__ in printed and np.__version__ in printed and "LLVM" in printed
+    assert "8 of 32 bits" in printed and "3 (SLANGRAD_THREADS)" in printed
+    assert printed.count("works") == 2
+
+
+def test_a_device_that_fails(slangrad, monkeypatch):
+    monkeypatch.setattr(doctor, "PROBE", "float probe(float x) { return x; }")
+    code, printed, _ = slangrad("doctor")
+    assert code == 1
+    assert printed.count("fails") == 2 and "not differentiable" in printed

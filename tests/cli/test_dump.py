@@ -1,0 +1,119 @@
+"""`slangrad dump`: every stage of an example call."""
+
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+TENSORS = str(EXAMPLES / "differentiable_tensors.slang")
+POLYNOMIAL = str(EXAMPLES / "polynomial.slang")
+
+
+def stages_of(printed):
+    """The text after each stage, by the stage's name."""
+    parts = printed.split("// after stage '")[1:]
+    return {name: text for name, _, text in (part.partition("'\n") for part in parts)}
+
+
+def test_every_stage_of_the_linear_layers_gradient(slangrad):
+    code, printed, errors = slangrad("dump", TENSORS, "linear_layer", "--bwd", "--all")
+    stages = stages_of(printed)
+    assert (code, errors) == (0, "")
+    assert list(stages) == [
+        "kernel", "ast", "lowered", "autodiff", "inlined", "clean", "flat", "math", "lanes", "llvm", "asm"
+    ]  # fmt: skip
+    assert "uniform DiffTensor<float, 2> weights," in stages["kernel"]
+    assert "bwd_diff(linear_layer)(" in stages["kernel"]
+    assert "Function linear_layer : void" in stages["ast"]
+    assert "= vjp @" not in stages["autodiff"] and "vjp @" in stages["lowered"]
+    assert ".vjp\n//   stored      %" in stages["autodiff"]
+    assert "{reverse=true}" in stages["clean"]
+    assert "= get %" in stages["clean"] and "= get %" not in stages["flat"]
+    assert "lanes<f32>" in stages["lanes"]
+    assert "define " in stages["llvm"] and " x float>" in stages["llvm"]
+    assert ".text" in stages["asm"]
+
+
+def test_plain_text_when_piped_and_color_when_not(slangrad):
+    plain = slangrad("dump", POLYNOMIAL, "polynomial", "--after", "lowered")[1]
+    colored = slangrad("dump", POLYNOMIAL, "polynomial", "--after", "lowered", FORCE_COLOR="1")[1]
+    assert "\x1b[" not in plain
+    assert "\x1b[" in colored
+
+
+def test_forward_calls_and_forward_mode(slangrad):
+    call = slangrad("dump", POLYNOMIAL, "polynomial", "--after", "kernel")[1]
+    tangents = slangrad("dump", POLYNOMIAL, "polynomial", "--fwd", "--after", "kernel")[1]
+    assert "polynomial(a.load(id), b.load(id), c.load(id), x.load(id))" in call
+    assert "fwd_diff(polynomial)(a_pair, b_pair, c_pair, x_pair)" in tangents
+
+
+def test_parameters_with_one_value(slangrad):
+    words = ["--uniform", "a", "--uniform", "b", "--uniform", "c"]
+    printed = slangrad("dump", POLYNOMIAL, "polynomial", *words, "--after", "kernel")[1]
+    assert "polynomial(a, b, c, x.load(id))" in printed
+
+
+def test_times(slangrad):
+    printed = slangrad("dump", POLYNOMIAL, "polynomial", "--times")[1]
+    table = [line.split() for line in printed.partition("stage     ms")[2].splitlines() if line.strip()]
+    assert [row[0] for row in table][-2:] == ["asm", "sum"]
+    assert abs(sum(float(row[1]) for row in table[:-1]) - float(table[-1][1])) < 1
+
+
+def test_stages_of_the_interpreter(slangrad):
+    printed = slangrad("dump", POLYNOMIAL, "polynomial", "--all", SLANGRAD_BACKEND="interpreter")[1]
+    assert list(stages_of(printed))[-1] == "math"
+
+
+PROGRAM = """
+struct Point : IDifferentiable
+{
+    float x, y;
+    [Differentiable] float norm() { return sqrt(x * x + y * y); }
+}
+
+[Differentiable] T cube<T : __BuiltinFloatingPointType>(T x) { return x * x * x; }
+
+RWStructuredBuffer<float> table;
+float look_up(StructuredBuffer<float> values, int i) { return values[i] + table[i]; }
+
+[Differentiable] void scale(inout float3 v, no_diff float s[2], out float l) { v *= s[0]; l = v.x * s[1]; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "mode", "expected"),
+    [
+        ("Point.norm", "--bwd", "bwd_diff(Point.norm)"),
+        ("cube<double>", "--bwd", "bwd_diff(cube<double>)"),
+        ("look_up", None, "look_up("),
+        ("scale", None, "scale("),
+        ("scale", "--bwd", "bwd_diff(scale)"),
+        ("scale", "--fwd", "fwd_diff(scale)"),
+    ],
+)
+def test_examples_for_all_kinds_of_parameters(slangrad, write, function, mode, expected):
+    write("program.slang", PROGRAM)
+    words = ["dump", "program.slang", function, "--after", "kernel", *([mode] if mode else [])]
+    code, printed, errors = slangrad(*words)
+    assert (code, errors) == (0, "")
+    assert expected in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("nothing",), "has no function named 'nothing'"),
+        (("cube",), "error: a value of type 'T' cannot be made up: name an instance, such as 'f<float>'"),
+        (("look_up", "--bwd"), "Function is not differentiable"),
+        (("scale", "--after", "magic"), "error: there is no stage 'magic'; stages are: kernel, ast, lowered"),
+        (("scale", "--uniform", "z"), "error: 'scale' has no parameter 'z'"),
+        (("scale", "--fwd", "--bwd"), "error: choose one of --fwd and --bwd"),
+    ],
+)
+def test_failures(slangrad, write, words, error):
+    write("program.slang", PROGRAM)
+    code, printed, shown = slangrad("dump", "program.slang", *words)
+    assert (code, printed) == (1, "")
+    assert error in shown
