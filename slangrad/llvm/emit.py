@@ -166,7 +166,11 @@ def _thread_id(e: Emitter, op: Op) -> None:
 
 def _splat(e: Emitter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
-    e.define(r, splat(e, e.type(r), e.typed(x)))
+    if e.masks.apply_to(r):
+        word = e.w.value(f"sext {e.typed(x)} to i32")
+        e.define(r, e.masks.narrow(splat(e, e.masks.type, f"i32 {word}")))
+    else:
+        e.define(r, splat(e, e.type(r), e.typed(x)))
 
 
 def splat(e: Emitter, vector_type: str, typed: str) -> str:

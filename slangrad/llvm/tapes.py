@@ -66,7 +66,7 @@ define internal i1 @grow(ptr %launch, ptr %tape, i64 %index, i64 %row) noinline 
   %capacity = load i64, ptr %capacity_at
   %old = load ptr, ptr %tape
   %needed = add i64 %index, 1
-  %least = call i64 @llvm.umax.i64(i64 %needed, i64 16)
+  %least = call i64 @llvm.umax.i64(i64 %needed, i64 32)
   %doubled = shl i64 %capacity, 1
   %wanted = call i64 @llvm.umax.i64(i64 %least, i64 %doubled)
   %limited = call i64 @llvm.umin.i64(i64 %wanted, i64 {LONGEST_TAPE})

@@ -13,8 +13,10 @@ Chunks depend on grid and kernel only, so results do not depend on the number of
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
@@ -39,6 +41,18 @@ SHORT_CHUNK = 5_000
 WORTH_A_HELPER = 50_000
 BETWEEN_SIGNALS = 5_000_000
 
+# Held while an ordered kernel runs; a callback of one may launch another.
+_ordered = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _ordered
+    _ordered = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 NativeFunction = Callable[[bytes, int, int], None]
 Failures = list[tuple[int, Failure]]
@@ -48,9 +62,10 @@ Failures = list[tuple[int, Failure]]
 class NativeKernel(Kernel):
     """Compiled functions by address. Without `drain` the runtime hands out chunks itself, a little slower.
 
-    `ordered`: chunks run one after the other on the calling thread, for kernels that print or whose atomics
-    must happen in a fixed order. `granularity`: a chunk has a multiple of so many threads of x (a multiple of
-    64, and of the group size where there are groups). `code` keeps the machine code loaded.
+    `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
+    kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
+    multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
+    keeps the machine code loaded.
     """
 
     entry: int
@@ -105,7 +120,8 @@ class CpuDevice(Device):
                 f"arguments: kernel '{kernel.name}' takes {kernel.argument_size} bytes, not {len(arguments)}"
             )
         if isinstance(kernel, NativeKernel):
-            self._launch_native(kernel, bytes(arguments), grid)
+            with _ordered if kernel.ordered else nullcontext():
+                self._launch_native(kernel, bytes(arguments), grid)
         elif isinstance(kernel, PythonKernel):
             self._launch_python(kernel, bytearray(arguments), grid)
         else:

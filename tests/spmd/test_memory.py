@@ -1,15 +1,26 @@
 """How lanes reach memory: the oracle's results, and the kind of access that was chosen."""
 
 from collections import Counter
+from threading import Thread
 
 import numpy as np
 import pytest
 
+from slangrad.base.options import Options
 from slangrad.ir.core import Program, walk
 from slangrad.ir.text import parse_program
 from slangrad.ir.types import Lanes
+from slangrad.runtime.cpu import CpuDevice
 from slangrad.spmd.widen import widen
-from tests.llvm.machine import KERNEL, assert_like_oracle, compile_kernel, options_for, oracle, run
+from tests.llvm.machine import (
+    KERNEL,
+    argument_block,
+    assert_like_oracle,
+    compile_kernel,
+    options_for,
+    oracle,
+    run,
+)
 
 HEAD = """
 struct "Float3" { x: f32, y: f32, z: f32 }
@@ -371,6 +382,23 @@ def test_threads_add_at_the_same_time() -> None:
     assert found.arrays["c"].tolist() == [10_000] * 7
     assert found.arrays["d"].tolist() == [10_000] * 7
     assert found.arrays["y"].tolist() == [10_000.0] * 7
+
+
+def test_python_threads_add_at_the_same_time() -> None:
+    """Kernels that rely on nobody else adding floats wait for each other."""
+    body = '  %one = const 1.0 : f32\n  %old = atomic %ys, %one {kind="add"} : f32'
+    program = program_of(body)
+    kernel = compile_kernel(program, options_for(), exclusive=True).kernel
+    count, given = 200_000, arguments(1)
+    given |= {"x": np.zeros(count, np.float32), "i": np.zeros(count, np.uint32), "y": np.zeros(1, np.float32)}
+    data, arrays = argument_block(program, given)
+    device = CpuDevice(Options(threads=1))
+    threads = [Thread(target=device.launch, args=(kernel, data, (count, 1, 1))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert arrays["y"].tolist() == [8.0 * count]
 
 
 # --- local arrays
