@@ -393,12 +393,17 @@ def test_python_threads_add_at_the_same_time() -> None:
     given |= {"x": np.zeros(count, np.float32), "i": np.zeros(count, np.uint32), "y": np.zeros(1, np.float32)}
     data, arrays = argument_block(program, given)
     device = CpuDevice(Options(threads=1))
-    threads = [Thread(target=device.launch, args=(kernel, data, (count, 1, 1))) for _ in range(8)]
+
+    def launch_often() -> None:
+        for _ in range(20):
+            device.launch(kernel, data, (count, 1, 1))
+
+    threads = [Thread(target=launch_often) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert arrays["y"].tolist() == [8.0 * count]
+    assert arrays["y"].tolist() == [80.0 * count]
 
 
 # --- local arrays
