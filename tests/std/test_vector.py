@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from slangrad.ir.interpret_memory import Datum
-from tests.autodiff.calculus import check
+from tests.autodiff.calculus import check, derivative
 from tests.std.programs import call, lowered
 
 A3, B3, C3 = (0.4, -1.2, 2.1), (1.3, 0.7, -0.5), (0.9, 0.2, 1.1)
@@ -109,8 +109,6 @@ def test_all_and_any() -> None:
 
 def test_length_at_zero_has_no_gradient() -> None:
     program = lowered("[Differentiable] double f(double3 x) { return length(x); }")
-    from tests.autodiff.calculus import derivative
-
     (gradient,) = derivative(program, "f", "vjp", ((0.0, 0.0, 0.0), 1.0))
     assert gradient == (0.0, 0.0, 0.0)
 
