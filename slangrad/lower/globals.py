@@ -44,6 +44,12 @@ def launch_parameter(f: Frame, declared: ast.Declaration, t: Type) -> Value:
     return f.emit("parameter", type=pointer(t, "constant"), name=name)
 
 
+def refuse_lasting_variable(f: Frame, declared: ast.Variable) -> None:
+    message = f"'{declared.name}': a variable that outlives a call and can be written is not supported"
+    note = "pass it as an inout parameter, or declare it 'static const'"
+    f.error("E0706", message, declared.name_span, note)
+
+
 def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
     resolved = f.resolve(reference)
     declared: ast.Variable = resolved.declaration
@@ -56,11 +62,6 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
     if not info.mutable and (declared.has("static") or declared.initializer is not None):
         return Temporary(closures.field_default(f, resolved))
     if declared.has("static") or declared.has("groupshared"):
-        f.error(
-            "E0706",
-            f"'{declared.name}': variables outside functions that can be written are not supported",
-            span,
-            "pass it as an inout parameter, or declare it 'static const'",
-        )
+        refuse_lasting_variable(f, declared)
         return Temporary(f.b.zero(t))
     return Memory(launch_parameter(f, declared, t))

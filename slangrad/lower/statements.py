@@ -13,7 +13,7 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.ir.core import Value
-from slangrad.lower import expressions, loops
+from slangrad.lower import expressions, globals, loops
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
 from slangrad.lower.frame import RESULT, RETURNED, Frame
 from slangrad.syntax import ast
@@ -121,13 +121,7 @@ def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
 
 def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
     if info.kind != "local":
-        note = "declare it 'static const', or pass it as an inout parameter"
-        f.error(
-            "E0706",
-            f"'{declared.name}': a variable that outlives its call is not supported",
-            declared.span,
-            note,
-        )
+        globals.refuse_lasting_variable(f, declared)
     if declared.initializer is not None:
         value = expressions.lower(f, declared.initializer)
     elif info.initial is not None:
