@@ -25,7 +25,7 @@ from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Attribute, Op, Region, Value
 from slangrad.ir.formula import Formula
 from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.rebuild import free_values
@@ -59,7 +59,7 @@ def vjp(
     cotangents = [Value(_tangent(space, y.type), _derivative_hint(y)) for y in wanted]
     seeds = list(zip(wanted, cotangents, strict=True))
     needs = Needs(outline)
-    reverse.top(Builder(), outline, needs, region, seeds)
+    reverse.top(Builder(), needs, region, seeds)
 
     made = plan(outline, needs.values, wishes)
     b, sweep = Builder(), ForwardSweep(outline, made, callees)
@@ -67,7 +67,7 @@ def vjp(
     sweep.values.update(zip(region.parameters, parameters, strict=True))
     sweep.run(b, region)
     residuals = Residuals(outline, made, sweep.values, sweep.slots)
-    arrived = reverse.top(b, outline, residuals, region, seeds)
+    arrived = reverse.top(b, residuals, region, seeds)
     yields = tuple(arrived.or_zero(arrived.get(p), p.type) for p in varied)
     return Reversed(Region((*parameters, *cotangents), b.ops, yields), outline, made)
 
@@ -90,10 +90,8 @@ class Reverse:
         self._activity = activity
         self._callees = callees
 
-    def top(
-        self, b: Builder, outline: Outline, source: Source, region: Region, seeds: list[tuple[Value, Value]]
-    ) -> Cotangents:
-        scope = Scope(source, b, outline.top)
+    def top(self, b: Builder, source: Source, region: Region, seeds: list[tuple[Value, Value]]) -> Cotangents:
+        scope = Scope(source, b, source.outline.top)
         arrived = Cotangents(scope, self._space, self._activity)
         for y, ct in seeds:
             arrived.give(y, ct)
@@ -135,10 +133,8 @@ class Reverse:
             for nested, arm in arms
         )
         types = tuple(_tangent(self._space, v.type) for v in changed)
-        operands = (scope.fetch(op.operands[0]),)
-        for v, ct in zip(
-            changed, scope.b.control("if", operands, types, regions, op.attributes), strict=True
-        ):
+        made = scope.b.control("if", (scope.fetch(op.operands[0]),), types, regions, op.attributes)
+        for v, ct in zip(changed, made, strict=True):
             to.begin(v, ct)
 
     def _arm(
@@ -162,40 +158,34 @@ class Reverse:
 
     def _loop(self, scope: Scope, op: Op, to: Cotangents) -> None:
         active = [group for group in carried_values(op) if to.wants(group[3])]
-        starts = [to.or_zero(to.take(r), r.type) for *_, r in active]
-        body, backwards = op.regions[-1], op.name == "while" or not op.attributes.get("reverse")
-        index = Value(body.parameters[0].type if op.name == "for" else U32, "i")
+        body, loop = op.regions[-1], scope.outline.loops[op]
+        index = Value(U32 if loop.index is None else loop.index.type, "i")
         inner = scope.nested(body, index)
         arrived = to.nested(inner)
-
-        carried = [Value(s.type, s.hint) for s in starts]
-        shared = {v: Value(_tangent(self._space, v.type)) for v in to.shared(free_values(body))}
-        for v, sum_so_far in shared.items():
-            arrived.begin(v, sum_so_far)
-        for (_, _, y, _), ct in zip(active, carried, strict=True):
-            arrived.give(y, ct)
+        own = {p: self._cotangent_of(p) for _, p, _, _ in active}
+        outer = {v: self._cotangent_of(v) for v in to.shared(free_values(body))}
+        for v, ct in outer.items():
+            arrived.begin(v, ct)
+        for _, p, y, _ in active:
+            arrived.give(y, own[p])
         self._region(inner, body, arrived)
 
-        yields = [arrived.or_zero(arrived.take(p), p.type) for _, p, _, _ in active]
-        changed = [v for v in shared if arrived.get(v) is not shared[v]]
-        if not active and not changed and not _acts(inner.b.ops):
+        changed = [v for v in outer if arrived.get(v) is not outer[v]]
+        if not own and not changed and not _acts(inner.b.ops):
             return
+        starts = [to.or_zero(to.take(r), r.type) for *_, r in active]
         starts += [to.or_zero(to.get(v), v.type) for v in changed]
-        parameters = (index, *carried, *(shared[v] for v in changed))
-        yields += [arrived.or_zero(arrived.get(v), v.type) for v in changed]
-        operands = (scope.fetch(scope.outline.loops[op].trips), *starts)
-        attributes = {k: v for k, v in op.attributes.items() if k != "reverse"}
-        made = scope.b.control(
-            "for",
-            operands,
-            tuple(s.type for s in starts),
-            (Region(parameters, inner.b.ops, tuple(yields)),),
-            {**attributes, "reverse": True} if backwards else attributes,
-        )
-        for v, ct in zip(changed, made[len(active) :], strict=True):
+        yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*own, *changed))
+        region = Region((index, *own.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
+        types = tuple(s.type for s in starts)
+        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), types, (region,), _flipped(op))
+        for v, ct in zip(changed, made[len(own) :], strict=True):
             to.begin(v, ct)
-        for (start, _, _, _), ct in zip(active, made[: len(active)], strict=True):
+        for (start, _, _, _), ct in zip(active, made[: len(own)], strict=True):
             to.give(start, ct)
+
+    def _cotangent_of(self, value: Value) -> Value:
+        return Value(_tangent(self._space, value.type), _derivative_hint(value))
 
     # --- calls of functions with a custom derivative
 
@@ -212,6 +202,13 @@ class Reverse:
         made = scope.b.control("call", operands, types, (), {"callee": callee.derivative})
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
+
+
+def _flipped(op: Op) -> dict[str, Attribute]:
+    """The attributes of a loop for its reverse."""
+    attributes = {k: v for k, v in op.attributes.items() if k != "reverse"}
+    forwards = op.name == "while" or not op.attributes.get("reverse")
+    return {**attributes, "reverse": True} if forwards else attributes
 
 
 def _acts(ops: list[Op]) -> bool:
