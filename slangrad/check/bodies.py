@@ -15,7 +15,7 @@ from slangrad.check.checked import FunctionInfo
 from slangrad.check.control_flow import falls_through
 from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import field_declarations
-from slangrad.check.generics import generic_info
+from slangrad.check.generics import generic_info, interfaces_in
 from slangrad.check.interfaces import check_conformance
 from slangrad.check.lookup import all_members, interface_bases
 from slangrad.check.scopes import Body, Scope, this_type
@@ -102,7 +102,7 @@ def _struct(world: World, node: ast.Struct) -> None:
 def _check_bases(world: World, node: Any, kind: Type) -> None:
     for base in node.bases:
         found = world.resolve_type(world.scope_of(node), base)
-        if found is ERROR or isinstance(found, InterfaceType):
+        if found is ERROR or interfaces_in(found):
             continue
         if isinstance(kind, EnumType):
             world.tag_type(kind)
@@ -112,9 +112,10 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
 
 
 def _check_conformances(world: World, node: Any, kind: Type) -> None:
-    for base, interface in zip(node.bases, interface_bases(world, node)):
-        for each in _with_inherited(world, interface):
-            check_conformance(world, kind, each, base.span)
+    for base in node.bases:
+        for interface in interfaces_in(world.resolve_type(world.scope_of(node), base)):
+            for each in _with_inherited(world, interface):
+                check_conformance(world, kind, each, base.span)
 
 
 def _with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:
@@ -204,7 +205,7 @@ def _extension(world: World, node: ast.Extension) -> None:
     kind = this_type(world, node)
     for base in node.bases:
         found = world.resolve_type(world.scope_of(node), base)
-        if found is not ERROR and not isinstance(found, InterfaceType):
+        if found is not ERROR and not interfaces_in(found):
             world.error("E0413", f"an extension can add interfaces only, not '{found}'", base.span)
     check_members(world, node)
     if kind is not ERROR:

@@ -190,6 +190,12 @@ def _construct_empty(scope: Scope, node: ast.Expression, kind: Type) -> Type:
 def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument: ast.Expression) -> bool:
     """`T(x)` and `(T)x` where a conversion does it."""
     inner = stripped(argument)
+    if (
+        isinstance(kind, StructType)
+        and isinstance(inner, ast.InitializerList)
+        and _takes_one(scope, kind, inner)
+    ):
+        return False
     if isinstance(inner, ast.InitializerList):
         made = plan_list(scope, inner, kind)
         if made is None:
@@ -367,8 +373,8 @@ def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list
 
 
 def _is_differentiable(scope: Scope, candidate: Candidate) -> bool:
-    level: str = scope.world.differentiability(candidate.declaration)
-    return level != "none"
+    info = scope.world.info(candidate.declaration)
+    return info.level != "none" or bool(info.treat_as_differentiable)
 
 
 def _report_not_differentiable(scope: Scope, node: ast.Differentiate, candidate: Candidate) -> None:

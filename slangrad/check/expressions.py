@@ -183,7 +183,11 @@ def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
 
 
 def _is(scope: Scope, node: ast.Is) -> Type:
-    check_value(scope, node.operand)
+    meaning = refer(scope, node.operand)
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.operand, meaning.type)
+    elif not isinstance(meaning, ValueMeaning):
+        _value_of(scope, node.operand, meaning)
     target = scope.world.resolve_type(scope, node.target)
     node.ref = checked.TypeTest(node.operand, target)
     return BOOL

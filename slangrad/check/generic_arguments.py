@@ -152,8 +152,9 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[as
         return FAILED
     kinds, defaults, make = BUILTIN_GENERICS[name]
     full = [*arguments, *defaults[len(arguments) :]]
-    if len(full) < len(kinds) or (len(full) > len(kinds) and "..." not in kinds):
-        scope.world.error("E0403", f"'{name}' takes {len(kinds)} generic arguments", node.span)
+    wanted = sum(kind != "..." for kind in kinds)
+    if len(full) < wanted or (len(full) > wanted and "..." not in kinds):
+        scope.world.error("E0403", f"'{name}' takes {wanted} generic arguments", node.span)
         return FAILED
     for index, (kind, argument) in enumerate(zip(kinds, full)):
         if (kind == "type") != isinstance(argument, Type) and kind != "...":
@@ -170,7 +171,7 @@ BUILTIN_GENERICS: dict[str, Made] = {
     "vector": (("type", "value"),          (FLOAT, 4),    lambda given: vector(given[0], given[1])),
     "matrix": (("type", "value", "value"), (FLOAT, 4, 4), lambda given: matrix(given[0], given[1], given[2])),
     "Array":  (("type", "value"),          (),            lambda given: array(given[0], given[1])),
-    "Ptr":    (("type",),                  (),            lambda given: pointer(given[0])),
+    "Ptr":    (("type", "..."),            (),            lambda given: pointer(given[0])),
     "Tuple":  (("...",),                   (),            lambda given: tuple_of(tuple(given))),
 }
 # fmt: on

@@ -18,7 +18,7 @@ from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.equalities import known_equal
 from slangrad.check.generics import requirement_substitution
 from slangrad.check.infer import Solver
-from slangrad.check.lookup import Member, concrete_members, conforms
+from slangrad.check.lookup import Member, concrete_members, conforms, interface_bases
 from slangrad.check.signatures import signature_of
 from slangrad.check.substitution import (
     nominal_parameters,
@@ -68,7 +68,7 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
 def _find_associated(
     world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType
 ) -> Type:
-    for member in concrete_members(world, base, declaration.name):
+    for member in members_for(world, base, interface, declaration.name):
         if is_type_declaration(member.declaration):
             return member_type(world, member)
     if declaration.name == "Differential" and interface.declaration.name == "IDifferentiable":
@@ -78,6 +78,28 @@ def _find_associated(
         return ERROR
     default = world.resolve_type(world.scope_of(interface.declaration), declaration.default)
     return substitute(world, default, requirement_substitution(base, interface))
+
+
+def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -> list[Member]:
+    """Members that may satisfy a requirement; those of the extension that states the conformance come first."""
+    found = concrete_members(world, kind, name)
+    if len(found) < 2:
+        return found
+
+    def is_elsewhere(member: Member) -> bool:
+        home = member.declaration.parent
+        if not isinstance(home, ast.Extension):
+            return True
+        return not any(
+            each.declaration is interface.declaration and _is(world, member, each, interface)
+            for each in interface_bases(world, home)
+        )
+
+    return sorted(found, key=is_elsewhere)
+
+
+def _is(world: World, member: Member, base: InterfaceType, interface: InterfaceType) -> bool:
+    return substitute(world, base, member.substitution) is interface
 
 
 def is_type_declaration(declaration: Any) -> bool:
@@ -173,7 +195,7 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
         return DeclRef(kind.declaration, own_substitution(kind))
     seen = requirement_substitution(kind, interface)
     compare = _COMPARISONS.get(type(requirement))
-    for member in concrete_members(world, kind, requirement.name):
+    for member in members_for(world, kind, interface, requirement.name):
         found = compare(world, requirement, seen, member) if compare is not None else None
         if found is not None:
             return found
@@ -207,7 +229,7 @@ def _compare_functions(
         return None
     wanted: FunctionInfo = world.info(requirement)
     offered: FunctionInfo = world.info(member.declaration)
-    if (wanted.this_type is None) != (offered.this_type is None):
+    if wanted.this_type is None and offered.this_type is not None:
         return None
     if offered.mutating > wanted.mutating:
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slangrad.check.declref import DeclRef
-from slangrad.check.generics import bounds_of, generic_info, requirement_substitution
+from slangrad.check.generics import bounds_of, generic_info, interfaces_in, requirement_substitution
 from slangrad.check.infer import match
 from slangrad.check.substitution import own_substitution, substitute
 from slangrad.check.types import (
@@ -277,7 +277,7 @@ def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
             return []
         scope = world.scope_of(declaration)
         bases = [world.resolve_type(scope, node) for node in declaration.bases]
-    found = [each for each in bases if isinstance(each, InterfaceType)]
+    found = [each for base in bases for each in interfaces_in(base)]
     world.bases[declaration] = found
     return found
 
@@ -286,12 +286,13 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
     info = generic_info(world, declaration)
     for subject, interfaces in info.bounds.items():
-        actual = substitute(world, subject, substitution)
-        for interface in interfaces:
-            wanted = substitute(world, interface, substitution)
-            assert isinstance(wanted, InterfaceType)
-            if not conforms(world, actual, wanted):
-                return f"'{actual}' does not conform to '{wanted}'"
+        found: Any = substitute(world, subject, substitution)
+        for actual in found if isinstance(found, tuple) else (found,):
+            for interface in interfaces:
+                wanted = substitute(world, interface, substitution)
+                assert isinstance(wanted, InterfaceType)
+                if not conforms(world, actual, wanted):
+                    return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:
         one, other = substitute(world, left, substitution), substitute(world, right, substitution)
         if one is not other and ERROR not in (one, other):

@@ -122,15 +122,14 @@ def is_visible(scope: Scope, declaration: Any) -> bool:
     """Private members are visible inside their type and its extensions."""
     if not declaration.has("private"):
         return True
-    owner = declaration.parent
-    for each in levels(scope):
-        if each.owner is owner:
-            return True
-        if isinstance(each.owner, ast.Extension):
-            target = scope.world.extension_targets.get(each.owner)
-            if isinstance(target, StructType) and target.declaration is owner:
-                return True
-    return False
+    owner = _extended(scope.world, declaration.parent)
+    return any(_extended(scope.world, each.owner) is owner for each in levels(scope))
+
+
+def _extended(world: World, owner: Any) -> Any:
+    """The struct that an extension extends; other declarations themselves."""
+    target = world.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
+    return target.declaration if isinstance(target, StructType) else owner
 
 
 # --- What a declaration means -------------------------------------------------------------------------

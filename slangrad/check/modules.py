@@ -33,6 +33,7 @@ from slangrad.check import (
     initializers,
     interfaces,
     lambdas,
+    members,
     names,
     scopes,
     signatures,
@@ -202,7 +203,7 @@ class Program(World):
             if isinstance(member, ast.Import):
                 self._import(module, member)
             elif isinstance(member, ast.Using):
-                self._use(module.scope, member)
+                self.use(module.scope, member)
 
     def _import(self, module: Module, node: ast.Import) -> None:
         if node.path in WITHIN_STANDARD and node.path not in self.texts:
@@ -215,7 +216,7 @@ class Program(World):
                 module.imports.append(each)
                 module.scope.imports.append(each.scope)
 
-    def _use(self, scope: ModuleScope, node: ast.Using) -> None:
+    def use(self, scope: Any, node: ast.Using) -> None:
         meaning = names.refer(scope, node.target)
         if isinstance(meaning, NamespaceMeaning):
             scope.usings.append(meaning.declarations)
@@ -371,6 +372,11 @@ class Program(World):
 
     def check_index(self, scope: Any, node: ast.Index) -> Type:
         return expressions.check_index(scope, node)
+
+    def check_member(self, scope: Any, node: ast.Member) -> Type:
+        members.value_member(scope, node, node.base)
+        kind: Type = node.type
+        return kind
 
     def check_declaration(self, declaration: ast.Declaration) -> None:
         bodies.check_declaration(self, declaration)

@@ -253,7 +253,7 @@ def _generic_functions(scope: Scope, node: ast.GenericApplication, base: Overloa
 
 def generic_argument(scope: Scope, node: ast.Expression) -> Any:
     """A type or a value in angle brackets; None after an error."""
-    meaning = refer(scope, node)
+    meaning = _value_written_as_type(scope, node) or refer(scope, node)
     if isinstance(meaning, GenericMeaning):
         meaning = apply_arguments(scope, node, meaning, [])
     if isinstance(meaning, TypeMeaning):
@@ -263,6 +263,24 @@ def generic_argument(scope: Scope, node: ast.Expression) -> Any:
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
         scope.world.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
     return None
+
+
+def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None:
+    """`f<A & B>` and `f<a[3]>` are parsed as types, but A and a may be values."""
+    if not isinstance(node, (ast.ConjunctionType, ast.ArrayType)):
+        return None
+    first = node.left if isinstance(node, ast.ConjunctionType) else node.element
+    with scope.world.silence():
+        if not isinstance(refer(scope, first), ValueMeaning):
+            return None
+    value: ast.Expression
+    if isinstance(node, ast.ConjunctionType):
+        value = ast.Binary(node.span, "&", node.left, node.right)
+    else:
+        value = ast.Index(node.span, node.element, [] if node.count is None else [node.count])
+    scope.world.check_value(scope, value)
+    node.type, node.ref = value.type, value.ref
+    return ValueMeaning(value.type)
 
 
 def _this_type(scope: Scope, node: ast.ThisType) -> Meaning:

@@ -108,6 +108,10 @@ def apply_operator(
     """Resolve an operator on checked operands and write the form into `node`; None after an error."""
     if any(each.type is ERROR for each in operands):
         return None
+    if operator in EQUALITIES and len(operands) == 2:
+        kind = _compare_with_none(scope, node, operator, operands)
+        if kind is not None:
+            return kind
     listed = any(isinstance(stripped(each), ast.InitializerList) for each in operands)
     types = [] if listed else [value_after(each) for each in operands]
     if not listed and not any(isinstance(each, _DECLARED) for each in types):
@@ -124,6 +128,22 @@ def apply_operator(
         if kind is not None:
             return kind
     report_no_operator(scope, node, operator, operands)
+    return None
+
+
+def _compare_with_none(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
+    """`x == none` is `!x.hasValue`."""
+    for one, other in (operands, operands[::-1]):
+        kind = value_after(one)
+        optional = isinstance(kind, StructType) and kind.declaration is scope.world.standard("Optional")
+        if isinstance(stripped(other), ast.NoneLiteral) and optional:
+            question = ast.Member(node.span, one, "hasValue", one.span, ".")
+            if scope.world.check_member(scope, question) is ERROR:
+                return None
+            node.ref = checked.Convert(question) if operator == "!=" else checked.Operator("!", (question,))
+            return BOOL
     return None
 
 

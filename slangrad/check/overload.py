@@ -313,6 +313,8 @@ def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
     seen = {**candidate.substitution}
     for subject, interfaces in info.bounds.items():
         actual = substitute(world, subject, {**seen, **solver.bindings})
+        if isinstance(actual, tuple):
+            continue
         if isinstance(subject, ParameterType) and subject.declaration in solver.open - set(solver.bindings):
             continue
         for interface in interfaces:
@@ -419,7 +421,7 @@ def _compare(world: World, left: Match, right: Match) -> int:
     special = _more_special(world, left, right) - _more_special(world, right, left)
     if special:
         return -special
-    for measure in (_is_requirement, lambda each: each.candidate.distance, _has_no_body):
+    for measure in (_remoteness, lambda each: each.candidate.distance, _has_no_body):
         one, other = measure(left), measure(right)
         if one != other:
             return -1 if one < other else 1
@@ -430,8 +432,12 @@ def _is_generic(match: Match) -> int:
     return int(bool(match.candidate.declaration.generics))
 
 
-def _is_requirement(match: Match) -> int:
-    return int(isinstance(match.candidate.declaration.parent, ast.Interface))
+def _remoteness(match: Match) -> int:
+    """Members of a type are nearer than those of an extension, of an extension of many types, of an interface."""
+    parent = match.candidate.declaration.parent
+    if not isinstance(parent, ast.Extension):
+        return 3 * isinstance(parent, ast.Interface)
+    return 2 if parent in match.candidate.substitution or parent.generics else 1
 
 
 def _has_no_body(match: Match) -> int:
@@ -448,7 +454,10 @@ def _more_special(world: World, left: Match, right: Match) -> int:
     shapes = candidate_signature(world, left.candidate).parameters
     if len(patterns) != len(shapes):
         return 0
-    return int(all(solver.unify(one.type, other.type) for one, other in zip(patterns, shapes)))
+    if not all(solver.unify(one.type, other.type) for one, other in zip(patterns, shapes)):
+        return 0
+    known = {**right.candidate.substitution, **solver.bindings}
+    return int(unmet_constraint(world, general, known) is None)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

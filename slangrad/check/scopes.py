@@ -113,7 +113,8 @@ class NamespaceScope(Scope):
     """Inside a namespace; one that is opened several times is one."""
 
     def local(self, name: str) -> list[Found]:
-        return [Found(each, {}) for space in self.parts() for each in declared(self.world, space, name)]
+        found = [Found(each, {}) for space in self.parts() for each in declared(self.world, space, name)]
+        return found + self._used(name)
 
     def parts(self) -> list[ast.Namespace]:
         assert self.parent is not None
@@ -228,6 +229,14 @@ def scope_of(world: World, declaration: ast.Declaration) -> Scope:
     return found
 
 
+def _make_namespace_scope(world: World, outer: Scope, declaration: ast.Namespace) -> Scope:
+    scope = NamespaceScope(world, outer, declaration)
+    for member in declaration.members:
+        if isinstance(member, ast.Using):
+            world.use(scope, member)
+    return scope
+
+
 def _make_scope(world: World, declaration: Any) -> Scope:
     outer = world.scopes_of_locals.get(declaration)
     if outer is None:
@@ -236,7 +245,7 @@ def _make_scope(world: World, declaration: Any) -> Scope:
     if isinstance(declaration, (ast.Struct, ast.Interface, ast.Extension, ast.Enum)):
         return MemberScope(world, outer, declaration)
     if isinstance(declaration, ast.Namespace):
-        return NamespaceScope(world, outer, declaration)
+        return _make_namespace_scope(world, outer, declaration)
     scope = Scope(world, outer, declaration)
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)

@@ -28,7 +28,8 @@ def _parameters(world: World, parameter: ast.Parameter, reference: DeclRef) -> l
     """One, or as many as a pack of types has."""
     info = world.info(parameter)
     if isinstance(info.type, ParameterType) and getattr(info.type.declaration, "is_pack", False):
-        kinds = reference.substitution.get(info.type.declaration, (info.type,))
+        given = reference.substitution.get(info.type.declaration)
+        kinds = given if isinstance(given, tuple) else (info.type,)
         return [FunctionParameter(kind, info.direction, info.no_diff) for kind in kinds]
     kind = substitute(world, info.type, reference.substitution)
     return [FunctionParameter(kind, info.direction, info.no_diff, parameter.name)]

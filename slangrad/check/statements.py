@@ -50,6 +50,9 @@ def _expression(scope: Scope, node: ast.ExpressionStatement) -> None:
 def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
     for declaration in node.declarations:
         scope.world.scopes_of_locals[declaration] = scope
+        if isinstance(declaration, ast.Using):
+            scope.world.use(scope, declaration)
+            continue
         if isinstance(declaration, ast.Variable):
             declare_local(scope, declaration)
             continue

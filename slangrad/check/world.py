@@ -211,6 +211,10 @@ class World(ABC):
         """The scope for names inside a declaration."""
 
     @abstractmethod
+    def use(self, scope: Any, node: ast.Using) -> None:
+        """`using a.b;`: the names of a namespace are visible in the scope."""
+
+    @abstractmethod
     def resolve_type(self, scope: Any, node: ast.Expression) -> Type:
         """The type that an expression names; ERROR after reporting that it names none."""
 
@@ -251,6 +255,10 @@ class World(ABC):
     @abstractmethod
     def check_index(self, scope: Any, node: ast.Index) -> Type:
         """The type of `base[i]` whose base is already checked."""
+
+    @abstractmethod
+    def check_member(self, scope: Any, node: ast.Member) -> Type:
+        """The type of `base.name` whose base is a checked value."""
 
     @abstractmethod
     def check_declaration(self, declaration: ast.Declaration) -> None:
