@@ -75,31 +75,41 @@ class Device:
         self.program = Program(self.options, _folders(include_paths), defines)
         self.compiler = KernelCompiler(self.program, self.options, self.backend)
         self._loaded: dict[str, str] = {}
+        self._aliases: dict[CheckedModule, str] = {}
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"
 
     def load_checked(self, name: str) -> tuple[CheckedModule, str]:
-        """A module by name or path, and what a kernel imports it as."""
-        module = self.program.load_module(name)
-        return module, self._importable(module, name)
+        """A module by name or path, and that name."""
+        return self.program.load_module(name), name
 
     def add_source(self, name: str, text: str) -> tuple[CheckedModule, str]:
         """A module from its text. The same name with another text is another module."""
-        if self._loaded.get(name) == text:
-            return self.program.modules[name], name
-        module = self.program.add_source(name, text)
-        self._loaded[name] = text
-        return module, self._importable(module, name)
+        if self._loaded.get(name) != text:
+            self.program.add_source(name, text)
+            self._loaded[name] = text
+        return self.program.modules[name], name
 
-    def _importable(self, module: CheckedModule, name: str) -> str:
-        """A name that will mean this module even when another one takes its name."""
-        wanted, count = name, 1
-        while self.program.modules.get(wanted, module) is not module:
-            count += 1
-            wanted = f"{name}#{count}"
-        self.program.modules[wanted] = module
-        return wanted
+    def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
+        """What a kernel imports in order to see a module and all that it sees."""
+        seen: list[CheckedModule] = []
+        pending = [module]
+        while pending:
+            each = pending.pop(0)
+            if each not in seen:
+                seen.append(each)
+                pending += each.imports
+        return tuple(map(self._import_name, seen))
+
+    def _import_name(self, module: CheckedModule) -> str:
+        """The name of a module, or another one where a newer module has taken its name."""
+        if self.program.modules.get(module.name) is module:
+            return module.name
+        if module not in self._aliases:
+            alias = self._aliases[module] = f"{module.name}#{len(self._aliases) + 1}"
+            self.program.modules[alias] = module
+        return self._aliases[module]
 
     def synchronize(self) -> None:
         """Wait for everything that was launched."""

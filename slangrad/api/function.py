@@ -51,7 +51,7 @@ class Function:
     call = __call__
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
-        """What the pipeline makes of the kernel of a call, which is not run: its stages as text, times, reports."""
+        """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
         return self._caller.compile(self._settings, args, kwargs).stages
 
     @property
@@ -63,6 +63,12 @@ class Function:
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
         return result_of(self._caller.candidates[0])
+
+    def as_func(self) -> Function:
+        return self
+
+    def as_struct(self) -> Struct:
+        raise ValueError(f"'{self.name}' is a function, no type")
 
     def __repr__(self) -> str:
         return f"Function({self.name})"

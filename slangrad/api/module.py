@@ -84,7 +84,7 @@ class Module:
     def require_function(self, name: str) -> Function:
         found = self.find_function(name)
         if found is None:
-            raise self._missing(name, "function", self.view.function_names())
+            raise self._not_found(name, "function", self.view.function_names())
         return found
 
     def find_struct(self, name: str) -> Struct | None:
@@ -95,12 +95,14 @@ class Module:
     def require_struct(self, name: str) -> Struct:
         found = self.find_struct(name)
         if found is None:
-            raise self._missing(name, "type", self.view.type_names())
+            raise self._not_found(name, "struct", self.view.type_names())
         return found
 
     def find_function_in_struct(self, struct: Struct | str, name: str) -> Function | None:
         """A method, static or not, or a constructor."""
-        owner = self.require_struct(struct) if isinstance(struct, str) else struct
+        owner = self.find_struct(struct) if isinstance(struct, str) else struct
+        if owner is None:
+            return None
         if name == "__init":
             return self._make_function(name, self.view.find_constructors(owner.checked), owner)
         views = self.view.find_functions(f"{spell(owner.checked)}.{name}")
@@ -114,7 +116,7 @@ class Module:
         return found
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self[name]
 
@@ -122,8 +124,10 @@ class Module:
         """A function or, if there is none of that name, a type."""
         found = self.find_function(name) or self.find_struct(name)
         if found is None:
-            known = (*self.view.function_names(), *self.view.type_names())
-            raise self._missing(name, "function or type", known)
+            known = ", ".join((*self.view.function_names(), *self.view.type_names())) or "none"
+            raise NameNotFound(
+                f"Module '{self.name}' has no function or type named '{name}'", f"there are {known}"
+            )
         return found
 
     def _make_function(
@@ -138,14 +142,18 @@ class Module:
             self.types,
             self.device.compiler,
             self.device,
-            self.name,
+            self._imports,
             self.options.get("strict_broadcasting", False),
         )
         return Function(self, name, caller, struct)
 
-    def _missing(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
+    def _imports(self) -> tuple[str, ...]:
+        return self.device.imports_of(self.view.module)
+
+    def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
         return NameNotFound(
-            f"Module '{self.name}' has no {what} named '{name}'", f"there are {', '.join(known) or 'none'}"
+            f"Could not find {what} '{name}' in module '{self.name}'",
+            f"there are {', '.join(known) or 'none'}",
         )
 
 

@@ -36,6 +36,12 @@ class Struct(SlangType):
     def struct(self) -> Struct:
         return self
 
+    def as_struct(self) -> Struct:
+        return self
+
+    def as_func(self) -> Function:
+        raise ValueError(f"'{self.name}' is a type, no function; Type(...) calls its constructor")
+
     @property
     def methods(self) -> dict[str, Function]:
         """Methods, static ones too, by name."""
@@ -67,7 +73,7 @@ class Struct(SlangType):
         return found
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return self[name]
 

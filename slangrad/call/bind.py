@@ -48,7 +48,6 @@ class BoundCall:
     created: results.Created | None
     cotangent: str | None
     call_dims: int
-    imports: tuple[str, ...]
     leaves: list[Leaf] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
 
@@ -101,7 +100,7 @@ def bind_call(
     if created is not None:
         result = created.bind(dims, types)
         sources.append((result, results.CREATED))
-    call = BoundCall(mode, function, arguments, result, created, cotangent, dims, function.imports)
+    call = BoundCall(mode, function, arguments, result, created, cotangent, dims)
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)

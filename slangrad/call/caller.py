@@ -10,7 +10,7 @@ The first call of a key builds the plan; every other one looks it up.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +67,7 @@ class _Request:
 class Caller:
     """The calls of the functions of one name, with the plans of all signatures met so far."""
 
-    __slots__ = ("_compiler", "_device", "_import", "_name", "_plans", "_strict", "_types", "candidates")
+    __slots__ = ("_compiler", "_device", "_imports", "_name", "_plans", "_strict", "_types", "candidates")
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Caller:
         types: ModuleTypes,
         compiler: KernelCompiler,
         device: Any,
-        module: str,
+        imports: Callable[[], tuple[str, ...]],
         strict: bool = False,
     ) -> None:
         self._name = name
@@ -84,7 +84,7 @@ class Caller:
         self._types = types
         self._compiler = compiler
         self._device = device
-        self._import = module
+        self._imports = imports
         self._strict = strict
         self._plans: dict[Hashable, _Entry] = {}
 
@@ -109,6 +109,8 @@ class Caller:
     ) -> tuple[_Entry, list[Any], int, int | None]:
         """The plan of a call, its values, and how many of these are arguments."""
         threads = kwargs.pop(THREADS, None) if kwargs else None
+        if threads is not None:
+            _check_count(threads)
         result = kwargs.pop(RESULT, settings.result) if kwargs else settings.result
         values = [*args, *kwargs.values()] if kwargs else list(args)
         count = len(values)
@@ -165,7 +167,7 @@ class Caller:
         arguments = self._arguments(request, marshals)
         wanted = self._wanted(request, arguments, marshals)
         function, given = resolve(
-            self._name, self.candidates, arguments, self._types, settings.mode, self._import
+            self._name, self.candidates, arguments, self._types, settings.mode, self._imports
         )
         taken = self._types.global_names()
         set_values = [
@@ -213,10 +215,12 @@ class Caller:
     def _wanted(self, request: _Request, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
         if request.result_at >= 0:
             return results.Wanted("", marshals[request.result_at], request.result_at)
-        if request.settings.mode == BACKWARD and not request.result_kind and self._has_extra(arguments):
+        if request.settings.mode != BACKWARD:
+            return results.Wanted(request.result_kind)
+        if self._has_extra(arguments):
             index, marshal = arguments.positional.pop()
             return results.Wanted("", marshal, index)
-        return results.Wanted(request.result_kind)
+        return results.Wanted()
 
     def _has_extra(self, arguments: Arguments) -> bool:
         """In `bwds` one positional argument too many is the result."""
@@ -262,12 +266,13 @@ def _shown(result: Any) -> Any:
     return result.value if hasattr(result, "value") else result
 
 
-def _check_threads(threads: int | None, call: BoundCall) -> None:
-    if threads is None:
-        return
+def _check_count(threads: Any) -> None:
     if not isinstance(threads, int) or threads <= 0:
         raise CallError("E1014", f"_thread_count must be a positive int, not {threads!r}")
-    if call.call_dims:
+
+
+def _check_threads(threads: int | None, call: BoundCall) -> None:
+    if threads is not None and call.call_dims:
         message = f"_thread_count needs a call without dimensions, this one has {call.call_dims}"
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")
 

@@ -69,7 +69,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     rank = max(call.call_dims, 1)
     body: list[Line] = [(f"CallId<{rank}> id = shape.locate(thread);", "")]
     body += [*page.before, (statement, ""), *page.after]
-    lines: list[Line] = [(f'import "{name}";', "") for name in call.imports]
+    lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
     lines += [("", ""), (f'[shader("compute")] [numthreads({GROUP}, 1, 1)]', "")]
     lines += [*_header(page, rank), ("{", "")]
     lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]

@@ -9,6 +9,7 @@ them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from slangrad.syntax import ast
 from slangrad.tensors.element_types import element_type
 
 THIS = "_this"
+Imports = Callable[[], tuple[str, ...]]
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -171,7 +173,7 @@ class FoundFunction:
     result_differentiable: bool
     callee: str
     static_callee: str
-    imports: tuple[str, ...]
+    imports: Imports
 
     @property
     def has_this(self) -> bool:
@@ -186,7 +188,7 @@ class FoundFunction:
 
 
 def found_function(
-    candidate: Candidate, resolution: Resolution, this: Type | None, types: ModuleTypes, module: str
+    candidate: Candidate, resolution: Resolution, this: Type | None, types: ModuleTypes, imports: Imports
 ) -> FoundFunction:
     """The concrete function that a resolution means."""
     parameters = resolution.parameters
@@ -199,7 +201,7 @@ def found_function(
     view = candidate.view
     carries = result is not None and not view.no_diff_result and types.tangent(result) is not None
     callee, static = _spelled(candidate, resolution, this, result)
-    return FoundFunction(view.name, candidate, parameters, result, carries, callee, static, (module,))
+    return FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports)
 
 
 def _spelled(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 
 from slangrad.call.bind import Given
-from slangrad.call.program import THIS, Candidate, FoundFunction, ModuleTypes, found_function
+from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
 from slangrad.check.types import Type
 from slangrad.marshal.errors import ResolveException
 from slangrad.marshal.marshal import BACKWARD, TANGENT, Marshal, Way
@@ -45,7 +45,7 @@ def resolve(
     arguments: Arguments,
     types: ModuleTypes,
     mode: str,
-    module: str,
+    imports: Imports,
 ) -> tuple[FoundFunction, list[Given]]:
     """The function and its arguments in the order of its parameters."""
     candidates = _differentiable(name, candidates, mode)
@@ -56,7 +56,7 @@ def resolve(
         if isinstance(placed, str):
             reasons.append(placed)
             continue
-        found = _try(candidate, placed, types, mode, module)
+        found = _try(candidate, placed, types, mode, imports)
         if isinstance(found, str):
             reasons.append(found)
         else:
@@ -116,7 +116,7 @@ def _place(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marsha
 
 
 def _try(
-    candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, module: str
+    candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, imports: Imports
 ) -> list[Survivor] | str:
     """All ways in which a candidate takes the arguments, or why there is none."""
     ways: list[list[Way]] = []
@@ -130,7 +130,7 @@ def _try(
     reason = ""
     survivors = []
     for chosen in islice(product(*ways), MOST_COMBINATIONS):
-        made = _resolve_types(candidate, chosen, types, module)
+        made = _resolve_types(candidate, chosen, types, imports)
         if isinstance(made, str):
             reason = made
             continue
@@ -140,7 +140,7 @@ def _try(
 
 
 def _resolve_types(
-    candidate: Candidate, chosen: Sequence[Way], types: ModuleTypes, module: str
+    candidate: Candidate, chosen: Sequence[Way], types: ModuleTypes, imports: Imports
 ) -> FoundFunction | str:
     """Fill in the generic arguments and check constraints."""
     this: Type | None = chosen[0].type if candidate.has_this else None
@@ -151,7 +151,7 @@ def _resolve_types(
     exact = zip(found[0].parameters, own)
     if any(parameter.type is not t for parameter, t in exact):
         return "its parameters have other types"
-    return found_function(candidate, found[0], this, types, module)
+    return found_function(candidate, found[0], this, types, imports)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

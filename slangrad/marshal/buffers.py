@@ -153,6 +153,9 @@ class BufferMarshal(Marshal):
         own = types.lift(self.element)
         return [] if own is None else ways(own, self.writable, wanted)
 
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        return f"Buffer[rw={self.writable}] does not match slang type {wanted}"
+
     def bind(self, way: Way, spot: Spot) -> Node:
         return bind(way, spot, self.described)
 

@@ -6,7 +6,7 @@ In: the parts.   Out: an exception whose text shows them:
       a: numpy int32 (4,) does not fit 'float'
     note: use astype(np.float32)
 
-All are ValueErrors, look-ups are AttributeErrors.
+All are ValueErrors, look-ups are AttributeErrors, too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SlangCompileError(KernelGenException):
     """The compiler refused the kernel of a call."""
 
 
-class NameNotFound(AttributeError):
+class NameNotFound(AttributeError, ValueError):
     """A module or struct has nothing of that name."""
 
     def __init__(self, message: str, note: str | None = None) -> None:

@@ -65,24 +65,25 @@ _CALL_ID = CallId()
 
 
 def call_id(shape: Any = None) -> CallId | Grid:
-    """The index of the call; with a shape it is a grid."""
-    return _CALL_ID if shape is None else grid(shape)
+    """The index of the call; with a shape, or a number of dimensions, it is a grid."""
+    return _CALL_ID if shape is None or shape == -1 else grid(shape)
 
 
 class ThreadId:
-    """The number of the thread: the flat index of the call."""
+    """The number of the thread: the flat index of the call. `dim`: how many components."""
 
-    __slots__ = ()
+    __slots__ = ("dim",)
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
 
     def __repr__(self) -> str:
-        return "thread_id()"
+        return f"thread_id({self.dim})"
 
 
-_THREAD_ID = ThreadId()
-
-
-def thread_id() -> ThreadId:
-    return _THREAD_ID
+def thread_id(dim: int = -1) -> ThreadId:
+    """The number of the thread; further components are zero, -1 takes as many as the parameter has."""
+    return ThreadId(dim)
 
 
 class WangHash:

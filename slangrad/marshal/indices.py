@@ -271,9 +271,13 @@ class ThreadIdMarshal(Marshal):
 
     described = "thread_id()"
 
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         element = wanted.element if isinstance(wanted, Vector) else wanted
-        if isinstance(wanted, Vector) and wanted.count not in (1, 2, 3):
+        count = wanted.count if isinstance(wanted, Vector) else 1
+        if count not in (1, 2, 3) or self.dim not in (-1, count):
             return []
         return [Way(wanted, 0)] if isinstance(element, Scalar) and element.is_integer else []
 
@@ -355,7 +359,7 @@ class HashMarshal(Marshal):
 MAKERS: dict[type, Callable[[Any], Marshal]] = {
     Grid: lambda value: GridMarshal(len(value.shape)),
     CallId: lambda value: CallIdMarshal(),
-    ThreadId: lambda value: ThreadIdMarshal(),
+    ThreadId: lambda value: ThreadIdMarshal(value.dim),
     range: lambda value: RangeMarshal(),
     WangHash: lambda value: HashMarshal(False, value.dim),
     RandFloat: lambda value: HashMarshal(True, value.dim),
@@ -363,7 +367,7 @@ MAKERS: dict[type, Callable[[Any], Marshal]] = {
 KEYS: dict[type, Callable[[Any], Hashable]] = {
     Grid: lambda value: (Grid, len(value.shape)),
     CallId: lambda value: CallId,
-    ThreadId: lambda value: ThreadId,
+    ThreadId: lambda value: (ThreadId, value.dim),
     range: lambda value: range,
     WangHash: lambda value: (WangHash, value.dim),
     RandFloat: lambda value: (RandFloat, value.dim),

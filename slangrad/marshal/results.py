@@ -86,8 +86,8 @@ def ones(t: Type, types: ProgramTypes) -> str:
 
 @dataclass(slots=True)
 class Created:
-    """A result that each call creates. `maker` gives, for a device and a shape, what makes that which is filled;
-    `give` what the caller gets of it."""
+    """A result that each call creates. `maker` gives, for a device and a shape, what makes that which is
+    filled; `give` what the caller gets of it."""
 
     type: Type
     spot: Spot

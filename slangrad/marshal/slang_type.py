@@ -15,6 +15,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
+from slangrad.tensors.shape import Shape
 
 
 class SlangType:
@@ -71,7 +72,7 @@ class SlangType:
         return self if element is None else SlangType(element, self.types)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Shape:
         """Sizes of the dimensions of a value."""
         sizes: list[Any] = []
         part: Type | None = self.checked
@@ -81,7 +82,7 @@ class SlangType:
             elif isinstance(part, (Vector, Array)):
                 sizes.append(part.count)
             part = row_of(part)
-        return tuple(sizes)
+        return Shape(sizes)
 
     @property
     def differentiable(self) -> bool:

@@ -16,7 +16,7 @@ def spell(t: Type) -> str:
     if isinstance(t, Pointer):
         return f"{spell(t.element)}*"
     if isinstance(t, Array):
-        return _spell_array(t)
+        return f"{spell(t.element)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Nominal):
         name = nominal_name(t.declaration, tuple(map(spell_argument, t.arguments)))
         return namespaces_of(t.declaration) + name
@@ -26,15 +26,6 @@ def spell(t: Type) -> str:
 def spell_argument(argument: Any) -> str:
     """A generic argument: a type or a value."""
     return spell(argument) if isinstance(argument, Type) else str(argument)
-
-
-def _spell_array(t: Array) -> str:
-    brackets = ""
-    base: Type = t
-    while isinstance(base, Array):
-        brackets += f"[{'' if base.count is None else base.count}]"
-        base = base.element
-    return spell(base) + brackets
 
 
 def namespaces_of(declaration: ast.Declaration) -> str:

@@ -1,12 +1,8 @@
 """Devices for tests of calls: each test runs compiled and interpreted."""
 
-from itertools import count
-
 import pytest
 
 import slangrad as spy
-
-_numbers = count(1)
 
 
 @pytest.fixture(scope="session", params=["cpu", "interpreter"])
@@ -14,11 +10,20 @@ def device(request):
     return spy.create_device(backend=request.param)
 
 
+@pytest.fixture(scope="session")
+def modules():
+    return {}
+
+
 @pytest.fixture
-def load(device):
-    """Module from Slang text."""
+def load(device, modules):
+    """The module of a Slang text, loaded once."""
 
     def load_module(text, **options):
-        return spy.Module.load_from_source(device, f"test_{next(_numbers)}", text, options or None)
+        key = (device, text, *options)
+        if key not in modules:
+            name = f"test_{len(modules)}"
+            modules[key] = spy.Module.load_from_source(device, name, text, options or None)
+        return modules[key]
 
     return load_module

@@ -180,12 +180,12 @@ def test_missing_gradients_are_named(device, load):
     module = load("[Differentiable] float square(float x) { return x * x; }")
     x = grads(device, [1, 2])
     for result in (tensor(device, [0, 0]), np.zeros(2, F)):
-        with pytest.raises(CallError, match="argument '_result'.* has no input gradient") as caught:
+        with pytest.raises(CallError, match=r"argument '_result'.* has no input gradient") as caught:
             module.square.bwds(x, _result=result)
         assert caught.value.code == "E1007"
     only_in = tensor(device, [1, 2])
     only_in.grad_in = tensor(device, [1, 1])
-    with pytest.raises(CallError, match="argument 'x'.* has no output gradient"):
+    with pytest.raises(CallError, match=r"argument 'x'.* has no output gradient"):
         module.square.bwds(only_in)
     with pytest.raises(CallError, match="float holds no gradient"):
         module.square.bwds(x, _result=1.0)
