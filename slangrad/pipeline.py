@@ -259,10 +259,11 @@ assert all(STAGE_NAMES.index(first) < STAGE_NAMES.index(second) for first, secon
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What a device launches, and the struct that its argument block holds."""
+    """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read."""
 
     kernel: Kernel
     arguments: Struct
+    used: frozenset[str]
     stages: tuple[str, ...]
     milliseconds: dict[str, float]
     reports: dict[str, Report]
@@ -283,7 +284,14 @@ def compile_kernel(
         if target in stage.targets:
             _run_stage(c, stage)
     assert c.kernel is not None and c.program.arguments is not None
-    return CompiledKernel(c.kernel, c.program.arguments, tuple(c.texts), c.milliseconds, c.reports, c.texts)
+    return CompiledKernel(
+        c.kernel, c.program.arguments, used_arguments(c.function), tuple(c.texts), c.milliseconds, c.reports, c.texts
+    )
+
+
+def used_arguments(function: Function) -> frozenset[str]:
+    """What a kernel reads of its arguments once all is inlined and cleaned."""
+    return frozenset(str(op.attributes["name"]) for op in walk(function.region) if op.name == "parameter")
 
 
 def _run_stage(c: Compilation, stage: Stage) -> None:

@@ -30,6 +30,7 @@ from slangrad.syntax.walk import walk
 class Compiled:
     kernel: Kernel
     packer: Packer
+    used: frozenset[str]
     text: str
     stages: Any
 
@@ -54,7 +55,7 @@ class KernelCompiler:
         source = SourceFile(name, written.text)
         made = self._run_pipeline(source, written)
         self._check_callee(call, name)
-        return Compiled(made.kernel, packer_of(made.arguments), written.text, made)
+        return Compiled(made.kernel, packer_of(made.arguments), made.used, written.text, made)
 
     def _check_callee(self, call: BoundCall, name: str) -> None:
         """The kernel must call the function that was resolved from the Python arguments."""

@@ -298,7 +298,7 @@ class Plan:
             letters = "r" * len(leaf.streams)
             given.update(each.name for each in leaf.parameters(letters))
         for name in compiled.packer.places:
-            if name not in given:
+            if name in compiled.used and name not in given:
                 callee = self.call.function.name
                 message = f"Could not call function '{callee}': the module's value '{name}' is not set"
                 raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")

@@ -53,13 +53,19 @@ def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
 def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
     assert isinstance(wanted, StructType)
     (pattern,) = wanted.arguments
-    if element is None:
+    if element is None or _is_atomic(pattern, element):
         return [] if is_abstract(pattern) else [wanted]
     return [nominal(wanted.declaration, (element,))] if matches(pattern, element) else []
 
 
+def _is_atomic(pattern: Type, element: Type | None) -> bool:
+    """Whether `pattern` is Atomic<element>, which lies in memory as the element does."""
+    return standard_name(pattern) == "Atomic" and getattr(pattern, "arguments", ()) == (element,)
+
+
 def _pointers(wanted: Pointer, element: Type | None) -> Iterable[Type]:
-    if not wanted.abstract and (element is None or wanted.element is VOID):
+    untyped = element is None or wanted.element is VOID or _is_atomic(wanted.element, element)
+    if untyped and not wanted.abstract:
         return [wanted]
     return [] if element is None else pointers_to(wanted, element)
 
