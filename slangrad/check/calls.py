@@ -177,13 +177,8 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
 
 
 def _construct_empty(scope: Scope, node: ast.Expression, kind: Type) -> Type:
-    found = constructors(scope, kind) if isinstance(kind, (ParameterType, AssociatedType)) else []
-    nothing = [each for each in found if not scope.world.info(each.declaration).parameters]
-    if nothing:
-        node.ref = checked.Call(nothing[0].reference, None, ())
-    else:
-        initial = scope.world.initial_value(scope, kind)
-        node.ref = Construct(kind, ()) if isinstance(initial, checked.Zero) else initial
+    initial = scope.world.initial_value(scope, kind)
+    node.ref = Construct(kind, ()) if isinstance(initial, checked.Zero) else initial
     return kind
 
 

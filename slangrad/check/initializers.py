@@ -29,7 +29,9 @@ from slangrad.check.substitution import identity, nominal_parameters
 from slangrad.check.types import (
     ERROR,
     Array,
+    AssociatedType,
     Matrix,
+    ParameterType,
     Scalar,
     StructType,
     Tuple,
@@ -304,13 +306,13 @@ _FILLS: dict[type[Type], Callable[[Scope, Reader, Any], Piece | None]] = {
 
 def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero | None:
     """What `T x;` means: a constructor without parameters, fields with initializers, or zero."""
-    if not isinstance(kind, StructType):
+    if not isinstance(kind, (StructType, ParameterType, AssociatedType)):
         return Zero(kind)
     for each in constructors(scope, kind):
         match = evaluate(scope, each, [])
         if isinstance(match, Match) and isinstance(match.target, DeclRef):
             return checked.Call(match.target, None, commit_match(scope, match))
-    if not _has_defaults(scope, kind, set()):
+    if not isinstance(kind, StructType) or not _has_defaults(scope, kind, set()):
         return Zero(kind)
     parts = []
     for reference in field_references(kind):

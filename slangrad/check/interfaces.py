@@ -29,6 +29,7 @@ from slangrad.check.substitution import (
     substitute,
     substitute_value,
 )
+from slangrad.check.synthesize import synthesized
 from slangrad.check.types import (
     ERROR,
     AssociatedType,
@@ -199,6 +200,9 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
         found = compare(world, requirement, seen, member) if compare is not None else None
         if found is not None:
             return found
+    made = synthesized(world, kind, interface, requirement)
+    if made is not None:
+        return made
     if has_default(requirement) or attribute_text(requirement, "intrinsic") is not None:
         return DeclRef(requirement, seen)
     return None

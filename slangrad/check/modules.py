@@ -381,6 +381,9 @@ class Program(World):
     def check_declaration(self, declaration: ast.Declaration) -> None:
         bodies.check_declaration(self, declaration)
 
+    def check_made(self, declaration: Any) -> None:
+        bodies.check_body(self, declaration)
+
     def check_activity(self, declaration: Any) -> None:
         activity.check_activity(self, declaration)
 

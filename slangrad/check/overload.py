@@ -26,7 +26,7 @@ from slangrad.check.meanings import Candidate
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope
 from slangrad.check.signatures import function_text, signature_of, signature_text
-from slangrad.check.substitution import substitute
+from slangrad.check.substitution import identity, substitute
 from slangrad.check.types import (
     ERROR,
     FLOAT,
@@ -130,9 +130,19 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     bindings = _infer(scope, candidate, placed)
     if isinstance(bindings, Failure):
         return bindings
-    target, signature = instantiate(world, candidate, bindings)
+    found = _evaluate_seen(scope, candidate, bindings, placed, False)
+    if isinstance(found, Failure) and candidate.inner is not None:
+        other = _evaluate_seen(scope, candidate, bindings, placed, True)
+        found = other if isinstance(other, Match) else found
+    return found
+
+
+def _evaluate_seen(
+    scope: Scope, candidate: Candidate, bindings: dict[Any, Any], placed: Arguments, concretely: bool
+) -> Match | Failure:
+    target, signature = instantiate(scope.world, candidate, bindings, concretely=concretely)
     if len(signature.parameters) != len(placed):
-        return Failure(candidate, f"it takes {len(signature.parameters)} arguments")
+        return Failure(candidate, f"it takes {_number(len(signature.parameters))}, not {len(placed)}")
     return _convert_arguments(scope, candidate, target, signature, placed)
 
 
@@ -142,32 +152,56 @@ def candidate_signature(world: World, candidate: Candidate, differentiated: bool
 
 
 def instantiate(
-    world: World, candidate: Candidate, bindings: dict[Any, Any], differentiated: bool = False
+    world: World,
+    candidate: Candidate,
+    bindings: dict[Any, Any],
+    differentiated: bool = False,
+    concretely: bool = False,
 ) -> tuple[DeclRef | Derivative, FunctionType]:
     """What is called, and its signature, for inferred generic arguments.
 
-    In `bwd_diff(Type.method)`, where the method is `differentiated`, its object is the first argument.
+    In `bwd_diff(Type.method)`, where the method is `differentiated`, its object is the first argument. What
+    carries a derivative is decided by the declaration, where an unbounded T does not, or `concretely`.
     """
     if candidate.inner is not None:
-        return _instantiate_derivative(world, candidate, candidate.inner, bindings)
+        return _instantiate_derivative(world, candidate, candidate.inner, bindings, concretely)
     reference = DeclRef(candidate.declaration, {**candidate.substitution, **bindings})
     with_this = differentiated and _counts_this(world, candidate)
     return reference, signature_of(world, reference, with_this=with_this)
 
 
+def _instantiate_derivative(
+    world: World, candidate: Candidate, inner: Candidate, bindings: dict[Any, Any], concretely: bool
+) -> tuple[Derivative, FunctionType]:
+    target, signature = instantiate(world, inner, bindings, True, concretely)
+    if concretely or inner.inner is not None:
+        made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, target))
+    else:
+        made = _declared_derivative(world, candidate, inner, {**inner.substitution, **bindings})
+    takes_this = inner.inner is None and _counts_this(world, inner)
+    return Derivative(candidate.mode, target, candidate.this, takes_this, made), made
+
+
+def _declared_derivative(
+    world: World, candidate: Candidate, inner: Candidate, arguments: dict[Any, Any]
+) -> FunctionType:
+    """The signature of the derivative as the declaration has it, its generics filled in afterwards."""
+    reference = DeclRef(inner.declaration, identity(inner.declaration))
+    with world.assuming(inner.declaration):
+        signature = signature_of(world, reference, with_this=_counts_this(world, inner))
+        made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, reference))
+    filled = substitute(world, made, arguments)
+    assert isinstance(filled, FunctionType)
+    return filled
+
+
+def _has_plain_result(world: World, target: DeclRef | Derivative) -> bool:
+    return isinstance(target, DeclRef) and bool(world.info(target.declaration).no_diff_result)
+
+
 def _counts_this(world: World, candidate: Candidate) -> bool:
     """Whether a method is named through its type."""
     return candidate.through_type and world.info(candidate.declaration).this_type is not None
-
-
-def _instantiate_derivative(
-    world: World, candidate: Candidate, inner: Candidate, bindings: dict[Any, Any]
-) -> tuple[Derivative, FunctionType]:
-    target, signature = instantiate(world, inner, bindings, differentiated=True)
-    plain = isinstance(target, DeclRef) and world.info(target.declaration).no_diff_result
-    made = derivative_signature(world, candidate.mode, signature, plain)
-    takes_this = inner.inner is None and _counts_this(world, inner)
-    return Derivative(candidate.mode, target, candidate.this, takes_this, made), made
 
 
 def _place_arguments(

@@ -72,6 +72,7 @@ class World(ABC):
         self.tag_types: dict[Any, Type] = {}
         self.custom_derivatives: dict[Any, CustomDerivatives] = {}
         self.synthesized: dict[Any, Any] = {}
+        self.synthesized_members: dict[Any, Any] = {}
         self.view = View(frozenset())
         # Questions being answered; checks that wait until declarations are complete; declarations whose
         # `where` clauses hold in what is being checked; depth of trying things without reporting.
@@ -263,6 +264,10 @@ class World(ABC):
     @abstractmethod
     def check_declaration(self, declaration: ast.Declaration) -> None:
         """Check a local declaration throughout."""
+
+    @abstractmethod
+    def check_made(self, declaration: Any) -> None:
+        """Check the body of a made-up function."""
 
     @abstractmethod
     def check_activity(self, declaration: Any) -> None:

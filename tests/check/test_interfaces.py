@@ -241,10 +241,10 @@ def test_all_that_is_missing_is_named() -> None:
             static const int K;
             int n();
         }
-        struct S : I { float f(float x) { return x; } typealias T = int; }"""
+        struct S : I { float f(int x, int y) { return x; } typealias T = int; }"""
     assert problem(text) == (
         "E0411: 'S' does not conform to 'I' ("
-        "it lacks float f(int x); what it has is float f(float x)\n"
+        "it lacks float f(int x); what it has is float f(int x, int y)\n"
         "        it lacks static int g()\n"
         "        its 'T' is 'int', which does not conform to 'IFloat'\n"
         "        it lacks static const int K\n"
@@ -277,3 +277,41 @@ def test_interfaces_are_no_types_of_values() -> None:
     assert codes("interface I {} void f() { I x; }") == ["E0412"]
     assert codes("interface I {} struct S { I x; }") == ["E0412"]
     assert codes("interface I {} I f();") == ["E0412"]
+
+
+def test_members_that_can_be_called_as_required_satisfy() -> None:
+    text = """
+        interface I
+        {
+            float f(int x);
+            __subscript(int i) -> float { get; set; }
+            static float g(float x);
+        }
+        struct S : I
+        {
+            float data[4];
+            float f(float x) { return x; }
+            __subscript(uint i) -> float { get { return data[i]; } set { data[i] = newValue; } }
+            static float g(double x) { return float(x); }
+        }
+        float use<T : I>(T x) { x[1] = 2; return x.f(2) + T.g(1); }
+        float test(S s) { return use(s); }"""
+    assert codes(text) == []
+    assert codes(text.replace("f(float x)", "f(float[2] x)").replace("return x; }", "return 1; }", 1)) == [
+        "E0411"
+    ]
+
+
+def test_structs_have_a_default_constructor_where_one_is_required() -> None:
+    text = """
+        interface I : IDefaultInitializable { float f(); }
+        struct S : I { float x = 3; float f() { return x; } }
+        T make<T : I>() { T x; return T(); }
+        void test() { make<S>(); }"""
+    module = check(text)
+    (parameter,) = function(module, "make").generics
+    struct = [each for each in module.declaration.members if each.name == "S"][0]
+    kind = program().resolve_type(module.scope, ast.Name(struct.span, "S"))
+    form = expression(module, "T()").ref
+    found = program().resolve(form.function, {parameter: kind})
+    assert isinstance(found.declaration, ast.Constructor) and found.declaration.parent is struct
