@@ -82,14 +82,16 @@ class Device:
 
     def load_checked(self, name: str) -> tuple[CheckedModule, str]:
         """A module by name or path, and that name."""
-        return self.program.load_module(name), name
+        with self.compiler.lock:
+            return self.program.load_module(name), name
 
     def add_source(self, name: str, text: str) -> tuple[CheckedModule, str]:
         """A module from its text. The same name with another text is another module."""
-        if self._loaded.get(name) != text:
-            self.program.add_source(name, text)
-            self._loaded[name] = text
-        return self.program.modules[name], name
+        with self.compiler.lock:
+            if self._loaded.get(name) != text:
+                self.program.add_source(name, text)
+                self._loaded[name] = text
+            return self.program.modules[name], name
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """What a kernel imports in order to see a module and all that it sees."""

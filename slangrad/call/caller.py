@@ -123,7 +123,8 @@ class Caller:
         key = (settings.key, len(args), *kwargs, kind, threads is None, *map(key_of, values))
         entry = self._plans.get(key)
         if entry is None:
-            entry = self._enter(key, settings, args, kwargs, values, kind, count, threads)
+            with self._compiler.lock:
+                entry = self._enter(key, settings, args, kwargs, values, kind, count, threads)
         return entry, values, count, threads
 
     def _call_with_objects(self, entry: _Entry, values: list[Any], threads: int | None) -> Any:
@@ -147,6 +148,8 @@ class Caller:
         count: int,
         threads: int | None,
     ) -> _Entry:
+        if key in self._plans:
+            return self._plans[key]
         plain = [unwrap(value) for value in values]
         result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
         request = _Request(

@@ -9,7 +9,8 @@ itself is loaded when the first kernel is needed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,24 +37,32 @@ class Compiled:
 
 
 class KernelCompiler:
-    """The compiler of one program and target."""
+    """The compiler of one program and target. `lock` is held by whoever asks or changes the program."""
 
-    __slots__ = ("_count", "options", "program", "target")
+    __slots__ = ("_compiled", "lock", "options", "program", "target")
 
     def __init__(self, program: Any, options: Options, target: str) -> None:
         self.program = program
         self.options = options
         self.target = target
-        self._count = 0
+        self.lock = threading.RLock()
+        self._compiled: dict[Hashable, Compiled] = {}
 
     def compile(self, call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
-        written = write_kernel(call, classes, alone)
-        self._count += 1
-        name = f"kernel {self._count} of {call.function.name}"
+        """The kernel of a call; calls whose kernels read the same share it."""
+        with self.lock:
+            written = write_kernel(call, classes, alone)
+            modules = tuple(self.program.modules[name] for name in call.function.imports())
+            key = (written.text, modules)
+            if key not in self._compiled:
+                self._compiled[key] = self._compile(call, written)
+            return self._compiled[key]
+
+    def _compile(self, call: BoundCall, written: KernelText) -> Compiled:
+        name = f"kernel {len(self._compiled) + 1} of {call.function.name}"
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
-        source = SourceFile(name, written.text)
-        made = self._run_pipeline(source, written)
+        made = self._run_pipeline(SourceFile(name, written.text), written)
         self._check_callee(call, name)
         return Compiled(made.kernel, packer_of(made.arguments), made.used, written.text, made)
 

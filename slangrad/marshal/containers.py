@@ -48,6 +48,16 @@ class ContainerMarshal(Marshal):
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         if not self.contents.writable and whole.needs_write_access(wanted, types):
             return f"Can't pass a read-only {self.described} to a writable parameter '{wanted}'"
+        own = self.element_for(wanted, types)
+        if own is None:
+            return f"the element type of {self.described} is not known in this module"
+        asked = whole.element_of(wanted, types)
+        if asked is not None and asked is not own and not asked.abstract:
+            return (
+                f"Can't convert tensor with element type {own} to tensor with element type {asked} ({wanted})"
+            )
+        if any(True for _ in from_elements(wanted, own)):
+            return f"Could not resolve dimensionality: {self.described} has too few for '{wanted}'"
         return super().reason(wanted, types)
 
     def bind(self, way: Way, spot: Spot) -> Node:

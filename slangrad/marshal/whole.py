@@ -90,6 +90,18 @@ def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
     return any(name in FAMILIES and FAMILIES[name].role.writes for name in names)
 
 
+def element_of(wanted: Type, types: ProgramTypes) -> Type | None:
+    """The element type that a tensor parameter asks for; None for other parameters."""
+    if standard_name(wanted) in FAMILIES and isinstance(wanted, StructType):
+        found: Type = wanted.arguments[0]
+        return found
+    for bound in types.bounds(wanted):
+        if isinstance(bound, InterfaceType) and bound.declaration.name in INTERFACES:
+            asked: Type = bound.arguments[0]
+            return asked
+    return None
+
+
 def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
     """The tensor types among those that `wanted` allows; T without such a bound may be a Tensor, too."""
     name = standard_name(wanted)
