@@ -24,7 +24,7 @@ from slangrad.check.checked import (
 from slangrad.check.coerce import coerce, value_after
 from slangrad.check.constants import evaluate
 from slangrad.check.differentiable import has_no_diff
-from slangrad.check.generics import interfaces_in
+from slangrad.check.generics import generic_info, interfaces_in
 from slangrad.check.interfaces import attribute_text, required_value_of
 from slangrad.check.places import is_nonmutating
 from slangrad.check.scopes import Scope, this_type
@@ -38,10 +38,12 @@ from slangrad.check.types import (
     VOID,
     Array,
     EnumType,
+    FunctionType,
     InterfaceType,
     Scalar,
     Type,
     array,
+    nominal,
     parameter_type,
     pointer,
 )
@@ -253,17 +255,21 @@ def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> N
 def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type) -> Type | None:
     if isinstance(kind, Array) and kind.count is None:
         return array(kind.element, parameter_value(_implied_size(node, parameter)))
-    if not interfaces_in(kind):
+    bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
+    if not bounds:
         return None
     assert parameter.value_type is not None
     name, span = f"${parameter.name}", parameter.value_type.span
-    implied = ast.TypeParameter(span, name, parameter.name_span, [parameter.value_type], None, False)
+    implied = ast.TypeParameter(span, name, parameter.name_span, [], None, False)
     implied.parent = node
     node.generics.append(implied)
-    known = world.generics.get(node)
-    if known is not None:
-        known.bounds.setdefault(parameter_type(implied), []).extend(interfaces_in(kind))
+    generic_info(world, node).bounds[parameter_type(implied)] = list(bounds)
     return parameter_type(implied)
+
+
+def _function_bound(world: World, kind: FunctionType) -> tuple[InterfaceType, ...]:
+    """`functype(A) -> R` as a bound: IFunc<R, A>."""
+    return (nominal(world.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
 
 
 def _implied_size(node: Any, parameter: ast.Parameter) -> ast.ValueParameter:

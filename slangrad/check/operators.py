@@ -391,7 +391,7 @@ def _pointers(
 
 def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: ast.Expression) -> Type | None:
     kind = value_after(operand)
-    if isinstance(kind, Pointer):
+    if isinstance(kind, Pointer) and operator != "!":
         return None
     if isinstance(kind, EnumType):
         kind = kind if operator == "~" else scope.world.tag_type(kind)

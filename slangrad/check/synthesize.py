@@ -50,7 +50,7 @@ def _make(world: World, owner: ast.Struct, interface: InterfaceType, requirement
     this = self_type(owner)
     if isinstance(requirement, ast.Constructor):
         return _default_constructor(world, owner, this, requirement)
-    if not concrete_members(world, this, requirement.name) or getattr(requirement, "generics", ()):
+    if not concrete_members(world, this, requirement.name) or getattr(requirement, "generics", None):
         return None
     seen = requirement_substitution(this, interface)
     if isinstance(requirement, ast.Function):

@@ -310,7 +310,7 @@ def test_structs_have_a_default_constructor_where_one_is_required() -> None:
         void test() { make<S>(); }"""
     module = check(text)
     (parameter,) = function(module, "make").generics
-    struct = [each for each in module.declaration.members if each.name == "S"][0]
+    struct = next(each for each in module.declaration.members if each.name == "S")
     kind = program().resolve_type(module.scope, ast.Name(struct.span, "S"))
     form = expression(module, "T()").ref
     found = program().resolve(form.function, {parameter: kind})
