@@ -24,7 +24,7 @@ from slangrad.llvm.launch import field_address, field_at, read_field, write_fiel
 from slangrad.llvm.memory import Locals
 from slangrad.llvm.sites import Sites
 from slangrad.llvm.tapes import RESERVE
-from slangrad.llvm.target import Target
+from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
 from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Declarations, Writer, phi
 
@@ -32,9 +32,9 @@ RULES = emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | reports.RULES
 
 TAPE_OPS = frozenset(tapes.RULES)
 
-_FOOTER = """!0 = !{}
-!1 = !{!"branch_weights", i32 2000, i32 1}
-attributes #0 = { nounwind }"""
+_FOOTER = f"""!0 = !{{}}
+!1 = !{{!"branch_weights", i32 2000, i32 1}}
+{FUNCTION_ATTRIBUTES}"""
 
 
 @dataclass(frozen=True, slots=True)

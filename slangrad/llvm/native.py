@@ -12,24 +12,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
+from itertools import count
 
 import llvmlite.binding as llvm
 
 from slangrad.base.options import Options
-from slangrad.llvm.target import Features, Target
+from slangrad.llvm.target import FUNCTION_ATTRIBUTES, LANES, Features, Target
 
 _PROBES = """
-define <4 x float> @probe_half(<4 x half> %x) {
+define <4 x float> @probe_half(<4 x half> %x) #0 {
   %r = fpext <4 x half> %x to <4 x float>
   ret <4 x float> %r
 }
-define double @probe_fma(double %x) {
+define double @probe_fma(double %x) #0 {
   %r = call double @llvm.fma.f64(double %x, double %x, double %x)
   ret double %r
 }
-define <16 x i32> @probe_add(<16 x i32> %x) {
+define <16 x i32> @probe_add(<16 x i32> %x) #0 {
   %r = add <16 x i32> %x, %x
   ret <16 x i32> %r
 }
@@ -67,12 +68,19 @@ def llvm_version() -> str:
 
 @cache
 def target_of(options: Options) -> Target:
-    """The machine that code is made for."""
+    """The machine that code is made for; it runs here, so it must not be able to do more than this one."""
     _initialize()
-    named = options.cpu not in ("", "native")
-    cpu = options.cpu if named else llvm.get_host_cpu_name()
-    flags = "" if named else llvm.get_host_cpu_features().flatten()
-    return describe_target(llvm.get_process_triple(), cpu, flags, options.lanes)
+    lanes = options.lanes
+    if lanes not in (0, *LANES):
+        raise ValueError(f"{lanes} lanes (SLANGRAD_LANES): {', '.join(map(str, LANES))} are possible, or 0")
+    triple, flags = llvm.get_process_triple(), llvm.get_host_cpu_features().flatten()
+    here = describe_target(triple, llvm.get_host_cpu_name(), flags, lanes)
+    if options.cpu in ("", "native"):
+        return here
+    named = describe_target(triple, options.cpu, "", lanes)
+    if any(theirs and not ours for theirs, ours in zip(astuple(named.features), astuple(here.features))):
+        raise ValueError(f"this machine cannot run code for {options.cpu} (SLANGRAD_CPU); it is a {here.cpu}")
+    return named
 
 
 def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> Target:
@@ -80,7 +88,7 @@ def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> T
     if triple != llvm.get_process_triple():
         _initialize_all()
     plain = Target(triple, cpu, flags, 1, Features(True, True, True, True, True))
-    text = assembly(_PROBES, plain)
+    text = assembly(_PROBES + FUNCTION_ATTRIBUTES, plain)
     wide = "ymm" in text or "zmm" in text
     features = Features(
         half="__extendhfsf2" not in text and "__gnu_h2f" not in text,
@@ -141,15 +149,13 @@ def _jit() -> llvm.LLJIT:
     return llvm.create_lljit_compiler(use_jit_link=False)
 
 
-_loaded_count = 0
+_numbers = count()
 
 
 def load(code: bytes, names: Sequence[str]) -> Loaded:
     """Machine code of this process's target into executable memory."""
-    global _loaded_count
-    _loaded_count += 1
     library = llvm.JITLibraryBuilder().add_object_img(code)
     for name in names:
         library.export_symbol(name)
-    resource = library.link(_jit(), f"kernel{_loaded_count}")
+    resource = library.link(_jit(), f"kernel{next(_numbers)}")
     return Loaded({name: resource[name] for name in names}, resource)

@@ -32,7 +32,7 @@ class WideKernel:
 
 def widen(kernel: Function, lanes: int, exclusive: bool = False) -> WideKernel:
     """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time."""
-    assert lanes > 0 and lanes & (lanes - 1) == 0 and lanes <= 64, lanes
+    assert 0 < lanes <= 64 and lanes & (lanes - 1) == 0, lanes
     if lanes == 1:
         return WideKernel(1, kernel, None)
     kernel = join_records(kernel)

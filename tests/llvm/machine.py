@@ -9,7 +9,7 @@ An argument is an array (the kernel gets its address) or a number of the paramet
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from struct import pack_into
 
@@ -25,7 +25,8 @@ from slangrad.ir.numbers import numpy_dtype
 from slangrad.ir.verify import LANES as LANES_STAGE
 from slangrad.ir.verify import verify_function
 from slangrad.llvm import native
-from slangrad.llvm.cpu import Kernel, kernel_module
+from slangrad.llvm.cpu import Kernel, Module, kernel_module
+from slangrad.llvm.target import Features, Target
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.reports import BoundsError, Site
 from slangrad.spmd.widen import widen
@@ -58,18 +59,19 @@ def options_for(cpu: str = "", lanes: int = 16, contraction: bool = False) -> Op
     return Options(cpu=cpu, lanes=lanes, contraction=contraction)
 
 
+ALL_FEATURES = "all features"  # a cpu: text as for machines with mask registers, code for this one
+
+
 @cache
-def target_for(cpu: str) -> native.Target:
+def target_for(cpu: str) -> Target:
+    if cpu == ALL_FEATURES:
+        return replace(target_for(""), features=Features(True, target_for("").features.fma, True, True, True))
     return native.target_of(Options(cpu=cpu))
 
 
-def module_text(
+def module_for(
     program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
-) -> str:
-    return _module(program, options, masked_only, exclusive).text
-
-
-def _module(program, options, masked_only, exclusive):  # type: ignore[no-untyped-def]
+) -> Module:
     wide = widen(program.functions[KERNEL], options.lanes, exclusive)
     for function in (wide.full, wide.masked):
         if function is not None:
@@ -82,7 +84,7 @@ def _module(program, options, masked_only, exclusive):  # type: ignore[no-untype
 def compile_kernel(
     program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
 ) -> Compiled:
-    module = _module(program, options, masked_only, exclusive)
+    module = module_for(program, options, masked_only, exclusive)
     code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
     sites = tuple(Site.at(op.span, str(op.attributes.get("format", ""))) for op in module.sites)
     size = 0 if program.arguments is None else layout_of(program.arguments).size

@@ -14,7 +14,7 @@ from slangrad.llvm import native
 from slangrad.llvm.cpu import Kernel, kernel_module
 from slangrad.llvm.target import Target
 from slangrad.spmd.widen import widen
-from tests.llvm.machine import KERNEL, module_text, options_for, target_for
+from tests.llvm.machine import KERNEL, module_for, options_for, target_for
 
 X86 = "x86_64-unknown-linux-gnu"
 ARM = "aarch64-unknown-linux-gnu"
@@ -111,6 +111,19 @@ def test_this_machine_is_the_default() -> None:
     assert native.target_of(Options(lanes=4)).lanes == 4
 
 
+def test_machines_that_this_one_is_not() -> None:
+    """Running their code would end the process."""
+    here = native.target_of(Options())
+    if not here.features.mask_registers:
+        with pytest.raises(ValueError, match="cannot run code for x86-64-v4"):
+            native.target_of(Options(cpu="x86-64-v4"))
+
+
+def test_lanes_are_powers_of_two() -> None:
+    with pytest.raises(ValueError, match="12 lanes"):
+        native.target_of(Options(lanes=12))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_code_for_arm(name: str) -> None:
     target = native.describe_target(ARM, "generic")
@@ -154,14 +167,14 @@ def calls(listing: str) -> set[str]:
 def test_contraction_is_an_option() -> None:
     program = parse_program(POLYNOMIAL)
     target = target_for("x86-64-v3")
-    fused = native.assembly(module_text(program, options_for("x86-64-v3", 8, contraction=True)), target)
-    exact = native.assembly(module_text(program, options_for("x86-64-v3", 8, contraction=False)), target)
+    fused = native.assembly(module_for(program, options_for("x86-64-v3", 8, contraction=True)).text, target)
+    exact = native.assembly(module_for(program, options_for("x86-64-v3", 8, contraction=False)).text, target)
     assert "vfmadd" in fused and "vfmadd" not in exact
 
 
 def test_what_waves_share_is_computed_once() -> None:
     """Loads of arguments and their splats stand before the loop over waves."""
-    text = module_text(parse_program(POLYNOMIAL), options_for("", 8))
+    text = module_for(parse_program(POLYNOMIAL), options_for("", 8)).text
     before = text.split("waves")[0]
     assert before.count("!invariant.load") == 3 and before.count("shufflevector") == 1
 

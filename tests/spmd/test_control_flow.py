@@ -6,7 +6,7 @@ import pytest
 from slangrad.ir.core import Program, walk
 from slangrad.ir.text import parse_program
 from slangrad.spmd.widen import widen
-from tests.llvm.machine import KERNEL, assert_like_oracle
+from tests.llvm.machine import ALL_FEATURES, KERNEL, assert_like_oracle
 
 HEAD = """
 struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>,
@@ -206,8 +206,8 @@ def test_like_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["for of varying count", "while", "nested branches"])
-def test_on_older_machines(name: str) -> None:
-    cpus = ("x86-64-v2", "x86-64-v3")
+def test_on_other_machines(name: str) -> None:
+    cpus = ("x86-64-v2", "x86-64-v3", ALL_FEATURES)
     assert_like_oracle(program_of(BODIES[name]), arguments(23), 23, lanes=(8, 16), cpus=cpus)
 
 

@@ -13,6 +13,7 @@ from slangrad.ir.types import Lanes
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.spmd.widen import widen
 from tests.llvm.machine import (
+    ALL_FEATURES,
     KERNEL,
     argument_block,
     assert_like_oracle,
@@ -205,8 +206,8 @@ def test_like_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fields of structs", "other types", "scatter in a branch"])
-def test_on_older_machines(name: str) -> None:
-    cpus = ("x86-64-v2", "x86-64-v3")
+def test_on_other_machines(name: str) -> None:
+    cpus = ("x86-64-v2", "x86-64-v3", ALL_FEATURES)
     assert_like_oracle(program_of(BODIES[name]), arguments(23), 23, lanes=(8, 16), cpus=cpus)
 
 
@@ -386,7 +387,7 @@ def test_threads_add_at_the_same_time() -> None:
 
 def test_python_threads_add_at_the_same_time() -> None:
     """Kernels that rely on nobody else adding floats wait for each other."""
-    body = "  %one = const 1.0 : f32\n  %old = atomic %ys, %one {kind=\"add\"} : f32"
+    body = '  %one = const 1.0 : f32\n  %old = atomic %ys, %one {kind="add"} : f32'
     program = program_of(body)
     kernel = compile_kernel(program, options_for(), exclusive=True).kernel
     count = 4_000_000  # of which only the sum is seen: loads that nobody uses vanish
@@ -511,8 +512,8 @@ def test_local_memory(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["varying indices", "loops"])
-def test_local_memory_on_older_machines(name: str) -> None:
-    cpus = ("x86-64-v2", "x86-64-v3")
+def test_local_memory_on_other_machines(name: str) -> None:
+    cpus = ("x86-64-v2", "x86-64-v3", ALL_FEATURES)
     assert_like_oracle(program_of(LOCALS[name]), arguments(23), 23, lanes=(8, 16), cpus=cpus)
 
 

@@ -11,7 +11,7 @@ from slangrad.ir.rebuild import Rebuild
 from slangrad.runtime.cpu import CpuDevice
 from tests.ir.outcomes import KERNEL, Launch, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import FLAT, Style, random_inputs, random_program
-from tests.llvm.machine import compile_kernel, options_for
+from tests.llvm.machine import ALL_FEATURES, compile_kernel, options_for
 
 MEMORY = replace(FLAT, memory=True, size=35)
 THREADS = 21
@@ -39,8 +39,8 @@ def test_random_programs(seed: int, style: Style) -> None:
     inputs = [random_inputs(main, 1000 * seed + i) for i in range(THREADS)]
     expected = kernel_outcome(kernel, main, inputs)
     flat = inlined(kernel)
-    for lanes in (1, 8, 16):
+    for cpu, lanes in (("", 1), ("", 8), ("", 16), (ALL_FEATURES, 8)):
         launch = Launch(main, inputs)
-        compiled = compile_kernel(flat, options_for("", lanes))
+        compiled = compile_kernel(flat, options_for(cpu, lanes))
         CpuDevice(Options(threads=1)).launch(compiled.kernel, launch.block, (launch.threads, 1, 1))
         assert_same(expected, launch.outcome(Recorded()))

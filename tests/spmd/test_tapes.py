@@ -7,7 +7,7 @@ from slangrad.base.options import Limits, Options
 from slangrad.ir.core import Program
 from slangrad.ir.text import parse_program
 from slangrad.runtime.cpu import CpuDevice
-from tests.llvm.machine import argument_block, assert_like_oracle, compile_kernel, options_for
+from tests.llvm.machine import ALL_FEATURES, argument_block, assert_like_oracle, compile_kernel, options_for
 
 HEAD = """
 struct "Arguments" { n: i32, x: ptr<f32, global>, k: ptr<i32, global>,
@@ -208,8 +208,8 @@ def test_growth(name: str) -> None:
     assert_like_oracle(program_of(BODIES[name]), arguments(19, n=900, most=700), 19, lanes=(1, 8))
 
 
-def test_on_older_machines() -> None:
-    cpus = ("x86-64-v2", "x86-64-v3")
+def test_on_other_machines() -> None:
+    cpus = ("x86-64-v2", "x86-64-v3", ALL_FEATURES)
     assert_like_oracle(program_of(BODIES["counts that differ"]), arguments(23), 23, lanes=(8,), cpus=cpus)
 
 
