@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from slangrad.flatten.leaves import TAPE_END, UNROLLED
+from slangrad.flatten.leaves import UNROLLED
 from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
 from slangrad.flatten.ranges import Ranges
 from slangrad.flatten.versions import UPDATES
@@ -152,16 +152,21 @@ class _Arrays(Rebuild):
             return b.zero(element)
         if t.length is None:
             return b.emit("tape_load", self.place(b, array), at)
-        if self._ranges.is_below(b, at, t.length):
-            return b.emit("load", b.emit("offset", self.place(b, array), at), type=element)
-        inside = self._is_inside(b, at, t.length)
-        safe = b.emit("select", inside, at, b.constant(at.type, 0))
+        inside, safe = self._guarded(b, at, t.length)
         value = b.emit("load", b.emit("offset", self.place(b, array), safe), type=element)
-        return b.emit("select", inside, value, b.zero(element))
+        return value if inside is None else b.emit("select", inside, value, b.zero(element))
 
-    def _is_inside(self, b: Builder, at: Value, extent: int) -> Value:
+    def _guarded(self, b: Builder, at: Value, extent: int) -> tuple[Value | None, Value]:
+        """Whether a position is inside (None: surely), and one that is always inside: the same, if it is."""
         assert scalar_type(at) is U32
-        return b.emit("less", at, b.constant(U32, extent))
+        if self._ranges.is_below(b, at, extent):
+            return None, at
+        op = b.made_by(at)
+        if op is not None and op.name == "select" and self._ranges.is_below(b, op.operands[1], extent):
+            outside = b.constant_of(op.operands[2])
+            if outside is not None and outside >= extent:
+                return op.operands[0], op.operands[1]
+        return b.emit("less", at, b.constant(U32, extent)), b.emit("min", at, b.constant(U32, extent - 1))
 
     def _update(self, b: Builder, op: Op) -> None:
         old, made = op.operands[0], op.results[0]
@@ -169,14 +174,23 @@ class _Arrays(Rebuild):
         at, new = self._position(b, op), op.operands[-1]
         value = self.place(b, new) if is_array(new) else self.value(new)
         assert isinstance(old.type, Array)
-        extent = TAPE_END if old.type.length is None else old.type.length
-        if self._ranges.is_below(b, at, extent):
-            self._write(b, op, place, at, value)
-        elif extent > 0:
-            arm = b.nested()
-            self._write(arm, op, place, at, value)
-            regions = (Region((), arm.ops, ()), Region((), [], ()))
-            b.control("if", (self._is_inside(b, at, extent),), (), regions)
+        if old.type.length == 0:
+            return
+        inside, safe = self._writable(b, old.type.length, at)
+        if inside is None:
+            self._write(b, op, place, safe, value)
+            return
+        arm = b.nested()
+        self._write(arm, op, place, safe, value)
+        b.control("if", (inside,), (), (Region((), arm.ops, ()), Region((), [], ())))
+
+    def _writable(self, b: Builder, length: int | None, at: Value) -> tuple[Value | None, Value]:
+        """Whether an element exists, and where it is if it does; a tape has all but negative ones."""
+        if length is not None:
+            return self._guarded(b, at, length)
+        if self._ranges.of(b, at)[0] >= 0:
+            return None, at
+        return b.emit("less_equal", b.constant(at.type, 0), at), at
 
     def _write(self, b: Builder, op: Op, place: Value, at: Value, value: Value) -> None:
         adds = op.name == "add_index"

@@ -4,8 +4,8 @@
     [8 x struct { f32 x; [4 x i32] }]  [8 x f32], [32 x i32]     one array for each scalar, dimensions joined
     [? x [4 x f32]]                    [? x f32]                 element i, k of the tape is its 4 * i + k
 
-Elements of such arrays are reached by a `u32` position. A row of one (an array within an array) stays a
-`Slice` until somebody needs it whole, so that `a[i][k] = x` writes one element.
+Elements of arrays are reached by a `u32` position, those of tapes by any integer. A row of one (an array within an
+array) stays a `Slice` until somebody needs it whole, so that `a[i][k] = x` writes one element.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
+    I64,
     U32,
     U64,
     Array,
@@ -33,7 +34,6 @@ from slangrad.ir.types import (
     is_aggregate,
 )
 
-TAPE_END = 1 << 31  # positions of a tape end here; a negative index is beyond
 UNROLLED = 8  # longer copies are loops
 LARGEST_MAKE = 64
 
@@ -113,11 +113,11 @@ def leaf_type(leaf: Leaf) -> Type:
     return array(whole.element, leaf.length)
 
 
-def extent_of(leaf: Leaf) -> int:
-    """Positions from here on are beyond the end."""
+def extent_of(leaf: Leaf) -> int | None:
+    """Positions from here on are beyond the end; None for a tape, where only negative ones are."""
     t = leaf_type(leaf)
     assert isinstance(t, Array)
-    return TAPE_END if t.length is None else t.length
+    return t.length
 
 
 class Elements:
@@ -126,31 +126,40 @@ class Elements:
     def __init__(self, ranges: Ranges) -> None:
         self.ranges = ranges
         self._slices: dict[tuple[Leaf, Value, int], Slice] = {}
+        self._overwritten: dict[
+            Leaf, tuple[Leaf, Value]
+        ] = {}  # an array with a new row, what it was before, the row
 
     # --- positions
 
-    def position(self, b: Builder, index: Value, extent: int) -> Value:
+    def position(self, b: Builder, index: Value, extent: int | None) -> Value:
         """An index of any integer type as a u32 that is below `extent` exactly when the index is in range."""
+        if extent is None:
+            return index
         if scalar_type(index).bits < 64 or self.ranges.is_below(b, index, extent):
             return b.emit("convert", index, type=U32)
         unsigned = b.emit("convert", index, type=U64)
         return b.emit("convert", b.emit("min", unsigned, b.constant(U64, extent)), type=U32)
 
-    def row(self, b: Builder, index: Value, rows: int) -> Value:
+    def row(self, b: Builder, index: Value, rows: int | None) -> Value:
         """The number of a row, at most `rows`, so that its elements' positions do not overflow."""
+        if rows is None:
+            return b.emit("convert", index, type=I64)
         position = self.position(b, index, rows)
         if self.ranges.is_below(b, position, rows + 1):
             return position
         return b.emit("min", position, b.constant(U32, rows))
 
-    def in_row(self, b: Builder, row: Value, length: int, at: Value, extent: int) -> Value:
-        """The position in the whole of an element of a row."""
-        start = b.emit("mul", row, b.constant(U32, length))
-        position = b.emit("add", start, at)
+    def in_row(self, b: Builder, row: Value, length: int, at: Value, extent: int | None) -> Value:
+        """The position in the whole of an element of a row: beyond the end where it is beyond the row's."""
+        t = scalar_type(row)
+        start = b.emit("mul", row, b.constant(t, length))
         if self.ranges.is_below(b, at, length):
-            return position
+            return b.emit("add", start, b.emit("convert", at, type=t))
         inside = b.emit("less", at, b.constant(U32, length))
-        return b.emit("select", inside, position, b.constant(U32, extent))
+        last = b.emit("min", at, b.constant(U32, length - 1))
+        position = b.emit("add", start, b.emit("convert", last, type=t))
+        return b.emit("select", inside, position, b.constant(t, -1 if extent is None else extent))
 
     # --- elements
 
@@ -175,8 +184,18 @@ class Elements:
     def write_row(
         self, b: Builder, whole: Leaf, row: Value, length: int, leaf: Leaf, adds: bool = False
     ) -> Leaf:
+        """The whole with a row replaced (or added to) by another array; in place, if that is the changed row."""
+        before, written = self._overwritten.get(whole, (whole, None))
+        if written is row and not adds:
+            whole = before
         if isinstance(leaf, Slice) and leaf.whole is whole and leaf.row is row and not adds:
             return self._apply(b, whole, leaf)
+        made = self._copy_row(b, whole, row, length, leaf, adds)
+        if not adds:
+            self._overwritten[made] = (whole, row)
+        return made
+
+    def _copy_row(self, b: Builder, whole: Leaf, row: Value, length: int, leaf: Leaf, adds: bool) -> Value:
         extent = extent_of(whole)
 
         def put(b: Builder, whole: Value, k: Value) -> Value:

@@ -3,8 +3,8 @@
     %r = sin %x : f32        the body of @sin_f32 on %x
     %h = exp %y : f16        %w = convert %y : f32     the body of @exp_f32 on %w     %h = convert %r : f16
 
-In: flat IR, and flat functions of scalars by primitive and type. Elementary functions are Slang (std/math_functions*.slang),
-so they vectorize with the rest and give the same bits everywhere.
+In: flat IR, and flat functions of scalars by primitive and type. Elementary functions are Slang
+(std/math_functions*.slang), so they vectorize with the rest and give the same bits everywhere.
 """
 
 from __future__ import annotations

@@ -197,41 +197,92 @@ def _number(op: Op) -> Number:
     return value
 
 
-def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    """A constant index within the array is `get`; the element of a zero is zero."""
-    number, count = b.constant_of(xs[1]), _count(xs[0].type)
-    if number is not None and 0 <= number < count:
-        return b.emit("get", xs[0], index=int(number))
-    op = b.made_by(xs[0])
-    if op is not None and op.name == "zero" and not attributes.get("check"):
-        return b.zero(made)
-    if (
-        op is not None
-        and op.name == "set_index"
-        and op.operands[1] is xs[1]
-        and isinstance(xs[0].type, Array)
-    ):
-        return op.operands[2] if xs[0].type.length is None else None
+def _set(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """A component put where it is; one that is written twice."""
+    part, whole = b.made_by(xs[1]), b.made_by(xs[0])
+    index = attributes["index"]
+    assert isinstance(index, int)
+    if part is not None and part.name == "get" and part.operands == xs[:1] and part.attributes == attributes:
+        return xs[0]
+    if whole is not None and whole.name == "set" and whole.attributes["index"] == index:
+        return b.emit("set", whole.operands[0], xs[1], index=index)
     return None
 
 
-def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    number = b.constant_of(xs[1])
-    if number is None or not 0 <= number < _count(made):
+def _index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """A constant index within the array is `get`; an element of a zero, or one set to zero, is zero."""
+    number, op = b.constant_of(xs[1]), b.made_by(xs[0])
+    if number is not None and _reaches(xs[0].type, number):
+        return None if _is_tape(xs[0].type) else b.emit("get", xs[0], index=int(number))
+    if op is None or (attributes.get("check") and not op.attributes.get("check")):
         return None
-    return b.emit("set", xs[0], xs[2], index=int(number))
+    same = op.name == "set_index" and op.operands[1] is xs[1]
+    if op.name == "zero" or (same and _is_zero(b, op.operands[2])):
+        return b.zero(made)
+    return op.operands[2] if same and _is_tape(xs[0].type) and not _is_signed(xs[1]) else None
+
+
+def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """With a constant index `set`; nothing for an element put where it is; one write instead of two."""
+    number, part, whole = b.constant_of(xs[1]), b.made_by(xs[2]), b.made_by(xs[0])
+    if number is not None and not _is_tape(made) and _reaches(made, number):
+        return b.emit("set", xs[0], xs[2], index=int(number))
+    if part is not None and part.name == "index" and part.operands == xs[:2] and _reported(attributes, part):
+        return xs[0]
+    if whole is None or not _reported(attributes, whole):
+        return None
+    again = whole.name in ("set_index", "add_index") and whole.operands[1] is xs[1]
+    if again and scalar_of(xs[2].type) is not None:  # rows are written in place, see flatten/leaves.py
+        return b.emit("set_index", whole.operands[0], *xs[1:], type=made, **_check(whole))
+    return xs[0] if whole.name == "zero" and _is_zero(b, xs[2]) else None
 
 
 def _add_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    number = b.constant_of(xs[1])
-    if number is None or not 0 <= number < _count(made) or scalar_of(xs[2].type) is None:
+    """With a constant index `set` of a sum; the sum, where the element was just written."""
+    if scalar_of(xs[2].type) is None:
         return None
-    old = b.emit("get", xs[0], index=int(number))
-    return b.emit("set", xs[0], b.emit("add", old, xs[2]), index=int(number))
+    number, whole = b.constant_of(xs[1]), b.made_by(xs[0])
+    if number is not None and not _is_tape(made) and _reaches(made, number):
+        old = b.emit("get", xs[0], index=int(number))
+        return b.emit("set", xs[0], b.emit("add", old, xs[2]), index=int(number))
+    if whole is None or whole.name != "set_index" or whole.operands[1] is not xs[1]:
+        return None
+    if not _reported(attributes, whole):
+        return None
+    new = b.emit("add", whole.operands[2], xs[2])
+    return b.emit("set_index", whole.operands[0], xs[1], new, type=made, **_check(whole))
+
+
+def _reported(attributes: Attributes, other: Op) -> bool:
+    """Whether another op on the same index reports whenever an op with these attributes does."""
+    return bool(other.attributes.get("check")) or not attributes.get("check")
+
+
+def _check(op: Op) -> dict[str, bool]:
+    return {"check": True} if op.attributes.get("check") else {}
+
+
+def _is_zero(b: Scope, x: Value) -> bool:
+    op = b.made_by(x)
+    return _is(b.constant_of(x), 0) or (op is not None and op.name == "zero")
+
+
+def _is_signed(x: Value) -> bool:
+    scalar = scalar_of(x.type)
+    return scalar is None or scalar.kind == "signed"
+
+
+def _is_tape(t: Type) -> bool:
+    return isinstance(t, Array) and t.length is None
+
+
+def _reaches(t: Type, number: Number) -> bool:
+    """Whether there is an element of that number."""
+    return number >= 0 and (_is_tape(t) or number < _count(t))
 
 
 def _count(t: Type) -> int:
-    """How many components a constant index may reach; none in a tape."""
+    """How many components an index may reach in what is no tape."""
     if isinstance(t, Array):
         return t.length or 0
     return 0 if isinstance(t, Struct) else sum(1 for _ in components(t))
@@ -270,6 +321,7 @@ RULES: dict[str, Callable[[Scope, tuple[Value, ...], Attributes, Type], Value | 
     "bitcast": _bitcast,
     "make": _make,
     "get": _get,
+    "set": _set,
     "index": _index,
     "set_index": _set_index,
     "add_index": _add_index,

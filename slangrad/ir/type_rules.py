@@ -1,6 +1,8 @@
 """The type of an op's result, from its row's rule; a rule that does not hold is a mistake of ours.
 
     result_type("less", (f32x3, f32x3)) = boolx3
+
+Which rule an op has is written in its row in primitives.py; verify.py asks what goes beyond types.
 """
 
 from __future__ import annotations

@@ -176,9 +176,7 @@ class _Carried:
     `starts` are new values; `yields` and `parameters` are those of the old body.
     """
 
-    def __init__(
-        self, starts: Iterable[Value], yields: Sequence[Value], parameters: Sequence[Value]
-    ) -> None:
+    def __init__(self, starts: Iterable[Value], yields: Sequence[Value], parameters: Sequence[Value]) -> None:
         self._starts = tuple(starts)
         self._leader: list[int | None] = []  # the carried value that each one equals; None: its start
         first: dict[tuple[Value, Value], int] = {}

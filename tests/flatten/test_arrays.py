@@ -49,15 +49,15 @@ def test_a_chain_of_versions_is_one_slot():
       store %a1, %x
       %two = const 2 : u32
       %in = less %k, %two
+      %safe = min %k, %one
       if %in {
-        %ak = offset %a, %k
+        %ak = offset %a, %safe
         store %ak, %x
         yield
       } {
         yield
       }
       store %a1, %x
-      %safe = select %in, %k, %zero
       %as = offset %a, %safe
       %v = load %as : f32
       %none = const 0.0 : f32
@@ -417,13 +417,14 @@ def test_tapes(name):
 def test_negative_positions_of_tapes_are_dropped():
     body = """
       %e = zero : [? x f32]
-      %k = convert %n : u32
+      %k = sub %n, %pair
       %a = set_index %e, %k, %x
       %y = index %a, %k
       yield %y"""
     function = parse_function(whole(body))
     flat = flatten_arrays(function)
     assert run(flat, 3, 1.5) == (1.5,)
+    assert run(flat, 1, 1.5) == (0.0,)
     assert [op.name for op in flat.region.ops if op.name == "if"] == ["if"]
 
 
