@@ -75,7 +75,7 @@ class Cotangents:
         if not path and whole not in self._arrived:
             self._arrived[whole] = ct
         else:
-            self._change(whole, path, lambda old: self._sum(old, ct))
+            self._change(whole, path, lambda old: self.space.add(self.b, old, ct))
 
     def give_component(self, value: Value, index: int, ct: Value) -> None:
         """Add to component `index` of the cotangent; nothing when that component has no derivative."""
@@ -85,7 +85,7 @@ class Cotangents:
 
         def change(part: Value) -> Value:
             old = self.b.emit("get", part, index=position)
-            return self.b.emit("set", part, self._sum(old, ct), index=position)
+            return self.b.emit("set", part, self.space.add(self.b, old, ct), index=position)
 
         self._change(*self._scope.outline.whole_of(value), change)
 
@@ -94,13 +94,6 @@ class Cotangents:
         if self.wants(value):
             whole, path = self._scope.outline.whole_of(value)
             self._change(whole, path, lambda part: self.space.add_at(self.b, part, index, ct))
-
-    def _sum(self, old: Value, ct: Value) -> Value:
-        return ct if self._is_zero(old) else self.space.add(self.b, old, ct)
-
-    def _is_zero(self, ct: Value) -> bool:
-        op = self.b.made_by(ct)
-        return op is not None and (op.name == "zero" or (op.name == "const" and op.attributes["value"] == 0))
 
     def _change(self, whole: Value, path: list[Op], change: Change) -> None:
         """Change the part of the cotangent of `whole` that the ops of `path` pick, outermost first."""

@@ -77,6 +77,8 @@ class VectorSpace:
         user = self._by_tangent.get(t)
         if user is not None and user.add is not None:
             return b.control("call", (x, y), (t,), (), {"callee": user.add})[0]
+        if _is_zero(b, x):
+            return y
         if scalar_of(t) is not None:
             return b.emit("add", x, y)
         if isinstance(t, Array):
@@ -86,6 +88,9 @@ class VectorSpace:
 
     def add_at(self, b: Builder, x: Value, index: Value, y: Value) -> Value:
         """`x` with `y` added to the element at a run-time index; nothing where the index is out of range."""
+        made = b.made_by(x)
+        if made is not None and made.name == "set_index" and made.operands[1] is index:
+            return b.emit("set_index", made.operands[0], index, self.add(b, made.operands[2], y))
         if not self._has_functions(y.type):
             return b.emit("add_index", x, index, y)
         return b.emit("set_index", x, index, self.add(b, b.emit("index", x, index), y))
@@ -148,3 +153,9 @@ class VectorSpace:
         same = derivative is primal and second is derivative
         tangent = t if same else struct(f"{t.name}.Differential", (("p", derivative), ("d", second)))
         return Differential(tangent, ((0, 0), (1, 1)))
+
+
+def _is_zero(b: Builder, x: Value) -> bool:
+    """Whether a tangent is known to be zero; adding to such a one changes at most the sign of a zero."""
+    op = b.made_by(x)
+    return op is not None and (op.name == "zero" or (op.name == "const" and op.attributes["value"] == 0))
