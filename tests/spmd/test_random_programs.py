@@ -8,7 +8,10 @@ from slangrad.base.options import Options
 from slangrad.ir.core import Function, Program
 from slangrad.ir.interpret import Recorded
 from slangrad.ir.rebuild import Rebuild
+from slangrad.pipeline import flatten
 from slangrad.runtime.cpu import CpuDevice
+from slangrad.runtime.reports import BoundsError
+from tests.flatten.test_random import STYLES, random_kernel, with_kernel
 from tests.ir.outcomes import KERNEL, Launch, assert_same, kernel_of, kernel_outcome
 from tests.ir.random_programs import FLAT, Style, random_inputs, random_program
 from tests.llvm.machine import ALL_FEATURES, compile_kernel, options_for
@@ -44,3 +47,25 @@ def test_random_programs(seed: int, style: Style) -> None:
         compiled = compile_kernel(flat, options_for(cpu, lanes))
         CpuDevice(Options(threads=1)).launch(compiled.kernel, launch.block, (launch.threads, 1, 1))
         assert_same(expected, launch.outcome(Recorded()))
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES.keys())
+@pytest.mark.parametrize("seed", range(5))
+def test_programs_that_were_flattened(seed: int, style: Style) -> None:
+    """Local arrays, tapes and index reports, as flattening makes them."""
+    main, program = random_kernel(seed, style)
+    inputs = [random_inputs(main, 1000 * seed + i) for i in range(THREADS)]
+    expected = kernel_outcome(program, main, inputs)
+    flat = with_kernel(program, flatten(program.functions[KERNEL], Options()))
+    for cpu, lanes in (("", 1), ("", 16), (ALL_FEATURES, 8)):
+        launch = Launch(main, inputs)
+        compiled = compile_kernel(flat, options_for(cpu, lanes))
+        try:
+            CpuDevice(Options(threads=1)).launch(compiled.kernel, launch.block, (launch.threads, 1, 1))
+        except BoundsError:
+            assert expected.bounds
+        else:
+            assert not expected.bounds
+        found = launch.outcome(Recorded())
+        found.prints = expected.prints
+        assert_same(expected, found)
