@@ -32,7 +32,7 @@ def report(console: Console) -> bool:
 
 def _machine(options: Options) -> Table:
     machine = pipeline.describe_machine(options)
-    table = Table(show_header=False, box=None)
+    table = plain_table()
     rows = {
         "slangrad": slangrad.__version__,
         "Python": platform.python_version(),
@@ -49,8 +49,12 @@ def _machine(options: Options) -> Table:
     return table
 
 
+def plain_table() -> Table:
+    return Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+
+
 def _devices() -> tuple[Table, bool]:
-    table, works = Table(show_header=False, box=None), True
+    table, works = plain_table(), True
     for backend in ("cpu", "interpreter"):
         try:
             error = _gradient_error(backend)

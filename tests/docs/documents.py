@@ -7,7 +7,7 @@
     ```console          lines after `$ slangrad ...`, `$ python ...` are what the command prints
     ```bash             not run here
 
-A line `...` in an output stands for any lines.
+In an output `...` stands for any text, on a line of its own for any lines.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 class Session:
-    """The state between the blocks of a document: the current folder, and the variables of its Python blocks."""
+    """The state between the blocks of a document: variables of its Python blocks."""
 
     def __init__(self) -> None:
         self.variables: dict[str, Any] = {"__name__": "__main__"}
@@ -124,14 +124,21 @@ def command(line: str) -> str:
     if words[0] == "slangrad":
         return CliRunner().invoke(app, words[1:], env=settings).output
     assert words[0] == "python", f"'{line}' is no command that documents show"
-    environment = os.environ | settings
-    done = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True, env=environment, timeout=120)
+    words[0] = sys.executable
+    done = subprocess.run(words, capture_output=True, text=True, env=os.environ | settings, timeout=120)
     return done.stdout + done.stderr
 
 
 def assert_output(found: str, expected: str, block: Block) -> None:
-    wanted = [re.escape(line.rstrip()) for line in expected.strip().splitlines()]
-    pattern = "\n".join(r"(?:.*\n)*?.*" if line == re.escape("...") else line for line in wanted)
-    shown = "\n".join(line.rstrip() for line in found.strip().splitlines())
-    message = f"the block of line {block.line} prints\n{shown}\ninstead of\n{expected.strip()}"
+    pattern = "\n".join(map(pattern_of, lines_of(expected)))
+    shown = "\n".join(lines_of(found))
+    message = f"the block of line {block.line} prints\n{shown[:3000]}\ninstead of\n{expected.strip()}"
     assert re.fullmatch(pattern, shown), message
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def pattern_of(line: str) -> str:
+    return r"(?:.*\n)*?.*" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*")
