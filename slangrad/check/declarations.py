@@ -110,7 +110,7 @@ def _variable(world: World, node: ast.Variable) -> VariableInfo:
         node.checked = made
     _initialize(world, scope, node, made)
     _refuse_type(world, node, made)
-    if kind == "required" and isinstance(made.type, Scalar) and node.has("static"):
+    if kind == "required" and isinstance(made.type, Scalar) and not made.type.is_float and node.has("static"):
         made.constant = required_value_of(node)
     return made
 
