@@ -46,7 +46,7 @@ class Lowering:
         self._worklist: list[tuple[Signature, DeclRef]] = []
         self._derived: dict[tuple[object, ...], Signature] = {}
         self._callees: dict[str, dict[str, Span | None]] = {}
-        self._asked_by: dict[str, tuple[DeclRef, str]] = {}  # an instance, and the function that asked for it
+        self._asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
 
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
@@ -55,7 +55,7 @@ class Lowering:
             self._refuse_endless(reference, caller)
             found = self._signatures[reference.key] = self._declare(reference)
             self._worklist.append((found, reference))
-            self._asked_by[found.name] = (reference, "" if caller is None else caller.name)
+            self._asked_by[found.name] = (reference, None if caller is None else caller.name)
         return found
 
     def derivative(
@@ -97,7 +97,7 @@ class Lowering:
         returns = result is not checked_types.VOID
         carries = returns and not info.no_diff_result and self.program.differential(result) is not None
         return Signature(
-            name=self.unique(str(reference)),
+            name=self.unique(_readable(reference)),
             parameters=(
                 *(() if constructs else self._this_parameter(reference, info, differentiable)),
                 *(self._declared_parameter(reference, each, differentiable) for each in info.parameters),
@@ -166,8 +166,8 @@ class Lowering:
         """Raise when a generic asks for instance after instance of itself, or for too many in all."""
         limits = self.options.limits
         span = reference.declaration.span if caller is None else caller.b.span
-        depth, name = 0, "" if caller is None else caller.name
-        while name in self._asked_by:
+        depth, name = 0, None if caller is None else caller.name
+        while name is not None and name in self._asked_by:
             other, name = self._asked_by[name]
             depth += other.declaration is reference.declaration
         heavy = any(weight(each) > LARGEST for each in reference.arguments)
@@ -194,6 +194,13 @@ class Lowering:
                     "write it as a loop",
                 )
                 return
+
+
+def _readable(reference: DeclRef) -> str:
+    declared = reference.declaration
+    if isinstance(declared, ast.Accessor):
+        return f"{DeclRef(declared.parent, reference.substitution)}.{declared.name}"
+    return str(reference) or "lambda"
 
 
 def _of_this(mode: str, this: SignatureParameter) -> str:

@@ -131,6 +131,10 @@ class Swizzle(Place):
     picks: tuple[tuple[int, ...], ...]
     type: Type
 
+    def address(self, f: Frame) -> Memory | None:
+        memory = self.parent.address(f) if len(self.picks) == 1 else None
+        return None if memory is None else _part(f, memory, self.picks[0]).address(f)
+
     def get(self, f: Frame) -> Value:
         return self._picked(f, self.parent.address(f) or Temporary(self.parent.get(f)))
 

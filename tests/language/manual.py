@@ -175,7 +175,7 @@ def _expect_errors(files: list[File], error: CompileError) -> None:
 def _expect_types(program: Program, module: Module, file: File) -> None:
     for each in file.of("type"):
         kinds = [str(kind) for kind in _types_on_line(program, module, each.line)]
-        expect(each.text in kinds[:1], f"line {each.line} is of type {kinds}, not {each.text}")
+        expect(each.text in kinds[-1:], f"line {each.line} is of type {kinds}, not {each.text}")
 
 
 def _types_on_line(program: Program, module: Module, line: int) -> Iterator[object]:
