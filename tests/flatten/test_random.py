@@ -1,5 +1,7 @@
 """Flattening keeps what kernels do, on random programs; bits are compared."""
 
+from dataclasses import replace
+
 import pytest
 
 from slangrad.flatten.aggregates import flatten_aggregates
@@ -12,7 +14,7 @@ from slangrad.opt.dead import remove_dead
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.inline import inline, reachable
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
-from tests.ir.random_programs import Style, random_inputs, random_program
+from tests.ir.random_programs import MOVING, Style, random_inputs, random_program
 
 ARRAYS = Stage("aggregates", DIFFERENTIATED.ops, (t.Scalar, t.Pointer, t.Array))
 STYLES = {
@@ -23,6 +25,8 @@ STYLES = {
     "tapes": Style(size=30),
     "all": Style(size=40, depth=4, memory=True, prints=True),
     "checks": Style(checks=True),
+    "moving": MOVING,
+    "few types": replace(MOVING, vectors=False, structs=False, pool=2),
 }
 
 

@@ -124,3 +124,15 @@ def test_memory_whose_address_goes_elsewhere():
       yield %z
     }"""
     assert_becomes(forward_loads, text, text)
+
+
+def test_what_is_loaded_in_an_arm_is_not_known_after_it():
+    text = """
+    func @f(%c: bool, %p: ptr<f32, global>) -> (f32) {
+      %z = const 0.0 : f32
+      %x = if %c : f32 { %l = load %p : f32 yield %l } { yield %z }
+      %m = load %p : f32
+      %s = add %x, %m
+      yield %s
+    }"""
+    assert_becomes(forward_loads, text, text)
