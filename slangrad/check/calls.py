@@ -9,6 +9,7 @@ from typing import Any
 
 from slangrad.base.source import Span
 from slangrad.check import checked
+from slangrad.check.candidates import Match, innermost
 from slangrad.check.checked import Construct
 from slangrad.check.coerce import Plan, commit, plan, stripped, value_after
 from slangrad.check.declref import DeclRef
@@ -27,7 +28,7 @@ from slangrad.check.meanings import (
 )
 from slangrad.check.members import fail, follow_pointer
 from slangrad.check.names import mark_type, refer
-from slangrad.check.overload import Match, choose, commit_match, innermost
+from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope
 from slangrad.check.types import (

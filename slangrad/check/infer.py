@@ -40,6 +40,10 @@ class Solver:
         self.bindings: dict[Any, Any] = {}
         self.join = join
         self.conflict: str | None = None
+        self.fixed: set[Any] = (
+            set()
+        )  # parameters whose type nothing may change: that of a variable passed as inout
+        self.scalars: set[Any] = set()  # sizes of vectors for which a scalar is given
 
     # --- Types ---
 
@@ -63,6 +67,8 @@ class Solver:
             and isinstance(pattern, (Vector, Matrix))
             and not isinstance(actual, type(pattern))
         ):
+            if isinstance(pattern, Vector) and isinstance(pattern.count, ParameterValue):
+                self.scalars.add(pattern.count.declaration)
             return self.unify(pattern.element, _scalar_part(actual))
         return type(actual) is type(pattern) and rule(self, pattern, actual)
 
@@ -70,6 +76,8 @@ class Solver:
         known = self.bindings.get(parameter)
         if known is None or known is actual:
             self.bindings[parameter] = actual
+            return True
+        if parameter in self.fixed:
             return True
         joined = self.join(known, actual) if self.join is not None else None
         if joined is None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slangrad.check import checked
+from slangrad.check.candidates import Match
 from slangrad.check.checked import Construct, Conversion, Part, Zero
 from slangrad.check.coerce import Plan, commit, mismatch, plan, stripped, value_after
 from slangrad.check.convert import common_type
@@ -23,7 +24,7 @@ from slangrad.check.infer import Solver
 from slangrad.check.lookup import all_members, concrete_members, members
 from slangrad.check.meanings import Candidate, GenericMeaning
 from slangrad.check.members import is_visible
-from slangrad.check.overload import Match, choose, commit_match, evaluate
+from slangrad.check.overload import choose, commit_match, evaluate
 from slangrad.check.scopes import Scope
 from slangrad.check.substitution import identity, nominal_parameters
 from slangrad.check.types import (

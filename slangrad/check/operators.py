@@ -9,6 +9,7 @@ Operands are brought to their common type. A struct's operator is a function: a 
 from __future__ import annotations
 
 from slangrad.check import checked
+from slangrad.check.candidates import Match
 from slangrad.check.coerce import coerce, commit, plan, stripped, value_after
 from slangrad.check.convert import (
     arithmetic_type,
@@ -23,7 +24,7 @@ from slangrad.check.generics import requirement_substitution
 from slangrad.check.lookup import conformances, declared, members
 from slangrad.check.meanings import Candidate
 from slangrad.check.members import CALLABLE
-from slangrad.check.overload import Match, choose, commit_match
+from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope, levels
 from slangrad.check.types import (

@@ -9,24 +9,32 @@ the nearer one, the one with a body. Two that remain equal are ambiguous.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from slangrad.base.source import Span
+from slangrad.check.candidates import (
+    Arguments,
+    Failure,
+    Match,
+    candidate_signature,
+    innermost,
+    instantiate,
+)
 from slangrad.check.checked import Default, Derivative
 from slangrad.check.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
 from slangrad.check.convert import common_type
 from slangrad.check.declref import DeclRef
-from slangrad.check.differentiable import derivative_signature, pair_element
+from slangrad.check.differentiable import pair_element
 from slangrad.check.generic_arguments import fits
 from slangrad.check.generics import generic_info
 from slangrad.check.infer import Solver
 from slangrad.check.lookup import conformances, conforms, unmet_constraint
 from slangrad.check.meanings import Candidate
 from slangrad.check.places import not_a_place
+from slangrad.check.ranking import best_matches
 from slangrad.check.scopes import Scope
-from slangrad.check.signatures import function_text, signature_of, signature_text
-from slangrad.check.substitution import identity, substitute
+from slangrad.check.signatures import function_text, signature_text
+from slangrad.check.substitution import substitute
 from slangrad.check.types import (
     ERROR,
     FLOAT,
@@ -41,33 +49,7 @@ from slangrad.check.types import (
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
-Arguments = list[ast.Expression | None]  # by parameter; None where the default is taken
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Match:
-    """A candidate that applies."""
-
-    candidate: Candidate
-    target: DeclRef | Derivative
-    signature: FunctionType
-    arguments: Arguments
-    plans: list[Plan | None]
-    cost: int
-
-    @property
-    def defaults(self) -> int:
-        return sum(each is None for each in self.arguments)
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Failure:
-    """A candidate that does not apply, and where to point when it is the only one."""
-
-    candidate: Candidate
-    reason: str
-    node: ast.Expression | None = None
-    wanted: Type | None = None
+BY_PLACE = ("out", "inout", "ref")  # directions that take a variable of exactly the parameter's type
 
 
 def choose(
@@ -144,64 +126,6 @@ def _evaluate_seen(
     if len(signature.parameters) != len(placed):
         return Failure(candidate, f"it takes {_number(len(signature.parameters))}, not {len(placed)}")
     return _convert_arguments(scope, candidate, target, signature, placed)
-
-
-def candidate_signature(world: World, candidate: Candidate, differentiated: bool = False) -> FunctionType:
-    """The signature before inference, in terms of the candidate's own generic parameters."""
-    return instantiate(world, candidate, {}, differentiated)[1]
-
-
-def instantiate(
-    world: World,
-    candidate: Candidate,
-    bindings: dict[Any, Any],
-    differentiated: bool = False,
-    concretely: bool = False,
-) -> tuple[DeclRef | Derivative, FunctionType]:
-    """What is called, and its signature, for inferred generic arguments.
-
-    In `bwd_diff(Type.method)`, where the method is `differentiated`, its object is the first argument. What
-    carries a derivative is decided by the declaration, where an unbounded T does not, or `concretely`.
-    """
-    if candidate.inner is not None:
-        return _instantiate_derivative(world, candidate, candidate.inner, bindings, concretely)
-    reference = DeclRef(candidate.declaration, {**candidate.substitution, **bindings})
-    with_this = differentiated and _counts_this(world, candidate)
-    return reference, signature_of(world, reference, with_this=with_this)
-
-
-def _instantiate_derivative(
-    world: World, candidate: Candidate, inner: Candidate, bindings: dict[Any, Any], concretely: bool
-) -> tuple[Derivative, FunctionType]:
-    target, signature = instantiate(world, inner, bindings, True, concretely)
-    if concretely or inner.inner is not None:
-        made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, target))
-    else:
-        made = _declared_derivative(world, candidate, inner, {**inner.substitution, **bindings})
-    takes_this = inner.inner is None and _counts_this(world, inner)
-    return Derivative(candidate.mode, target, candidate.this, takes_this, made), made
-
-
-def _declared_derivative(
-    world: World, candidate: Candidate, inner: Candidate, arguments: dict[Any, Any]
-) -> FunctionType:
-    """The signature of the derivative as the declaration has it, its generics filled in afterwards."""
-    reference = DeclRef(inner.declaration, identity(inner.declaration))
-    with world.assuming(inner.declaration):
-        signature = signature_of(world, reference, with_this=_counts_this(world, inner))
-        made = derivative_signature(world, candidate.mode, signature, _has_plain_result(world, reference))
-    filled = substitute(world, made, arguments)
-    assert isinstance(filled, FunctionType)
-    return filled
-
-
-def _has_plain_result(world: World, target: DeclRef | Derivative) -> bool:
-    return isinstance(target, DeclRef) and bool(world.info(target.declaration).no_diff_result)
-
-
-def _counts_this(world: World, candidate: Candidate) -> bool:
-    """Whether a method is named through its type."""
-    return candidate.through_type and world.info(candidate.declaration).this_type is not None
 
 
 def _place_arguments(
@@ -285,13 +209,6 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
     return None
 
 
-def innermost(candidate: Candidate) -> Candidate:
-    """The function in bwd_diff(fwd_diff(f))."""
-    while candidate.inner is not None:
-        candidate = candidate.inner
-    return candidate
-
-
 def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     base = innermost(candidate)
     patterns = candidate_signature(world, base, differentiated=base is not candidate).parameters
@@ -302,13 +219,16 @@ def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: 
             return Failure(candidate, "an initializer list has no type here")
         solver.bindings[pack] = tuple(value_after(each) for each in extra if each is not None)
         patterns = patterns[:-1]
-    for pattern, node in zip(patterns, placed):
+    pairs = list(zip(patterns, placed))
+    for pattern, node in sorted(pairs, key=lambda pair: pair[0].direction not in BY_PLACE):
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             continue
         wanted = substitute(world, substitute(world, pattern.type, base.substitution), _explicit(solver))
         actual = _unwrapped(world, candidate, wanted, value_after(node))
         if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
             return Failure(candidate, solver.conflict, node)
+        if pattern.direction in BY_PLACE:
+            solver.fixed.update(solver.bindings)
     return None
 
 
@@ -363,6 +283,9 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
     for parameter in candidate.declaration.generics:
         if parameter in solver.bindings:
             continue
+        if parameter in solver.scalars:
+            solver.bindings[parameter] = 1
+            continue
         if parameter.default is None:
             return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
         default = scope.world.default_argument(
@@ -400,7 +323,7 @@ def _convert_argument(
     scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
 ) -> Plan | Failure:
     what = f"argument {index + 1}"
-    if parameter.direction in ("out", "inout", "ref"):
+    if parameter.direction in BY_PLACE:
         return _pass_place(scope, candidate, what, parameter, node)
     made = plan(scope, node, parameter.type)
     if made is None:
@@ -429,69 +352,6 @@ def _pass_place(
         return made
     reason = f"{what} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
     return Failure(candidate, reason, node)
-
-
-# --- Ranking ------------------------------------------------------------------------------------------
-
-
-def best_matches(world: World, matches: list[Match]) -> list[Match]:
-    """The match that beats all others, or those that are equally good."""
-    best = [matches[0]]
-    for each in matches[1:]:
-        order = _compare(world, each, best[0])
-        if order < 0:
-            best = [each]
-        elif order == 0:
-            best.append(each)
-    return best
-
-
-def _compare(world: World, left: Match, right: Match) -> int:
-    """Negative when `left` is better."""
-    for measure in (lambda each: each.cost, lambda each: each.defaults, _is_generic):
-        one, other = measure(left), measure(right)
-        if one != other:
-            return -1 if one < other else 1
-    special = _more_special(world, left, right) - _more_special(world, right, left)
-    if special:
-        return -special
-    for measure in (_remoteness, lambda each: each.candidate.distance, _has_no_body):
-        one, other = measure(left), measure(right)
-        if one != other:
-            return -1 if one < other else 1
-    return 0
-
-
-def _is_generic(match: Match) -> int:
-    return int(bool(match.candidate.declaration.generics))
-
-
-def _remoteness(match: Match) -> int:
-    """Members of a type are nearer than those of an extension, of an extension of many types, of an interface."""
-    parent = match.candidate.declaration.parent
-    if not isinstance(parent, ast.Extension):
-        return 3 * isinstance(parent, ast.Interface)
-    return 2 if parent in match.candidate.substitution or parent.generics else 1
-
-
-def _has_no_body(match: Match) -> int:
-    return int(getattr(match.candidate.declaration, "body", None) is None)
-
-
-def _more_special(world: World, left: Match, right: Match) -> int:
-    """1 when whatever `left` takes `right` takes too: its pattern fits on the other's."""
-    general, special = right.candidate.declaration, left.candidate.declaration
-    if general is special:
-        return 0
-    solver = Solver(world, getattr(general, "generics", ()))
-    patterns = candidate_signature(world, right.candidate).parameters
-    shapes = candidate_signature(world, left.candidate).parameters
-    if len(patterns) != len(shapes):
-        return 0
-    if not all(solver.unify(one.type, other.type) for one, other in zip(patterns, shapes)):
-        return 0
-    known = {**right.candidate.substitution, **solver.bindings}
-    return int(unmet_constraint(world, general, known) is None)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Any
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile
+from slangrad.check.candidates import Failure, Match
 from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.generic_arguments import apply_arguments
@@ -27,7 +28,8 @@ from slangrad.check.lookup import conformances, conforms, member_names, members
 from slangrad.check.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.modules import Module, Program
 from slangrad.check.names import refer
-from slangrad.check.overload import Failure, Match, best_matches, evaluate
+from slangrad.check.overload import evaluate
+from slangrad.check.ranking import best_matches
 from slangrad.check.scopes import Scope
 from slangrad.check.signatures import signature_of
 from slangrad.check.types import (
