@@ -68,7 +68,7 @@ class Function:
         return self
 
     def as_struct(self) -> Struct:
-        raise ValueError(f"'{self.name}' is a function, no type")
+        raise ValueError(f"Cannot convert function '{self.name}' to a type")
 
     def __repr__(self) -> str:
         return f"Function({self.name})"
@@ -88,12 +88,13 @@ class Function:
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
         if len(args) > 1 or not (args or kwargs):
-            raise CallError("E1013", "set: expected one dict or keyword arguments")
+            raise CallError("E1013", "Set requires one dict or callable, or keyword arguments")
         given = args[0] if args else kwargs
         if callable(given) and not isinstance(given, Mapping):
             given = _Later(given).entries()
         if not isinstance(given, Mapping):
-            raise CallError("E1013", f"set: expected a dict, not {type(given).__name__}")
+            kind = type(given).__name__
+            raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
         return self._with(globals={**self._settings.globals, **given})
 
     def return_type(self, kind: Any) -> Function:

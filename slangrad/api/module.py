@@ -71,7 +71,7 @@ class Module:
         return Module(device, module.view.module, module.name, options, link)
 
     def __repr__(self) -> str:
-        return f"Module({self.name!r})"
+        return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"
 
     # --- Names ---
 

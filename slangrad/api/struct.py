@@ -40,7 +40,7 @@ class Struct(SlangType):
         return self
 
     def as_func(self) -> Function:
-        raise ValueError(f"'{self.name}' is a type, no function; Type(...) calls its constructor")
+        raise ValueError(f"Cannot convert type '{self.name}' to a function: Type(...) calls its constructor")
 
     @property
     def methods(self) -> dict[str, Function]:

@@ -4,12 +4,14 @@
     [1.0, 2.0, 3.0] to float[3]          ->  uniform float[3]
     [1.0, 2.0, 3.0] to float             ->  three calls
 
-What consists of plain values only is packed as one uniform parameter.
+What consists of plain values only is packed as one uniform parameter. In a dict that is written and holds
+containers, plain values stay what they are: only containers receive what the function writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,8 @@ class DictMarshal(Marshal):
         for (name, child), part in zip(self.children.items(), way.parts):
             tangent_name = spot.types.tangent_field(way.type, name) if spot.role.differentiates else None
             role = spot.role if tangent_name is not None else _without(spot)
+            if child.is_plain and part.dims == 0 and not self.is_plain:
+                role = replace(role, writes=False)
             bound = child.bind(part, spot.child(name, f"{spot.label}.{name}", role))
             access = None if tangent_name is None else f".{tangent_name}"
             node.parts.append(Part(name, f".{name}", bound, access))

@@ -141,6 +141,22 @@ def test_struct_outputs(device, load):
     assert y.to_numpy().tolist() == [2, 2, 2]
 
 
+def test_plain_values_beside_containers_stay(device, load):
+    module = load("""
+        struct P { float2 at; float2 speed; [mutating] void step(float t) { at += t * speed; } }
+        P make(float x) { P p; p.at = float2(x, x); p.speed = float2(9, 9); return p; }
+    """)
+    at = Tensor.zeros(device, (2,), "float2")
+    points = {"at": at, "speed": spy.float2(1, 2)}
+    module.P.step(points, 0.5)
+    assert at.to_numpy().tolist() == [[0.5, 1], [0.5, 1]]
+    module.make(np.array([3, 4], F), _result=points)
+    assert at.to_numpy().tolist() == [[3, 3], [4, 4]]
+    assert points["speed"] == spy.float2(1, 2)
+    with pytest.raises(CallError, match="cannot receive"):
+        module.P.step({"at": spy.float2(0, 0), "speed": spy.float2(1, 2)}, 0.5)
+
+
 def test_a_number_cannot_receive_an_output(load):
     module = load("void add(int a, out int c) { c = a; }")
     with pytest.raises(CallError, match="argument 'c': int cannot receive") as caught:
