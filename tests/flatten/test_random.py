@@ -25,6 +25,8 @@ STYLES = {
     "tapes": Style(size=30),
     "all": Style(size=40, depth=4, memory=True, prints=True),
     "checks": Style(checks=True),
+}
+LARGE = {  # many versions of few types; too large to be compiled in a test
     "moving": MOVING,
     "few types": replace(MOVING, vectors=False, structs=False, pool=2),
 }
@@ -67,7 +69,7 @@ PASSES = {
 }
 
 
-@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES.keys())
+@pytest.mark.parametrize("style", (STYLES | LARGE).values(), ids=(STYLES | LARGE).keys())
 @pytest.mark.parametrize(("change", "stage"), PASSES.values(), ids=PASSES.keys())
 @pytest.mark.parametrize("seed", range(15))
 def test_passes_keep_outcomes(seed, change, stage, style):
