@@ -73,6 +73,8 @@ def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
 def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
     if constraint.is_optional or constraint.kind not in ("conforms", "equals"):
         return
+    if isinstance(constraint.subject, ast.SizeOf):  # about packs, which are refused where they are used
+        return
     subject = world.resolve_type(scope, constraint.subject)
     for bound in constraint.bounds:
         if constraint.kind == "conforms":

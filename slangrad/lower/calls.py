@@ -12,10 +12,9 @@ from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import EMPTY, DeclRef
 from slangrad.ir.core import Value
-from slangrad.ir.types import Type, components, is_aggregate, is_float
 from slangrad.lower import expressions, intrinsics
 from slangrad.lower.frame import Frame
-from slangrad.lower.places import Place, Temporary
+from slangrad.lower.places import Place, Temporary, detached
 from slangrad.lower.signatures import Signature, SignatureParameter
 
 
@@ -95,8 +94,12 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
     operands = [_passed(f, p, place) for p, place in pairs if p.direction != "out"]
     results = f.b.control("call", tuple(operands), signature.result_types, (), {"callee": signature.name})
     f.lowering.calls(f.name, signature.name, f.b.span)
-    if f.differentiable and (cut or signature.cut_results):
-        results = tuple(detached(f, value) for value in results)
+    if f.differentiable:
+        flags = signature.result_flags
+        results = tuple(
+            value if carries and not cut else detached(f, value)
+            for value, carries in zip(results, flags, strict=True)
+        )
     returned = results[:1] if signature.result_type is not None else ()
     written = results[len(returned) :]
     outputs = [place for p, place in pairs if p.direction != "in"]
@@ -108,12 +111,3 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
 def _passed(f: Frame, parameter: SignatureParameter, place: Place) -> Value:
     value = place.get(f)
     return f.emit("detach", value) if f.differentiable and parameter.cut else value
-
-
-def detached(f: Frame, value: Value) -> Value:
-    """Without derivative; only floats and what is made of them can carry one."""
-    return f.emit("detach", value) if _may_carry(value.type) else value
-
-
-def _may_carry(t: Type) -> bool:
-    return is_float(t) or (is_aggregate(t) and any(_may_carry(part) for part in components(t)))

@@ -16,7 +16,7 @@ from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, Pointer, Struct
 from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators
 from slangrad.lower.frame import THIS, Frame
-from slangrad.lower.places import Local, Memory, Place, Swizzle, Temporary
+from slangrad.lower.places import Local, Memory, Place, Swizzle, Temporary, detached
 from slangrad.syntax import ast
 
 
@@ -79,12 +79,12 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
     while isinstance(node, ast.Paren) and node.conversion is None:
         node = node.inner
     if not isinstance(node.ref, checked.Call):
-        return calls.detached(f, lower(f, node))
+        return detached(f, lower(f, node))
     with f.at(node.span):
         value = calls.lower_call(f, node.ref, cut=True)
         if value is not None and node.conversion is not None:
             value = conversions.convert(f, value, node.conversion)
-        return None if value is None else calls.detached(f, value)
+        return None if value is None else detached(f, value)
 
 
 def _text(f: Frame, node: ast.StringLiteral) -> Value:
@@ -122,7 +122,8 @@ def _unconverted_place(f: Frame, node: ast.Expression) -> Place:
 
 
 def _local(f: Frame, form: checked.Local, node: ast.Expression) -> Place:
-    return Local(form.declaration, f.variables[form.declaration].type)
+    no_diff = f.program.info(form.declaration).no_diff
+    return Local(form.declaration, f.variables[form.declaration].type, no_diff)
 
 
 def _this(f: Frame, form: checked.ThisValue, node: ast.Expression) -> Place:

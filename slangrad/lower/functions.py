@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
     declared = reference.declaration
-    f = Frame(lowering, signature.name, declared, reference.substitution, not signature.cut_results)
+    f = Frame(lowering, signature.name, declared, reference.substitution, signature.differentiable)
     keys, inputs = _enter(f, signature, reference)
     if f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)

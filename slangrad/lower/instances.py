@@ -95,7 +95,7 @@ class Lowering:
         differentiable = info.level != "none"
         result = self.program.substitute(info.result, reference.substitution)
         returns = result is not checked_types.VOID
-        carries = returns and not info.no_diff_result and self.program.differential(result) is not None
+        carries = returns and not info.no_diff_result and self.types.has_tangent(result)
         return Signature(
             name=self.unique(_readable(reference)),
             parameters=(
@@ -105,7 +105,7 @@ class Lowering:
             result=result,
             result_type=self.types.of(result, reference.declaration.span) if returns else None,
             result_differentiable=differentiable and carries,
-            cut_results=not differentiable,
+            differentiable=differentiable,
         )
 
     def _this_parameter(
@@ -128,7 +128,7 @@ class Lowering:
     ) -> SignatureParameter:
         concrete = self.program.substitute(declared, of.substitution)
         lowered = self.types.of(concrete, of.declaration.span)
-        has_tangent = self.program.differential(concrete) is not None
+        has_tangent = self.types.has_tangent(concrete)
         carries = differentiable and has_tangent
         return SignatureParameter(
             name, concrete, lowered, DIRECTIONS[direction], carries, has_tangent and not carries
@@ -149,12 +149,12 @@ class Lowering:
             ),
             result=shape.result,
             result_type=self.types.of(shape.result) if returns else None,
-            result_differentiable=returns and self.program.differential(shape.result) is not None,
-            cut_results=False,
+            result_differentiable=returns and self.types.has_tangent(shape.result),
+            differentiable=True,
         )
 
     def _shape_parameter(self, name: str, p: checked_types.FunctionParameter) -> SignatureParameter:
-        has_tangent = self.program.differential(p.type) is not None
+        has_tangent = self.types.has_tangent(p.type)
         direction = DIRECTIONS[p.direction]
         return SignatureParameter(
             name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False

@@ -11,7 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.ir.core import Value
-from slangrad.ir.types import Array, Matrix, Pointer, Struct, Type, Vector, component, components, pointer
+from slangrad.ir.types import (
+    Array,
+    Matrix,
+    Pointer,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+    is_aggregate,
+    is_float,
+    pointer,
+)
 from slangrad.lower.frame import Frame, Key
 
 
@@ -21,10 +33,19 @@ class Place:
     type: Type
 
     def get(self, f: Frame) -> Value:
+        """Its value; without derivative where the place is declared to carry none."""
+        value = self.read(f)
+        return detached(f, value) if f.differentiable and self.is_cut(f) else value
+
+    def read(self, f: Frame) -> Value:
         raise AssertionError(self)
 
     def set(self, f: Frame, value: Value) -> None:
         raise AssertionError(self)
+
+    def is_cut(self, f: Frame) -> bool:
+        """A `no_diff` variable or field, a part of a struct that is not differentiable, or what is in one."""
+        return False
 
     def address(self, f: Frame) -> Memory | None:
         """The place as memory; None for what lives in values."""
@@ -32,7 +53,7 @@ class Place:
 
     def peek(self, f: Frame) -> Value:
         """What is there now, where writing it back reports an index out of range anyway."""
-        return self.get(f)
+        return self.read(f)
 
     def for_update(self, f: Frame) -> Place:
         """The place for reading it and then writing it: what says where it is runs and is checked once."""
@@ -55,9 +76,13 @@ class Local(Place):
 
     key: Key
     type: Type
+    no_diff: bool = False
 
-    def get(self, f: Frame) -> Value:
+    def read(self, f: Frame) -> Value:
         return f.variables[self.key]
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.no_diff
 
     def set(self, f: Frame, value: Value) -> None:
         f.variables[self.key] = value
@@ -73,7 +98,7 @@ class Temporary(Place):
     def type(self) -> Type:  # type: ignore[override]
         return self.value.type
 
-    def get(self, f: Frame) -> Value:
+    def read(self, f: Frame) -> Value:
         return self.value
 
     def set(self, f: Frame, value: Value) -> None:
@@ -86,8 +111,11 @@ class Component(Place):
     index: int
     type: Type
 
-    def get(self, f: Frame) -> Value:
-        return f.emit("get", self.parent.get(f), index=self.index)
+    def read(self, f: Frame) -> Value:
+        return f.emit("get", self.parent.read(f), index=self.index)
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.parent.is_cut(f) or f.lowering.types.cuts_field(self.parent.type, self.index)
 
     def peek(self, f: Frame) -> Value:
         return f.emit("get", self.parent.peek(f), index=self.index)
@@ -108,10 +136,13 @@ class Element(Place):
     type: Type
     check_reads: bool = True
 
-    def get(self, f: Frame) -> Value:
+    def read(self, f: Frame) -> Value:
         if not self.check_reads:
             return self.peek(f)
-        return f.emit("index", self.parent.get(f), self.index, check=True)
+        return f.emit("index", self.parent.read(f), self.index, check=True)
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.parent.is_cut(f)
 
     def peek(self, f: Frame) -> Value:
         return f.emit("index", self.parent.peek(f), self.index)
@@ -135,14 +166,17 @@ class Swizzle(Place):
         memory = self.parent.address(f) if len(self.picks) == 1 else None
         return None if memory is None else _part(f, memory, self.picks[0]).address(f)
 
-    def get(self, f: Frame) -> Value:
-        return self._picked(f, self.parent.address(f) or Temporary(self.parent.get(f)))
+    def read(self, f: Frame) -> Value:
+        return self._picked(f, self.parent.address(f) or Temporary(self.parent.read(f)))
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.parent.is_cut(f)
 
     def peek(self, f: Frame) -> Value:
         return self._picked(f, Temporary(self.parent.peek(f)))
 
     def _picked(self, f: Frame, whole: Place) -> Value:
-        parts = [_part(f, whole, pick).get(f) for pick in self.picks]
+        parts = [_part(f, whole, pick).read(f) for pick in self.picks]
         return parts[0] if len(parts) == 1 else f.emit("make", *parts, type=self.type)
 
     def set(self, f: Frame, value: Value) -> None:
@@ -179,7 +213,7 @@ class Memory(Place):
     def address(self, f: Frame) -> Memory:
         return self
 
-    def get(self, f: Frame) -> Value:
+    def read(self, f: Frame) -> Value:
         return self.guarded(f, lambda: f.emit("load", self.pointer, type=self.type), self.type)
 
     def set(self, f: Frame, value: Value) -> None:
@@ -217,7 +251,7 @@ class Accessed(Place):
     setter: Callable[[Value], None] | None
     refer: Callable[[], Memory] | None
 
-    def get(self, f: Frame) -> Value:
+    def read(self, f: Frame) -> Value:
         return self._memory().get(f) if self.getter is None else self.getter()
 
     def set(self, f: Frame, value: Value) -> None:
@@ -254,3 +288,14 @@ def _extent(t: Type) -> int:
         assert t.length is not None
         return t.length
     return sum(1 for _ in components(t))
+
+
+def detached(f: Frame, value: Value) -> Value:
+    """Without derivative; only floats and what is made of them can carry one."""
+    return f.emit("detach", value) if _may_carry(value.type) else value
+
+
+def _may_carry(t: Type) -> bool:
+    if isinstance(t, Array):
+        return _may_carry(t.element)
+    return is_float(t) or (is_aggregate(t) and any(_may_carry(part) for part in components(t)))

@@ -29,7 +29,7 @@ class Signature:
     result: checked.Type
     result_type: Type | None
     result_differentiable: bool
-    cut_results: bool  # no derivative passes through the function: what it gives is detached
+    differentiable: bool  # else what it gives is detached
 
     @property
     def inputs(self) -> tuple[SignatureParameter, ...]:
@@ -43,6 +43,12 @@ class Signature:
     def result_types(self) -> tuple[Type, ...]:
         returned = () if self.result_type is None else (self.result_type,)
         return returned + tuple(p.type for p in self.outputs)
+
+    @property
+    def result_flags(self) -> tuple[bool, ...]:
+        """For each result: may a derivative pass through it?"""
+        returned = () if self.result_type is None else (self.result_differentiable,)
+        return returned + tuple(p.differentiable for p in self.outputs)
 
     def ir_parameters(self) -> tuple[core.Parameter, ...]:
         return tuple(core.Parameter(p.name, p.type, p.direction, p.differentiable) for p in self.parameters)

@@ -72,7 +72,7 @@ class TypeMap:
         found = SCALARS.get(t) or self._known.get(t)
         if found is None:
             found = self._known[t] = self._make_once(t)
-            if isinstance(t, checked.StructType) and isinstance(found, types.Struct):
+            if isinstance(found, types.Struct) and found not in self.ir.differentials:
                 self._enter_differential(t, found)
         return found
 
@@ -84,16 +84,6 @@ class TypeMap:
             return self._make(t)
         finally:
             self._making.discard(t)
-
-    def tangent(self, t: checked.Type) -> types.Type:
-        """The type of the derivative of a type that has one."""
-        info = self.program.differential(t)
-        assert info is not None, t
-        return self.of(info.type)
-
-    def own_differential(self, tangent: types.Type) -> core.Differential | None:
-        """The row whose zero and addition a user wrote for a tangent type."""
-        return self._own.get(tangent)
 
     def _make(self, t: checked.Type) -> types.Type:
         if isinstance(t, checked.Vector):
@@ -148,16 +138,56 @@ class TypeMap:
             for reference, kind in self.program.fields(t):
                 yield reference.declaration.name, self.map(kind)
         else:
-            seen = self.program.call_operator(t).substitution
-            for i, captured in enumerate(self.program.info(t.declaration).captures):
-                kind = self.program.substitute(self.program.info(captured).type, seen)
+            captures = self.program.info(t.declaration).captures
+            for i, (captured, kind) in enumerate(zip(captures, self._captured(t), strict=True)):
                 yield f"{captured.name}{i}", self.map(kind)
+
+    def _captured(self, t: checked.LambdaType) -> list[checked.Type]:
+        """The types of the variables that a lambda captures."""
+        seen = self.program.call_operator(t).substitution
+        captures = self.program.info(t.declaration).captures
+        return [self.program.substitute(self.program.info(each).type, seen) for each in captures]
 
     # --- derivative types
 
-    def _enter_differential(self, t: checked.StructType, lowered: types.Struct) -> None:
+    def has_tangent(self, t: checked.Type) -> bool:
+        """Whether values of a type carry derivatives; those of a lambda do where a captured variable does."""
+        if isinstance(t, checked.LambdaType):
+            return self.map(t) in self.ir.differentials
+        return self.program.differential(t) is not None
+
+    def tangent(self, t: checked.Type) -> types.Type:
+        """The type of the derivative of a type that has one."""
+        if isinstance(t, checked.LambdaType):
+            lowered = self.map(t)
+            assert isinstance(lowered, types.Struct)
+            return self.ir.differentials[lowered].type
         info = self.program.differential(t)
-        if info is None or lowered in self.ir.differentials:
+        assert info is not None, t
+        return self.of(info.type)
+
+    def own_differential(self, tangent: types.Type) -> core.Differential | None:
+        """The row whose zero and addition a user wrote for a tangent type."""
+        return self._own.get(tangent)
+
+    def cuts_field(self, t: types.Type, index: int) -> bool:
+        """Whether a field's derivative is lost in its struct."""
+        if not isinstance(t, types.Struct):
+            return False
+        row = self.ir.differentials.get(t)
+        return row is None or all(primal != index for primal, _ in row.fields)
+
+    def _enter_differential(self, t: checked.Type, lowered: types.Struct) -> None:
+        if isinstance(t, checked.StructType):
+            self._enter_struct(t, lowered)
+        elif isinstance(t, checked.Tuple):
+            self._enter_tuple(t, lowered)
+        elif isinstance(t, checked.LambdaType):
+            self._enter_lambda(t, lowered)
+
+    def _enter_struct(self, t: checked.StructType, lowered: types.Struct) -> None:
+        info = self.program.differential(t)
+        if info is None:
             return
         tangent = self.map(info.type)
         has_own = info.zero is not None or info.add is not None
@@ -172,6 +202,20 @@ class TypeMap:
         row = self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add)
         if has_own:
             self._own.setdefault(tangent, row)
+
+    def _enter_tuple(self, t: checked.Tuple, lowered: types.Struct) -> None:
+        info = self.program.differential(t)
+        if info is not None:
+            fields = tuple((i, i) for i in range(len(lowered.fields)))
+            self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
+
+    def _enter_lambda(self, t: checked.LambdaType, lowered: types.Struct) -> None:
+        captured = [(i, kind) for i, kind in enumerate(self._captured(t)) if self.has_tangent(kind)]
+        if captured:
+            parts = tuple((lowered.fields[i][0], self.tangent(kind)) for i, kind in captured)
+            tangent = types.struct(f"{lowered.name}.Differential", parts)
+            fields = tuple((i, own) for own, (i, _) in enumerate(captured))
+            self.ir.differentials[lowered] = core.Differential(tangent, fields)
 
 
 def weight(t: object) -> int:

@@ -271,3 +271,63 @@ def test_methods_need_an_object_that_may_change() -> None:
         struct S { float x; [mutating] void set(float v) { x = v; } void f() { set(1); } }
         void g() { S.set(1); let s = S(); s.set(1); }"""
     assert codes(text) == ["E0315", "E0307", "E0315"]
+
+
+# --- Parameters that make a function generic, and ties ------------------------------------------------
+
+
+def test_arrays_without_a_size_and_functions_as_parameters() -> None:
+    text = """
+        float first(float a[]) { return a[0] + a.getCount(); }
+        float apply(functype(float) -> float f, float x) { return f(x); }
+        void test(float a[3], float k) { first(a); apply((float x) => x * k, 2.0); }"""
+    module = check(text)
+    assert str(expression(module, "first(a)").ref.function.arguments) == "(3,)"
+    assert type_of(module, "apply((float x) => x * k, 2.0)") == "float"
+
+
+def test_arrays_and_vectors_are_arrays_for_interfaces() -> None:
+    text = """
+        T sum<T : IFloat, A : IArray<T>>(A a) { return a[0] + a[1]; }
+        void test(float x[3], half2 y) { sum(x); sum(y); }"""
+    module = check(text)
+    assert type_of(module, "sum(x)") == "float"
+    assert type_of(module, "sum(y)") == "half"
+
+
+def test_the_requirement_of_the_inheriting_interface_is_meant() -> None:
+    assert codes("void set<U, T : IRWArray<U>>(inout T a, int i, U value) { a[i] = value; }") == []
+
+
+def test_more_bounds_are_more_special() -> None:
+    text = """
+        interface IBase { float get(); }
+        interface IDerived : IBase {}
+        int f<T>(T x) { return 0; }
+        int f<T : IBase>(T x) { return 1; }
+        int f<T : IDerived>(T x) { return 2; }
+        struct D : IDerived { float get() { return 1; } }
+        void test(D d) { f(d); f(1); }"""
+    module = check(text)
+    assert "IDerived" in expression(module, "f(d)").ref.function.declaration.span.text
+    assert "<T>" in expression(module, "f(1)").ref.function.declaration.span.text
+
+
+def test_a_direct_extension_goes_before_one_of_many_types() -> None:
+    text = """
+        interface IFoo { int value(); }
+        struct S : IFoo { int value() { return 1; } }
+        extension S { int more() { return 2; } }
+        extension<T : IFoo> T { int more() { return 3; } }
+        void test(S s) { s.more(); }"""
+    assert codes(text) == []
+
+
+def test_a_variable_passed_as_inout_decides_a_generic_type() -> None:
+    text = "void g<T>(T a, inout T b) { b = a; } void f(uint u, int v) { g(u, v); }"
+    assert called(text, "g(u, v)") == "g<int>"
+
+
+def test_a_scalar_for_a_generic_vector_is_one_component() -> None:
+    text = "T g<T, let N : int>(vector<T, N> v) { return v[0]; } void f(float x) { g(x); }"
+    assert called(text, "g(x)") == "g<float, 1>"

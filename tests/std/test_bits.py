@@ -93,3 +93,24 @@ def test_neighbors(number: str, smallest: float, next_of_one: float) -> None:
     assert call(program, "f", 2.5, 2.5) == 2.5
     assert math.isnan(call(program, "f", math.nan, 1.0))  # type: ignore[arg-type]
     assert call(program, "f", math.inf, math.inf) == math.inf
+
+
+def test_packed_bytes() -> None:
+    program = lowered("""
+        uint4 a(uint x) { return unpack_u8u32(x); }
+        int4 b(uint x) { return unpack_s8s32(x); }
+        uint c(int4 x) { return pack_clamp_s8(x); }
+        uint d(float4 x) { return packUnorm4x8(x); }
+        float4 e(uint x) { return unpackSnorm4x8ToFloat(x); }
+        uint g(float2 x) { return packSnorm2x16(x); }
+        float2 h(uint x) { return unpackHalf2x16ToFloat(x); }
+        int i(uint x, uint y) { return dot4add_i8packed(x, y, 10); }
+    """)
+    assert call(program, "a", 0x04FF0201) == (1, 2, 255, 4)
+    assert call(program, "b", 0x80FF0201) == (1, 2, -1, -128)
+    assert call(program, "c", (-300, -1, 2, 300)) == 0x7F02FF80
+    assert call(program, "d", (0.0, 1.0, 2.0, 0.5)) == 0x80FFFF00
+    assert call(program, "e", 0x007F8081) == (-1.0, -1.0, 1.0, 0.0)
+    assert call(program, "g", (-1.0, 1.0)) == 0x7FFF8001
+    assert call(program, "h", 0xC0003C00) == (1.0, -2.0)
+    assert call(program, "i", 0x0102FF03, 0x01010101) == 10 + 1 + 2 - 1 + 3

@@ -299,3 +299,13 @@ def test_users_may_use_the_names() -> None:
     assert call(program, "a", 3.0) == 42.0
     assert call(program, "b", (3.0, -1.0, 0.5)) == (1.0, 0.0, 0.5)
     assert call(program, "c", 4.0) == 3.0
+
+
+def test_min_and_max_of_what_can_be_compared() -> None:
+    program = lowered("""
+        T smaller<T : IArithmetic>(T x, T y) { return min(x, y); }
+        float a(float x) { return smaller(x, 2.0f) + max(x, 3.0); }
+        int b(int x) { return smaller(x, 2) + max(x, 1); }
+    """)
+    assert call(program, "a", 5.0) == 7.0
+    assert call(program, "b", 7) == 9

@@ -1,0 +1,1 @@
+"""Devices, modules, structs and functions, on both devices."""

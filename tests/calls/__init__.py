@@ -1,0 +1,1 @@
+"""Calls from Python: arguments, shapes, results, derivatives."""

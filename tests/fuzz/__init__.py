@@ -1,0 +1,1 @@
+"""Damaged text, and generated valid programs."""
