@@ -47,7 +47,9 @@ module.custom_activation.bwds(idx=spy.grid(x.shape), input=x, _result=y)
 print("its gradient:", x.grad.to_numpy())
 
 try:
-    module.custom_activation(idx=spy.grid(x.shape), input=spy.Tensor.from_numpy(device, data), _result="tensor")
+    module.custom_activation(
+        idx=spy.grid(x.shape), input=spy.Tensor.from_numpy(device, data), _result="tensor"
+    )
 except ValueError as error:
     print("refused:", "input" in str(error))
 

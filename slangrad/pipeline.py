@@ -200,7 +200,9 @@ def _vjp_text(c: Compilation) -> str:
     lines = []
     for each in c.reports.values():
         kept = each.stored or each.recomputed
-        lines += str(each).splitlines() if kept else [f"@{each.function}: nothing to store or to compute again"]
+        lines += (
+            str(each).splitlines() if kept else [f"@{each.function}: nothing to store or to compute again"]
+        )
     return "\n".join([*(f"// {line}" for line in lines), "", print_program(c.program)])
 
 
@@ -285,7 +287,13 @@ def compile_kernel(
             _run_stage(c, stage)
     assert c.kernel is not None and c.program.arguments is not None
     return CompiledKernel(
-        c.kernel, c.program.arguments, used_arguments(c.function), tuple(c.texts), c.milliseconds, c.reports, c.texts
+        c.kernel,
+        c.program.arguments,
+        used_arguments(c.function),
+        tuple(c.texts),
+        c.milliseconds,
+        c.reports,
+        c.texts,
     )
 
 
@@ -372,7 +380,9 @@ class Machine:
 def describe_machine(options: Options) -> Machine:
     target = native.target_of(options)
     known = [flag[1:] for flag in target.flags.split(",") if flag.startswith("+")]
-    abilities = [each.name.replace("_", " ") for each in fields(Features) if getattr(target.features, each.name)]
+    abilities = [
+        each.name.replace("_", " ") for each in fields(Features) if getattr(target.features, each.name)
+    ]
     return Machine(
         llvm=native.llvm_version(),
         triple=target.triple,

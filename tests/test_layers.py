@@ -28,7 +28,8 @@ def test_imports_stand_at_the_top_of_files() -> None:
                 late += [
                     (str(file.relative_to(ROOT)), node.lineno)
                     for node in ast.walk(function)
-                    if isinstance(node, (ast.Import, ast.ImportFrom)) and (folder, imported(node)) not in LATE_IMPORTS
+                    if isinstance(node, (ast.Import, ast.ImportFrom))
+                    and (folder, imported(node)) not in LATE_IMPORTS
                 ]
     assert not late
 

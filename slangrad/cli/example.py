@@ -59,7 +59,9 @@ def many_values(device: Any, kind: SlangType, mode: str, separate: bool) -> Any:
     if kind.ir_type is None and kind.fields:
         return {name: many_values(device, field, mode, separate) for name, field in kind.fields.items()}
     if kind.ir_type is None:
-        raise ValueError(f"error: a value of type '{kind}' cannot be made up: name an instance, such as 'f<float>'")
+        raise ValueError(
+            f"error: a value of type '{kind}' cannot be made up: name an instance, such as 'f<float>'"
+        )
     tensor = Tensor.zeros(device, (SIZE,), kind)
     return with_gradients(tensor, separate) if mode != "call" and kind.differentiable else tensor
 

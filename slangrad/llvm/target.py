@@ -10,7 +10,9 @@ from dataclasses import dataclass
 LANES = (1, 2, 4, 8, 16, 32, 64)
 
 # LLVM shall use registers of 512 bits where there are some: a wave fills one.
-FUNCTION_ATTRIBUTES = 'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+FUNCTION_ATTRIBUTES = (
+    'attributes #0 = { nounwind "prefer-vector-width"="512" "min-legal-vector-width"="512" }'
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,7 +104,7 @@ def test_examples_for_all_kinds_of_parameters(slangrad, write, function, mode, e
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("nothing",), "has no function named 'nothing'"),
+        (("nothing",), "error[E1012]: Could not find function 'nothing' in module 'program.slang'"),
         (("cube",), "error: a value of type 'T' cannot be made up: name an instance, such as 'f<float>'"),
         (("look_up", "--bwd"), "Function is not differentiable"),
         (("scale", "--after", "magic"), "error: there is no stage 'magic'; stages are: kernel, ast, lowered"),

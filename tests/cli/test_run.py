@@ -34,8 +34,16 @@ def test_the_file_that_is_named_runs(slangrad, write):
     ("text", "words", "error"),
     [
         (None, (), "error: there is no file 'program.slang'"),
-        ("float f() { return 1; }", (), "error[E1012]: Module 'program.slang' has no function named 'main'"),
-        ("void main(float x) {}", (), "error[E1004]: Could not call function 'main': Parameter 'x' not specified"),
+        (
+            "float f() { return 1; }",
+            (),
+            "error[E1012]: Could not find function 'main' in module 'program.slang'",
+        ),
+        (
+            "void main(float x) {}",
+            (),
+            "error[E1004]: Could not call function 'main': Parameter 'x' not specified",
+        ),
         ("void main() { x; }", (), "error[E0301]: 'x' is not declared\n  --> program.slang:1:15"),
         ('#error "stop"', (), "error[E0111]"),
         ("\udcff", (), "error[E0327]: 'program.slang' cannot be read"),
@@ -62,6 +70,8 @@ def test_unsuitable_settings(slangrad, write):
 def test_python_dash_m(tmp_path):
     (tmp_path / "hello.slang").write_text('void main() { printf("hello\\n"); }')
     done = subprocess.run(
-        [sys.executable, "-m", "slangrad", "run", str(tmp_path / "hello.slang")], capture_output=True, text=True
+        [sys.executable, "-m", "slangrad", "run", str(tmp_path / "hello.slang")],
+        capture_output=True,
+        text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")

@@ -22,7 +22,9 @@ def test_code(document, tmp_path, monkeypatch):
     Session().run(blocks_of(document.read_text()))
 
 
-@pytest.mark.parametrize("document", sorted({*DOCUMENTS, *ROOT.glob("[A-Z]*.md")}), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document", sorted({*DOCUMENTS, *ROOT.glob("[A-Z]*.md")}), ids=lambda path: path.name
+)
 def test_links(document):
     prose = re.sub(r"```.*?```|`[^`]*`", "", document.read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)

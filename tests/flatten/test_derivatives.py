@@ -67,7 +67,9 @@ func @main(%x: [4 x [4 x f64]], no_diff %n: i32) -> ([4 x [4 x f64]]) {
 def datum(rng, type):
     if type is t.I32:
         return rng.randint(0, 6)
-    return rng.uniform(-1, 1) if isinstance(type, t.Scalar) else tuple(datum(rng, c) for c in t.components(type))
+    return (
+        rng.uniform(-1, 1) if isinstance(type, t.Scalar) else tuple(datum(rng, c) for c in t.components(type))
+    )
 
 
 def flat_kernel(name, order):

@@ -12,7 +12,21 @@ import random
 
 FLOATS = ("half", "float", "double")
 INTEGERS = ("int8_t", "uint8_t", "int16_t", "uint16_t", "int", "uint", "int64_t", "uint64_t")
-UNARY = ("abs", "floor", "ceil", "trunc", "sqrt", "sin", "cos", "exp", "tanh", "frac", "saturate", "sign", "log")
+UNARY = (
+    "abs",
+    "floor",
+    "ceil",
+    "trunc",
+    "sqrt",
+    "sin",
+    "cos",
+    "exp",
+    "tanh",
+    "frac",
+    "saturate",
+    "sign",
+    "log",
+)
 BINARY = ("min", "max", "pow", "fmod", "atan2", "step")
 
 STRUCT = """struct Pair
@@ -90,7 +104,9 @@ class Writer:
         if choice == 8:
             return f"{kind}({self.expression(self.random.choice(INTEGERS + FLOATS), depth - 1)})"
         if choice == 9 and kind == "float":
-            return self.random.choice([f"dot({self.vector('float3', depth - 1)}, float3(1, 2, 3))", *self.parts()])
+            return self.random.choice(
+                [f"dot({self.vector('float3', depth - 1)}, float3(1, 2, 3))", *self.parts()]
+            )
         if choice == 10 and kind == "float":
             return f"helper({self.floating('float', depth - 1)}, {self.integer('int', depth - 1)})"
         return f"lerp({a()}, {b()}, {self.atom(kind)})"
@@ -98,13 +114,17 @@ class Writer:
     def parts(self) -> list[str]:
         """Components, fields and elements that are floats."""
         found = [f"{name}.{field}" for t, name in self.scope if t == "float3" for field in "xyz"]
-        found += [f"{name}.{field}" for t, name in self.scope if t == "Pair" for field in ("a", "c.y", "total()")]
+        found += [
+            f"{name}.{field}" for t, name in self.scope if t == "Pair" for field in ("a", "c.y", "total()")
+        ]
         found += [f"{name}[{self.index()}]" for t, name in self.scope if t == "float[4]"]
         return found or ["0.25"]
 
     def index(self) -> str:
         """Perhaps out of range, but not known when compiling: that would be an error of the program."""
-        return self.random.choice(("n", "(n & 3)", f"(n & 1) + {self.atom('int')}", f"n - {self.atom('int')}"))
+        return self.random.choice(
+            ("n", "(n & 3)", f"(n & 1) + {self.atom('int')}", f"n - {self.atom('int')}")
+        )
 
     def integer(self, kind: str, depth: int) -> str:
         if depth == 0:
@@ -184,7 +204,9 @@ class Writer:
             self.line(f"float {name}[4] = {{ {', '.join(self.atom('float') for _ in range(4))} }};")
             self.scope.append(("float[4]", name))
         else:
-            self.line(f"Pair {name} = {{ {self.atom('float')}, {self.atom('int')}, {self.vector('float2', 1)} }};")
+            self.line(
+                f"Pair {name} = {{ {self.atom('float')}, {self.atom('int')}, {self.vector('float2', 1)} }};"
+            )
             self.scope.append(("Pair", name))
 
     def write_assignment(self) -> None:
@@ -202,7 +224,9 @@ class Writer:
                 choices.append(f"{name}.{self.random.choice('xyz')} = {self.floating('float', 2)};")
                 choices.append(f"{name}.{self.random.choice(['xy', 'zx'])} = {self.vector('float2', 1)};")
             if kind == "float[4]":
-                choices.append(f"{name}[{self.index()}] {self.random.choice(['=', '+='])} {self.floating('float', 2)};")
+                choices.append(
+                    f"{name}[{self.index()}] {self.random.choice(['=', '+='])} {self.floating('float', 2)};"
+                )
             if kind == "Pair":
                 choices.append(f"{name}.{self.random.choice(['a', 'c.x'])} = {self.floating('float', 2)};")
                 choices.append(f"{name}.scale({self.atom('float')});")

@@ -1,6 +1,6 @@
 """A child of test_damaged_text.py: texts with damage, checked and lowered; anything but a CompileError is a failure.
 
-    python run_damaged.py FIRST COUNT
+python run_damaged.py FIRST COUNT
 """
 
 import random
@@ -15,7 +15,27 @@ from slangrad.base.diagnostics import CompileError
 
 MEMORY = 4 << 30
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.slang"))
-PIECES = ["{", "}", "(", ")", "<", ">", ";", ",", "float", "struct", "0x", "'", '"', "#define X X", "T", "->", "bwd_diff(f)", "\\", "\0"]
+PIECES = [
+    "{",
+    "}",
+    "(",
+    ")",
+    "<",
+    ">",
+    ";",
+    ",",
+    "float",
+    "struct",
+    "0x",
+    "'",
+    '"',
+    "#define X X",
+    "T",
+    "->",
+    "bwd_diff(f)",
+    "\\",
+    "\0",
+]
 
 
 def damaged(seed: int) -> str:

@@ -1,6 +1,6 @@
 """A child of test_valid_programs.py: random programs on machine code and in the oracle, bit for bit.
 
-    python run_valid.py FIRST COUNT        exits with 1 and prints the program when two results differ
+python run_valid.py FIRST COUNT        exits with 1 and prints the program when two results differ
 """
 
 import os
@@ -16,7 +16,9 @@ import slangrad as spy
 
 MEMORY = 4 << 30
 
-X = np.array([0.5, -1.25, 3.0, 0.0, -0.0, 1e-3, 17.75, 1e30, np.inf, np.nan, -2.5, 4.0, 7.25], dtype=np.float32)
+X = np.array(
+    [0.5, -1.25, 3.0, 0.0, -0.0, 1e-3, 17.75, 1e30, np.inf, np.nan, -2.5, 4.0, 7.25], dtype=np.float32
+)
 Y = np.array([2.0, 0.25, -1.0, 0.0, 1.0, -3.5, 0.5, 1e10, 1.0, 2.0, -2.5, 4.0, 0.125], dtype=np.float32)
 N = np.array([0, 1, 2, 3, 4, 5, 6, 7, -1, 100, -100, 2**31 - 1, -(2**31)], dtype=np.int32)
 

@@ -43,7 +43,9 @@ struct Ray : IDifferentiable
 PROGRAMS = (
     Program("straight", "return x * x * y + sin(x) / y - exp(-x * y);"),
     Program("branch", "if (x < y) return x * x * y; else return sin(x) * y;"),
-    Program("early_return", "if (x > 1.2) return x * y; double z = x * x; if (z < y) return z + y; return z * y;"),
+    Program(
+        "early_return", "if (x > 1.2) return x * y; double z = x * x; if (z < y) return z + y; return z * y;"
+    ),
     Program("ternary", "return x < y ? sqrt(y - x + 1.0lf) * x : log(x + y) * y;"),
     Program("where_nan", "return x > 5.0lf ? log(x - 5.0lf) : x * y;"),
     Program(
@@ -69,7 +71,9 @@ PROGRAMS = (
         "while_condition",
         "double s = x; int n = 0; while (s < 6.0lf && n < 7 || n < 2) { s = s + s * y; n++; } return s * x;",
     ),
-    Program("do_loop", "double s = x; int n = 0; do { s = s * y + x; n++; } while (n < 4 && s < 3.0lf); return s;"),
+    Program(
+        "do_loop", "double s = x; int n = 0; do { s = s * y + x; n++; } while (n < 4 && s < 3.0lf); return s;"
+    ),
     Program(
         "break_reverses",
         "double s = x; while (true) { s = s * s * 0.5lf + y; if (s > 2.0lf) break; s = s + x; } return s;",
@@ -147,9 +151,18 @@ PROGRAMS = (
     for (int i = 0; i < 5; i++) s += a[i] * a[i];
     return s;""",
     ),
-    Program("vectors", "double3 v = double3(x, y, x * y); v.xy = v.yx * v.z; return dot(v, normalize(v + 1.0lf)) * length(v);"),
-    Program("vector_index", "double3 v = double3(x, y, 2.0lf); v[int(x * 2.0lf) % 3] = v[int(y * 2.0lf) % 3] * x; return v.x * v.y + v.z;"),
-    Program("matrices", "double2x2 m = double2x2(x, y, 1.0lf, x * y); double2 v = mul(m, double2(y, x)); return determinant(m) + dot(v, m[1]);"),
+    Program(
+        "vectors",
+        "double3 v = double3(x, y, x * y); v.xy = v.yx * v.z; return dot(v, normalize(v + 1.0lf)) * length(v);",
+    ),
+    Program(
+        "vector_index",
+        "double3 v = double3(x, y, 2.0lf); v[int(x * 2.0lf) % 3] = v[int(y * 2.0lf) % 3] * x; return v.x * v.y + v.z;",
+    ),
+    Program(
+        "matrices",
+        "double2x2 m = double2x2(x, y, 1.0lf, x * y); double2 v = mul(m, double2(y, x)); return determinant(m) + dot(v, m[1]);",
+    ),
     Program("structs", "Ray r = { x, y, 2.0lf }; r.bend(x * y); return r.at(y) * r.slope;", STRUCT),
     Program(
         "inout_parameters",
@@ -179,7 +192,11 @@ double cubed(double x) { return x * x * x; }
         "var p = diffPair(x, 0.0lf); bwd_diff(inner)(p, y); return p.d * x;",
         "[Differentiable] double inner(double x) { return sin(x) * x * x; }",
     ),
-    Program("no_derivative", "return x * detached(y) + no_diff detached(x) * y;", "double detached(no_diff double x) { return 2.0lf; }"),
+    Program(
+        "no_derivative",
+        "return x * detached(y) + no_diff detached(x) * y;",
+        "double detached(no_diff double x) { return 2.0lf; }",
+    ),
     Program("lambda", "let scaled = (double t) => t * y; return scaled(x) * scaled(2.0lf);"),
 )
 

@@ -39,7 +39,9 @@ def load(device: spy.Device, program: Program) -> spy.Module:
     return spy.Module.load_from_source(device, program.name, program.text + DERIVATIVES)
 
 
-def reverse(device: spy.Device, module: spy.Module, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def reverse(
+    device: spy.Device, module: spy.Module, x: np.ndarray, y: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     tx = spy.Tensor.from_numpy(device, x).with_grads()
     ty = spy.Tensor.from_numpy(device, y).with_grads()
     result = spy.Tensor.from_numpy(device, np.zeros(x.shape)).with_grads()
@@ -58,8 +60,12 @@ def test_modes_agree(program: Program) -> None:
     np.testing.assert_allclose(call("jvp_y", x, y), gy, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(call("vjp_x", x, y), gx, rtol=1e-12, atol=1e-12)
     if program.name != "no_derivative":  # finite differences do not know what is not to be followed
-        np.testing.assert_allclose((call("f", x + STEP, y) - call("f", x - STEP, y)) / (2 * STEP), gx, rtol=2e-6, atol=2e-7)
-        np.testing.assert_allclose((call("f", x, y + STEP) - call("f", x, y - STEP)) / (2 * STEP), gy, rtol=2e-6, atol=2e-7)
+        np.testing.assert_allclose(
+            (call("f", x + STEP, y) - call("f", x - STEP, y)) / (2 * STEP), gx, rtol=2e-6, atol=2e-7
+        )
+        np.testing.assert_allclose(
+            (call("f", x, y + STEP) - call("f", x, y - STEP)) / (2 * STEP), gy, rtol=2e-6, atol=2e-7
+        )
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)

@@ -115,11 +115,7 @@ def test_names_are_hints_made_unique():
         "f", (Parameter("x", t.F32), Parameter("y", t.F32)), t.F32, Region((x, y), b.ops, (second,))
     )
     assert print_function(function) == (
-        "func @f(%x: f32, %y: f32) -> (f32) {\n"
-        "  %x.1 = add %x, %y\n"
-        "  %0 = mul %x.1, %x.1\n"
-        "  yield %0\n"
-        "}\n"
+        "func @f(%x: f32, %y: f32) -> (f32) {\n  %x.1 = add %x, %y\n  %0 = mul %x.1, %x.1\n  yield %0\n}\n"
     )
 
 

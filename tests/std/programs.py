@@ -1,7 +1,7 @@
 """Slang text to IR that the oracle runs: what the tests of the library are written with.
 
-    program = lowered("double f(double x) { return sin(x); }")
-    call(program, "f", 0.5)                        -> 0.479...
+program = lowered("double f(double x) { return sin(x); }")
+call(program, "f", 0.5)                        -> 0.479...
 """
 
 from __future__ import annotations

@@ -135,7 +135,9 @@ def test_vectors_and_matrices(name: str, reference: Reference, points: list[Poin
     check(program, "m", matrices)
 
 
-@pytest.mark.parametrize("name", ["sin", "exp", "tanh", "sqrt", "rsqrt", "cbrt", "expm1", "log1p", "erf", "lerp", "hypot"])
+@pytest.mark.parametrize(
+    "name", ["sin", "exp", "tanh", "sqrt", "rsqrt", "cbrt", "expm1", "log1p", "erf", "lerp", "hypot"]
+)
 def test_second_derivatives(name: str) -> None:
     count = {"lerp": 3, "hypot": 2}.get(name, 1)
     names = ["x", "y", "z"][:count]
@@ -145,7 +147,9 @@ def test_second_derivatives(name: str) -> None:
 
 
 def test_float_and_half() -> None:
-    program = lowered("float f(float x) { return sin(x); }  half h(half x) { return exp(x) + lerp(x, 2, 0.5h); }")
+    program = lowered(
+        "float f(float x) { return sin(x); }  half h(half x) { return exp(x) + lerp(x, 2, 0.5h); }"
+    )
     assert call(program, "f", 0.5) == 0.4794255495071411
     assert call(program, "h", 1.0) == 4.21875
 
@@ -224,8 +228,18 @@ def test_ends_of_the_range() -> None:
         double error(double x) { return erf(x); }
         double rest(double x) { return erfc(x); }
     """)
-    assert [call(program, "root", x) for x in (0.0, math.inf, -math.inf, -27.0)] == [0.0, math.inf, -math.inf, -3.0]
-    assert [call(program, "expm", x) for x in (-800.0, -math.inf, math.inf, 1e-20)] == [-1.0, -1.0, math.inf, 1e-20]
+    assert [call(program, "root", x) for x in (0.0, math.inf, -math.inf, -27.0)] == [
+        0.0,
+        math.inf,
+        -math.inf,
+        -3.0,
+    ]
+    assert [call(program, "expm", x) for x in (-800.0, -math.inf, math.inf, 1e-20)] == [
+        -1.0,
+        -1.0,
+        math.inf,
+        1e-20,
+    ]
     assert [call(program, "logp", x) for x in (-1.0, math.inf, 1e-20)] == [-math.inf, math.inf, 1e-20]
     assert call(program, "length2", 3e200, 4e200) == pytest.approx(5e200)
     assert [call(program, "length2", *p) for p in ((0.0, 0.0), (math.inf, 1.0))] == [0.0, math.inf]
@@ -272,7 +286,11 @@ def test_conventions_at_kinks() -> None:
     assert [call(program, "of_held", x, 1.0) for x in (1.0, 2.0)] == [(1.0, 0.0), (1.0, 0.0)]
     assert [call(program, "of_held", x, 1.0) for x in (0.9, 2.1)] == [(0.0, 1.0), (0.0, 1.0)]
     assert call(program, "of_hypot", 0.0, 0.0) == (0.0, 0.0)
-    assert [call(program, "of_copysign", *p) for p in ((-2.0, 1.0), (0.0, 1.0), (2.0, 0.0))] == [-1.0, 0.0, 0.0]
+    assert [call(program, "of_copysign", *p) for p in ((-2.0, 1.0), (0.0, 1.0), (2.0, 0.0))] == [
+        -1.0,
+        0.0,
+        0.0,
+    ]
     assert call(program, "of_sqrt", 0.0) == pytest.approx(0.5 / math.sqrt(1e-7))
     assert [call(program, "of_rcp", x) for x in (0.5, 1e-6)] == pytest.approx([-4.0, -1e7])
 

@@ -102,7 +102,10 @@ def test_every_primitive_has_one() -> None:
     maths = {
         name
         for name, row in PRIMITIVES.items()
-        if "f" in row.kinds and row.kinds != "*" and callable(row.partials) and name not in instructions | arithmetic
+        if "f" in row.kinds
+        and row.kinds != "*"
+        and callable(row.partials)
+        and name not in instructions | arithmetic
     }
     assert {name for name, _ in library()[1]} == maths | {"pow"}
     assert len(library()[1]) == 2 * len(maths)
@@ -125,7 +128,10 @@ def test_accuracy_of_two_operands(number: str) -> None:
     for _ in range(60):
         x, y = rounded(number, points.uniform(0.01, 30)), rounded(number, points.uniform(-20, 20))
         assert ulps(number, value("pow", number, x, y), reference("pow", x, y)) < ULP[number], (x, y)
-        assert ulps(number, value("atan2", number, y, x - 15), reference("atan2", y, rounded(number, x - 15))) < ULP[number]
+        assert (
+            ulps(number, value("atan2", number, y, x - 15), reference("atan2", y, rounded(number, x - 15)))
+            < ULP[number]
+        )
     for _ in range(30):
         x = rounded(number, 1 + points.uniform(-1, 1) * 2.0 ** points.randrange(-20, -2))
         y = rounded(number, points.uniform(-80, 80) / math.log(x)) if x != 1 else 3.0
@@ -138,7 +144,9 @@ def test_large_angles(number: str) -> None:
     points = random.Random(7)
     top = 127 if number == "float" else 1023
     for _ in range(20):
-        x = rounded(number, math.ldexp(points.uniform(0.5, 1), points.randrange(13, top)) * points.choice((-1, 1)))
+        x = rounded(
+            number, math.ldexp(points.uniform(0.5, 1), points.randrange(13, top)) * points.choice((-1, 1))
+        )
         sine, cosine = exact_sine(x)
         assert ulps(number, value("sin", number, x), sine) < ULP[number], x
         assert ulps(number, value("cos", number, x), cosine) < ULP[number], x

@@ -102,7 +102,10 @@ def test_all_and_any() -> None:
     """)
     assert [call(program, "a", x) for x in ((True, True, True), (True, False, True))] == [True, False]
     assert [call(program, "b", x) for x in ((0, 0), (0, 3))] == [False, True]
-    assert [call(program, "c", x) for x in (((1.0, 2.0), (3.0, 0.5)), ((1.0, 0.0), (3.0, 0.5)))] == [True, False]
+    assert [call(program, "c", x) for x in (((1.0, 2.0), (3.0, 0.5)), ((1.0, 0.0), (3.0, 0.5)))] == [
+        True,
+        False,
+    ]
     assert call(program, "d", 0.0) is False
     assert call(program, "e", (False, False), (True, True)) == (True, False)
 

@@ -279,7 +279,7 @@ def test_the_dtype_that_users_see(device: CpuDevice, monkeypatch: pytest.MonkeyP
     assert tensor.dtype is declared
     assert tensor[1:].dtype is declared
     assert Tensor.zeros_like(tensor).dtype is declared
-    assert Tensor.zeros(device, (2,), "float3").dtype is ir.vector(ir.F32, 3)
+    assert str(Tensor.zeros(device, (2,), "float3").dtype) == "float3"
     monkeypatch.setattr(TypeView, "show", str)
     assert Tensor.zeros(device, (2,), "float3").dtype == "f32x3"
     assert tensor.dtype is declared
