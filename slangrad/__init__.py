@@ -22,10 +22,20 @@ from numpy import (
     uint64,
 )
 
+from slangrad.api.compiler_options import (
+    SlangCompilerOptions,
+    SlangDebugInfoLevel,
+    SlangFloatingPointMode,
+    SlangMatrixLayout,
+    SlangOptimizationLevel,
+)
 from slangrad.api.device import Device, DeviceType, create_device
 from slangrad.api.function import Function
+from slangrad.api.kernel import ComputeKernel, ComputePipeline
 from slangrad.api.module import Module
 from slangrad.api.plain_types import show as _show
+from slangrad.api.session import SlangSession
+from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint, SlangModule
 from slangrad.api.struct import Struct
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
@@ -67,10 +77,12 @@ __all__ = [
     "BufferUsage",
     "CallError",
     "CompileError",
+    "ComputeKernel",
+    "ComputePipeline",
     "Device",
     "DeviceType",
-    "DiffPair",
     "Diagnostic",
+    "DiffPair",
     "Function",
     "KernelAssertionError",
     "KernelGenException",
@@ -79,8 +91,18 @@ __all__ = [
     "NDBuffer",
     "Options",
     "ResolveException",
+    "ShaderProgram",
+    "ShaderStage",
     "Shape",
     "SlangCompileError",
+    "SlangCompilerOptions",
+    "SlangDebugInfoLevel",
+    "SlangEntryPoint",
+    "SlangFloatingPointMode",
+    "SlangMatrixLayout",
+    "SlangModule",
+    "SlangOptimizationLevel",
+    "SlangSession",
     "SlangType",
     "Struct",
     "Tensor",
@@ -94,17 +116,17 @@ __all__ = [
     "floatDiffPair",
     "floatRef",
     "grid",
-    "int8",
     "int16",
     "int32",
     "int64",
+    "int8",
     "intRef",
     "rand_float",
     "thread_id",
-    "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
     "wang_hash",
     "wang_hash_numpy",
     *_vectors,

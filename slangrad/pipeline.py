@@ -24,7 +24,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.check import checked as forms
-from slangrad.check.declref import DeclRef
+from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
@@ -72,6 +72,8 @@ class Compilation:
     options: Options
     target: str
     declared: ast.Function | None = None
+    substitution: Substitution = field(default_factory=dict)
+    parameters: dict[ast.Declaration, str] = field(default_factory=dict)
     program: Program = field(default_factory=Program)
     name: str = ""
     reports: dict[str, Report] = field(default_factory=dict)
@@ -95,6 +97,8 @@ class Compilation:
 
 
 def _check(c: Compilation) -> None:
+    if c.declared is not None:
+        return
     module = c.checked.add_source(c.source.name, c.source.text)
     c.declared = find_function(module.declaration, c.entry)
     if c.declared is None:
@@ -103,7 +107,8 @@ def _check(c: Compilation) -> None:
 
 def _lower(c: Compilation) -> None:
     assert c.declared is not None
-    c.program, c.name = lower_program(c.checked, c.declared, c.options)
+    reference = DeclRef(c.declared, c.substitution)
+    c.program, c.name, c.parameters = lower_program(c.checked, reference, c.options)
 
 
 def _differentiate(c: Compilation) -> None:
@@ -261,11 +266,14 @@ assert all(STAGE_NAMES.index(first) < STAGE_NAMES.index(second) for first, secon
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read."""
+    """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
+    `parameters`: the argument of each variable that was met.
+    """
 
     kernel: Kernel
     arguments: Struct
     used: frozenset[str]
+    parameters: dict[ast.Declaration, str]
     stages: tuple[str, ...]
     milliseconds: dict[str, float]
     reports: dict[str, Report]
@@ -281,15 +289,32 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    c = Compilation(checked, source, entry, options, target, texts={"kernel": lambda: source.text})
+    return _compile(
+        Compilation(checked, source, entry, options, target, texts={"kernel": lambda: source.text})
+    )
+
+
+def compile_entry_point(
+    checked: CheckedProgram, entry: DeclRef, options: Options, target: str
+) -> CompiledKernel:
+    """Run all stages of a target on a function of a checked module."""
+    declared: ast.Function = entry.declaration
+    source = declared.span.source
+    made = Compilation(checked, source, declared.name, options, target, declared, entry.substitution)
+    made.texts["kernel"] = lambda: source.text
+    return _compile(made)
+
+
+def _compile(c: Compilation) -> CompiledKernel:
     for stage in STAGES:
-        if target in stage.targets:
+        if c.target in stage.targets:
             _run_stage(c, stage)
     assert c.kernel is not None and c.program.arguments is not None
     return CompiledKernel(
         c.kernel,
         c.program.arguments,
         used_arguments(c.function),
+        c.parameters,
         tuple(c.texts),
         c.milliseconds,
         c.reports,

@@ -3,23 +3,26 @@
     device = create_device(include_paths=["shaders"])        # SLANGRAD_BACKEND=interpreter for the oracle
     module = device.load_module("polynomial")
 
-One program holds all modules of a device, so they can import each other.
+One session holds all modules of a device, so they can import each other.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from slangrad.api.compiler_options import SlangCompilerOptions
+from slangrad.api.kernel import ComputeKernel
+from slangrad.api.session import SlangSession
+from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
 from slangrad.base.options import Options
-from slangrad.call.compile import KernelCompiler
-from slangrad.check.modules import Module as CheckedModule
 from slangrad.check.modules import Program
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
+from slangrad.tensors.buffer import Buffer
 
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)
@@ -64,6 +67,7 @@ class Device:
         include_paths: Iterable[str | Path] = (),
         defines: dict[str, str] | None = None,
         options: Options | None = None,
+        compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
         **ignored: Any,
     ) -> None:
         _check_ignored(ignored)
@@ -72,46 +76,68 @@ class Device:
         self.options = Options.from_environment() if options is None else options
         self.label: str = ignored.get("label", "")
         self.runtime = CpuDevice(self.options)
-        self.program = Program(self.options, _folders(include_paths), defines)
-        self.compiler = KernelCompiler(self.program, self.options, self.backend)
-        self._loaded: dict[str, str] = {}
-        self._aliases: dict[CheckedModule, str] = {}
+        given = SlangCompilerOptions.of(compiler_options)
+        given.include_paths = [*_folders(include_paths), *given.include_paths]
+        given.defines = {**given.defines, **(defines or {})}
+        self.slang_session = SlangSession(self, given, self.options)
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"
 
-    def load_checked(self, name: str) -> tuple[CheckedModule, str]:
-        """A module by name or path, and that name."""
-        with self.compiler.lock:
-            return self.program.load_module(name), name
+    # --- Modules and kernels ---
 
-    def add_source(self, name: str, text: str) -> tuple[CheckedModule, str]:
-        """A module from its text. The same name with another text is another module."""
-        with self.compiler.lock:
-            if self._loaded.get(name) != text:
-                self.program.add_source(name, text)
-                self._loaded[name] = text
-            return self.program.modules[name], name
+    @property
+    def program(self) -> Program:
+        """All modules of the device's own session."""
+        return self.slang_session.program
 
-    def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
-        """What a kernel imports in order to see a module and all that it sees."""
-        seen: list[CheckedModule] = []
-        pending = [module]
-        while pending:
-            each = pending.pop(0)
-            if each not in seen:
-                seen.append(each)
-                pending += each.imports
-        return tuple(map(self._import_name, seen))
+    def create_slang_session(
+        self,
+        compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
+        add_default_include_paths: bool = True,
+        cache_path: str | Path | None = None,
+    ) -> SlangSession:
+        """A session with settings of its own; it knows nothing of the modules of others."""
+        return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options)
 
-    def _import_name(self, module: CheckedModule) -> str:
-        """The name of a module, or another one where a newer module has taken its name."""
-        if self.program.modules.get(module.name) is module:
-            return module.name
-        if module not in self._aliases:
-            alias = self._aliases[module] = f"{module.name}#{len(self._aliases) + 1}"
-            self.program.modules[alias] = module
-        return self._aliases[module]
+    def load_module(self, module_name: str) -> SlangModule:
+        return self.slang_session.load_module(module_name)
+
+    def load_module_from_source(
+        self, module_name: str, source: str, path: str | Path | None = None
+    ) -> SlangModule:
+        return self.slang_session.load_module_from_source(module_name, source, path)
+
+    def link_program(
+        self,
+        modules: Sequence[SlangModule],
+        entry_points: Sequence[SlangEntryPoint],
+        link_options: object = None,
+    ) -> ShaderProgram:
+        return self.slang_session.link_program(modules, entry_points, link_options)
+
+    def load_program(
+        self,
+        module_name: str,
+        entry_point_names: Sequence[str],
+        additional_source: str | None = None,
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """The program of a module and some of its entry points."""
+        return self.slang_session.load_program(
+            module_name, entry_point_names, additional_source, link_options
+        )
+
+    def create_compute_kernel(self, program: ShaderProgram) -> ComputeKernel:
+        """Compile the first entry point of a program."""
+        if not isinstance(program, ShaderProgram):
+            note = "link_program() and load_program() give one"
+            raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
+        return ComputeKernel(program)
+
+    def create_buffer(self, size: int = 0, **settings: Any) -> Buffer:
+        """Memory: `size` in bytes, `element_count` elements, or as big as `data`."""
+        return Buffer.create(self, size or None, **settings)
 
     def synchronize(self) -> None:
         """Wait for everything that was launched."""

@@ -39,7 +39,7 @@ class Module:
         self.device = device
         self.name = import_name
         self.options = _checked_options(options)
-        self.view = Reflection(device.program, checked)
+        self.view = Reflection(device.slang_session.program, checked)
         self.types = ModuleTypes(self.view)
         self.link = tuple(link)
         self._functions: dict[str, Function | None] = {}
@@ -50,7 +50,7 @@ class Module:
         device: Device, path: str, options: dict[str, Any] | None = None, link: Sequence[Module] = ()
     ) -> Module:
         """The module of a file, looked for in the include paths."""
-        return Module(device, *device.load_checked(str(path)), options, link)
+        return Module(device, *device.slang_session.load_checked(str(path)), options, link)
 
     @staticmethod
     def load_from_source(
@@ -61,7 +61,7 @@ class Module:
         link: Sequence[Module] = (),
     ) -> Module:
         """A module from its text."""
-        return Module(device, *device.add_source(name, source), options, link)
+        return Module(device, *device.slang_session.add_source(name, source), options, link)
 
     @staticmethod
     def load_from_module(
@@ -140,7 +140,7 @@ class Module:
             name,
             candidates,
             self.types,
-            self.device.compiler,
+            self.device.slang_session.compiler,
             self.device,
             self._imports,
             self.options.get("strict_broadcasting", False),
@@ -148,7 +148,7 @@ class Module:
         return Function(self, name, caller, struct)
 
     def _imports(self) -> tuple[str, ...]:
-        return self.device.imports_of(self.view.module)
+        return self.device.slang_session.imports_of(self.view.module)
 
     def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
         return NameNotFound(

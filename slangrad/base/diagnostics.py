@@ -134,6 +134,10 @@ CODES: dict[str, str] = {
     "E1014": "number of threads",
     "E1015": "unknown or unsuitable setting",
     "E1016": "generated kernel",
+    "E1017": "unknown parameter of a kernel",
+    "E1018": "parameter of a kernel without a value",
+    "E1019": "value that a kernel's parameter cannot take",
+    "E1020": "entry point",
 }
 # fmt: on
 

@@ -10,7 +10,7 @@ itself is loaded when the first kernel is needed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from slangrad.call.bind import BoundCall
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
 from slangrad.check import checked
+from slangrad.check.declref import DeclRef
 from slangrad.marshal.errors import SlangCompileError
 from slangrad.runtime.device import Kernel
 from slangrad.syntax import ast
@@ -36,10 +37,21 @@ class Compiled:
     stages: Any
 
 
+@dataclass(slots=True)
+class CompiledEntry:
+    """A kernel that the user wrote; `parameters`: under which names its variables are arguments."""
+
+    kernel: Kernel
+    packer: Packer
+    used: frozenset[str]
+    parameters: Mapping[Any, str]
+    stages: Any
+
+
 class KernelCompiler:
     """The compiler of one program and target. `lock` is held by whoever asks or changes the program."""
 
-    __slots__ = ("_compiled", "lock", "options", "program", "target")
+    __slots__ = ("_compiled", "_entries", "lock", "options", "program", "target")
 
     def __init__(self, program: Any, options: Options, target: str) -> None:
         self.program = program
@@ -47,6 +59,7 @@ class KernelCompiler:
         self.target = target
         self.lock = threading.RLock()
         self._compiled: dict[Hashable, Compiled] = {}
+        self._entries: dict[Hashable, CompiledEntry] = {}
 
     def compile(self, call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
         """The kernel of a call; calls whose kernels read the same share it."""
@@ -57,6 +70,22 @@ class KernelCompiler:
             if key not in self._compiled:
                 self._compiled[key] = self._compile(call, written)
             return self._compiled[key]
+
+    def compile_entry(self, entry: DeclRef) -> CompiledEntry:
+        """The kernel of a function of the program that is an entry point itself."""
+        with self.lock:
+            if entry.key not in self._entries:
+                made = self._run_on_entry(entry)
+                packer = packer_of(made.arguments)
+                self._entries[entry.key] = CompiledEntry(
+                    made.kernel, packer, made.used, made.parameters, made
+                )
+            return self._entries[entry.key]
+
+    def _run_on_entry(self, entry: DeclRef) -> Any:
+        from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
+
+        return pipeline.compile_entry_point(self.program, entry, self.options, self.target)
 
     def _compile(self, call: BoundCall, written: KernelText) -> Compiled:
         name = f"kernel {len(self._compiled) + 1} of {call.function.name}"

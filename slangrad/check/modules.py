@@ -101,9 +101,12 @@ class Program(World):
         """A text that `import name` and `#include "name"` find before any file."""
         self.texts[name] = SourceFile(name, text)
 
-    def add_source(self, name: str, text: str) -> Module:
-        """Check a text as a module of its own, which later ones can import by `name`."""
-        return self._guarded(lambda: self._add(name, SourceFile(name, text), None))
+    def add_source(self, name: str, text: str, path: Path | None = None) -> Module:
+        """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
+        stood in that file.
+        """
+        source = SourceFile(name if path is None else str(path), text)
+        return self._guarded(lambda: self._add(name, source, path))
 
     def load_module(self, name: str) -> Module:
         """The module of that name or path."""

@@ -126,9 +126,10 @@ ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
 # --- Kernels ------------------------------------------------------------------------------------------
 
 
-def lower_kernel(lowering: Lowering, declared: ast.Function) -> Function:
+def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     """An entry point: uniform parameters come from the launch, the others say what they are by a semantic."""
-    f = Frame(lowering, lowering.unique(declared.name), declared, {}, False)
+    declared: ast.Function = reference.declaration
+    f = Frame(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
     for parameter in info.parameters:

@@ -22,17 +22,17 @@ class LaunchParameters:
 
     def __init__(self) -> None:
         self._fields: dict[str, Type] = {}
-        self._names: dict[ast.Declaration, str] = {}
+        self.names: dict[ast.Declaration, str] = {}
 
     def name_of(self, declared: ast.Declaration, t: Type) -> str:
-        if declared not in self._names:
+        if declared not in self.names:
             name, count = declared.name, 1
             while name in self._fields:
                 count += 1
                 name = f"{declared.name}#{count}"
-            self._names[declared] = name
+            self.names[declared] = name
             self._fields[name] = t
-        return self._names[declared]
+        return self.names[declared]
 
     def block(self) -> Struct:
         return struct("arguments", tuple(self._fields.items()))

@@ -236,11 +236,13 @@ def _find_cycle(
 
 
 def lower_program(
-    program: CheckedProgram, kernel: ast.Function, options: Options
-) -> tuple[core.Program, str]:
-    """A kernel with everything it calls, and its name; CompileError for what has no IR form."""
+    program: CheckedProgram, kernel: DeclRef, options: Options
+) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
+    """A kernel with everything it calls, its name, and the names of its arguments; CompileError for what has no
+    IR form.
+    """
     reporter = Reporter()
-    program.look_from(kernel)
+    program.look_from(kernel.declaration)
     lowering = Lowering(program, options, reporter)
     with deep_recursion():
         entry = functions.lower_kernel(lowering, kernel)
@@ -248,7 +250,7 @@ def lower_program(
     reporter.raise_if_errors()
     lowered.add(entry)
     lowered.arguments = lowering.parameters.block()
-    return lowered, entry.name
+    return lowered, entry.name, lowering.parameters.names
 
 
 def lower_functions(

@@ -1,0 +1,207 @@
+"""Compute kernels: entry points that are launched over threads, with their parameters by name.
+
+    kernel = device.create_compute_kernel(program)
+    kernel.dispatch(thread_count=[1000, 1, 1], vars={"scale": 2.0}, data=buffer)
+
+`vars` are the parameters outside of functions, keywords those of the entry point. The number of threads is rounded
+up to whole groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from slangrad.api.shader import GlobalParameter, ShaderProgram, ShaderStage
+from slangrad.api.uniforms import StructUniform, Uniform, Uniforms, missing, unknown
+from slangrad.check.types import Type
+from slangrad.marshal.errors import CallError
+from slangrad.runtime.device import Grid
+
+MOST_THREADS = 1 << 32
+
+# Where the values of a parameter go: pairs of a uniform and its first scalar.
+Scalars = list[Any]
+
+
+class _Slot:
+    """A parameter by name: its uniform, and where its scalars lie; -1 when the kernel does not read it."""
+
+    __slots__ = ("at", "name", "uniform")
+
+    def __init__(self, name: str, uniform: Uniform, at: int) -> None:
+        self.name = name
+        self.uniform = uniform
+        self.at = at
+
+    def put(self, values: Scalars, value: Any) -> None:
+        if self.at >= 0:
+            self.uniform.put(values, self.at, value, self.name)
+        else:
+            self.uniform.put([0] * self.uniform.count, 0, value, self.name)
+
+
+class _BlockSlot:
+    """`cbuffer C { }`: a dict of its members, each of which lies somewhere else."""
+
+    __slots__ = ("members", "name")
+
+    def __init__(self, name: str, members: Mapping[str, _Slot]) -> None:
+        self.name = name
+        self.members = members
+
+    def put(self, values: Scalars, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise CallError("E1019", f"parameter '{self.name}' is a block: pass a dict with its members")
+        for name, each in value.items():
+            found = self.members.get(name)
+            if found is None:
+                raise unknown(f"'{self.name}' has no member '{name}'", name, self.members)
+            found.put(values, each)
+
+
+class ComputePipeline:
+    """A program that is compiled for compute."""
+
+    def __init__(self, program: ShaderProgram) -> None:
+        self.program = program
+        self.device = program.device
+        if not program.entry_points:
+            raise CallError(
+                "E1020", "the program has no entry point", (), "link it with module.entry_point(name)"
+            )
+        self.entry = program.entry_points[0]
+        if self.entry.stage is not ShaderStage.compute:
+            stage = self.entry.stage.name
+            raise CallError(
+                "E1020", f"'{self.entry.name}' is for the stage '{stage}', kernels are for compute"
+            )
+        self.thread_group_size = self.entry.group_size
+        self.compiled = program.session.compiler.compile_entry(self.entry.reference)
+        self._uniforms = Uniforms(program.types, self.device.runtime)
+        self.globals = {each.name: self._global(each) for each in program.globals}
+        self.parameters = {each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters}
+        self.empty = self.compiled.packer.empty
+
+    def _global(self, parameter: GlobalParameter) -> _Slot | _BlockSlot:
+        info = self.program.session.program.info
+        if not parameter.is_block:
+            return self._slot(parameter.name, parameter.declaration, info(parameter.declaration).type)
+        prefix = f"{parameter.name}."
+        members = {
+            each.name: self._slot(prefix + each.name, each, info(each).type) for each in parameter.members
+        }
+        return _BlockSlot(parameter.name, members)
+
+    def _slot(self, label: str, declared: Any, t: Type) -> _Slot:
+        uniform = self._uniforms.of(t) or StructUniform(t, [])
+        argument = self.compiled.parameters.get(declared)
+        if argument is None or argument not in self.compiled.used:
+            return _Slot(label, uniform, -1)
+        place = self.compiled.packer.places[argument]
+        assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
+        return _Slot(label, uniform, place.start)
+
+    @property
+    def required(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The global and the entry point's parameters that the kernel reads."""
+        return (
+            frozenset(name for name, slot in self.globals.items() if _is_read(slot)),
+            frozenset(name for name, slot in self.parameters.items() if _is_read(slot)),
+        )
+
+
+def _is_read(slot: _Slot | _BlockSlot) -> bool:
+    if isinstance(slot, _BlockSlot):
+        return any(each.at >= 0 for each in slot.members.values())
+    return slot.at >= 0
+
+
+class ComputeKernel:
+    """An entry point, ready to be launched."""
+
+    # fmt: off
+    __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters",
+                 "_required_globals", "_required_parameters", "device", "pipeline", "program")
+    # fmt: on
+
+    def __init__(self, program: ShaderProgram) -> None:
+        self.program = program
+        self.device = program.device
+        self.pipeline = pipeline = ComputePipeline(program)
+        self._kernel = pipeline.compiled.kernel
+        self._launch = self.device.runtime.launch
+        self._pack = pipeline.compiled.packer.pack
+        self._empty = pipeline.empty
+        self._globals = pipeline.globals
+        self._parameters = pipeline.parameters
+        self._required_globals, self._required_parameters = pipeline.required
+
+    def __repr__(self) -> str:
+        return f"ComputeKernel({self.pipeline.entry.name})"
+
+    def dispatch(
+        self,
+        thread_count: Any,
+        vars: Mapping[str, Any] | None = None,
+        command_encoder: Any = None,
+        queue: Any = None,
+        **parameters: Any,
+    ) -> None:
+        """Launch whole groups of threads, at least `thread_count` in x, y and z."""
+        grid = self._grid(thread_count)
+        arguments = self._arguments(vars or {}, parameters)
+        self._launch(self._kernel, arguments, grid)
+
+    def _grid(self, thread_count: Any) -> Grid:
+        try:
+            x, y, z = thread_count
+        except (TypeError, ValueError):
+            x, y, z = _three(thread_count)
+        gx, gy, gz = self.pipeline.thread_group_size
+        grid = (-(-int(x) // gx) * gx, -(-int(y) // gy) * gy, -(-int(z) // gz) * gz)
+        if min(grid) < 0 or max(grid) > MOST_THREADS:
+            raise CallError("E1014", f"thread_count: {[x, y, z]} must be between 0 and 2^32 in x, y and z")
+        return grid
+
+    def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
+        values = self._empty[:]
+        for name, value in given.items():
+            slot = self._globals.get(name)
+            if slot is None:
+                raise self._unknown(name, "vars", self._globals)
+            slot.put(values, value)
+        for name, value in parameters.items():
+            slot = self._parameters.get(name)
+            if slot is None:
+                raise self._unknown(name, "parameters", self._parameters)
+            slot.put(values, value)
+        if not (self._required_globals <= given.keys() and self._required_parameters <= parameters.keys()):
+            raise self._missing(given, parameters)
+        packed: bytes = self._pack(values)
+        return packed
+
+    def _unknown(self, name: str, what: str, known: Mapping[str, Any]) -> CallError:
+        message = f"{what}: kernel '{self.pipeline.entry.name}' has no parameter '{name}'"
+        error = unknown(message, name, known)
+        if name in self._globals or name in self._parameters:
+            place = "in vars" if name in self._globals else "as a keyword"
+            error = CallError(error.code, message, (), f"'{name}' is passed {place}")
+        return error
+
+    def _missing(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> CallError:
+        names = [*sorted(self._required_globals - given.keys())]
+        slots = [self._globals[name] for name in names]
+        slots += [self._parameters[name] for name in sorted(self._required_parameters - parameters.keys())]
+        first = slots[0]
+        if isinstance(first, _BlockSlot):
+            first = next(each for each in first.members.values() if each.at >= 0)
+        return missing(first.name, first.uniform.type)
+
+
+def _three(thread_count: Any) -> Sequence[int]:
+    """Sizes that are left out are one."""
+    found = [thread_count] if isinstance(thread_count, int) else thread_count
+    if isinstance(found, Sequence) and 0 < len(found) <= 3 and all(isinstance(each, int) for each in found):
+        return [*found, 1, 1][:3]
+    raise CallError("E1014", f"thread_count: {thread_count!r} is not up to three whole numbers")

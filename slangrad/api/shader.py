@@ -1,0 +1,254 @@
+"""Modules as SlangPy's raw kernels see them: entry points, and programs linked from them.
+
+    module.entry_points               ->  [SlangEntryPoint(main)]
+    program.entry_points[0].layout.compute_thread_group_size
+    device.create_compute_kernel(program)
+
+Global parameters are the variables outside of functions of a program's modules and of what these import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from slangrad.call.program import ModuleTypes
+from slangrad.check.declref import DeclRef
+from slangrad.check.modules import Module as CheckedModule
+from slangrad.check.reflect import Reflection
+from slangrad.check.types import Type
+from slangrad.marshal.errors import CallError
+from slangrad.syntax import ast
+
+
+class ShaderStage(Enum):
+    """What an entry point is for; `compute` is the one that runs here."""
+
+    none = 0
+    vertex = 1
+    hull = 2
+    domain = 3
+    geometry = 4
+    fragment = 5
+    compute = 6
+    ray_generation = 7
+    intersection = 8
+    any_hit = 9
+    closest_hit = 10
+    miss = 11
+    callable = 12
+    mesh = 13
+    amplification = 14
+
+
+_STAGES = {
+    **ShaderStage.__members__,
+    "pixel": ShaderStage.fragment,
+    "raygeneration": ShaderStage.ray_generation,
+}
+
+
+@dataclass(slots=True, frozen=True)
+class GlobalParameter:
+    """A variable of the launch; of `cbuffer C { }` all members, which are `members` with their names."""
+
+    name: str
+    declaration: ast.Declaration
+    members: tuple[ast.Variable, ...]
+
+    @property
+    def is_block(self) -> bool:
+        return isinstance(self.declaration, ast.BufferBlock)
+
+
+class SlangModule:
+    """A checked module of a session."""
+
+    def __init__(self, session: Any, checked: CheckedModule, name: str) -> None:
+        self.session = session
+        self.checked = checked
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"SlangModule({self.name})"
+
+    @property
+    def device(self) -> Any:
+        return self.session.device
+
+    @property
+    def path(self) -> str:
+        return "" if self.checked.path is None else str(self.checked.path)
+
+    @cached_property
+    def view(self) -> Reflection:
+        return Reflection(self.session.program, self.checked)
+
+    @cached_property
+    def types(self) -> ModuleTypes:
+        return ModuleTypes(self.view)
+
+    @cached_property
+    def entry_points(self) -> list[SlangEntryPoint]:
+        """The functions that are marked as such."""
+        return [SlangEntryPoint(self, DeclRef(each, {})) for each in self._functions() if _is_entry(each)]
+
+    def entry_point(self, name: str, type_conformances: Sequence[Any] = ()) -> SlangEntryPoint:
+        """The entry point of a name; functions that are not marked are for compute."""
+        found = [each for each in self._functions() if each.name == name]
+        found = [each for each in found if _is_entry(each)] or found
+        if not found:
+            known = [each.name for each in self._functions()]
+            raise CallError(
+                "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, known)
+            )
+        return SlangEntryPoint(self, DeclRef(found[0], {}))
+
+    def _functions(self) -> Iterator[ast.Function]:
+        for part in self.checked.files:
+            for each in members_of(part):
+                if isinstance(each, ast.Function) and each.body is not None:
+                    yield each
+
+
+def members_of(scope: Any) -> Iterator[ast.Declaration]:
+    """The declarations of a file, those in namespaces too."""
+    for each in scope.members:
+        if isinstance(each, ast.Namespace):
+            yield from members_of(each)
+        else:
+            yield each
+
+
+def _is_entry(function: ast.Function) -> bool:
+    return function.attribute("shader") is not None or function.attribute("numthreads") is not None
+
+
+def _close(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'no functions'}"
+
+
+class SlangEntryPoint:
+    """A function that a kernel starts with."""
+
+    def __init__(self, module: SlangModule, reference: DeclRef, name: str = "") -> None:
+        self.module = module
+        self.reference = reference
+        self.name = name or reference.declaration.name
+
+    def __repr__(self) -> str:
+        return f"SlangEntryPoint({self.name}, {self.stage.name})"
+
+    @property
+    def session(self) -> Any:
+        return self.module.session
+
+    @property
+    def declaration(self) -> ast.Function:
+        found: ast.Function = self.reference.declaration
+        return found
+
+    @property
+    def stage(self) -> ShaderStage:
+        attribute = self.declaration.attribute("shader")
+        word = (
+            getattr(attribute.arguments[0], "value", "") if attribute and attribute.arguments else "compute"
+        )
+        return _STAGES.get(str(word).lower(), ShaderStage.none)
+
+    @property
+    def group_size(self) -> tuple[int, int, int]:
+        """Threads of a group; one where nothing is said."""
+        attribute = self.declaration.attribute("numthreads")
+        if attribute is None:
+            return (1, 1, 1)
+        program = self.session.program
+        scope = program.scope_of(self.declaration)
+        with self.session.compiler.lock:
+            known = [program.constant(scope, each) for each in attribute.arguments]
+        x, y, z = [*(each if isinstance(each, int) else 1 for each in known), 1, 1, 1][:3]
+        return (x, y, z)
+
+    @property
+    def parameters(self) -> list[tuple[ast.Parameter, Type]]:
+        """What the launch gives, with types: all but the ids of threads."""
+        program = self.session.program
+        found = program.info(self.declaration).parameters
+        return [
+            (each, program.substitute(program.info(each).type, self.reference.substitution))
+            for each in found
+            if is_uniform(each)
+        ]
+
+    def rename(self, new_name: str) -> SlangEntryPoint:
+        """The same under another name."""
+        return SlangEntryPoint(self.module, self.reference, new_name)
+
+    with_name = rename
+
+
+def is_uniform(parameter: ast.Parameter) -> bool:
+    """Whether the launch gives it; what has a semantic is known to each thread by itself."""
+    return parameter.has("uniform") or not parameter.semantics
+
+
+class ShaderProgram:
+    """Linked modules and entry points."""
+
+    def __init__(
+        self, session: Any, modules: tuple[SlangModule, ...], entry_points: tuple[SlangEntryPoint, ...]
+    ) -> None:
+        self.session = session
+        self.modules = modules
+        self.entry_points = entry_points
+
+    def __repr__(self) -> str:
+        return f"ShaderProgram(entry_points={[each.name for each in self.entry_points]})"
+
+    @property
+    def device(self) -> Any:
+        return self.session.device
+
+    @cached_property
+    def types(self) -> ModuleTypes:
+        own = self.entry_points[0].module if self.entry_points else self.modules[0]
+        return own.types
+
+    @cached_property
+    def globals(self) -> tuple[GlobalParameter, ...]:
+        """The parameters outside of functions, in the order of their modules."""
+        program = self.session.program
+        return tuple(
+            parameter
+            for module in self._all_modules()
+            for part in module.files
+            for each in members_of(part)
+            for parameter in _parameters_of(program, each)
+        )
+
+    def _all_modules(self) -> list[CheckedModule]:
+        """What was linked, and all that it imports, each once."""
+        found = [each.checked for each in (*self.modules, *(entry.module for entry in self.entry_points))]
+        for each in found:  # grows while it is read
+            found += [one for one in each.imports if one not in found]
+        return list(dict.fromkeys(found))
+
+
+def _parameters_of(program: Any, declared: ast.Declaration) -> Iterator[GlobalParameter]:
+    if isinstance(declared, ast.BufferBlock):
+        members = tuple(each for each in declared.members if isinstance(each, ast.Variable))
+        yield GlobalParameter(declared.name, declared, members)
+    elif isinstance(declared, ast.Variable) and _is_parameter(program, declared):
+        yield GlobalParameter(declared.name, declared, (declared,))
+
+
+def _is_parameter(program: Any, declared: ast.Variable) -> bool:
+    """Whether a variable comes from the launch: it is neither the kernel's own nor a constant."""
+    if declared.has("static") or declared.has("groupshared"):
+        return False
+    return declared.initializer is None or bool(program.info(declared).mutable)
