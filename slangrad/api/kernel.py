@@ -10,10 +10,11 @@ up to whole groups.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 from slangrad.api.shader import GlobalParameter, ShaderProgram, ShaderStage
-from slangrad.api.uniforms import StructUniform, Uniform, Uniforms, missing, unknown
+from slangrad.api.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
 from slangrad.check.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid
@@ -154,15 +155,11 @@ class ComputeKernel:
         self._launch(self._kernel, arguments, grid)
 
     def _grid(self, thread_count: Any) -> Grid:
-        try:
-            x, y, z = thread_count
-        except (TypeError, ValueError):
-            x, y, z = _three(thread_count)
-        gx, gy, gz = self.pipeline.thread_group_size
-        grid = (-(-int(x) // gx) * gx, -(-int(y) // gy) * gy, -(-int(z) // gz) * gz)
-        if min(grid) < 0 or max(grid) > MOST_THREADS:
+        x, y, z = thread_count if _is_three(thread_count) else _three(thread_count)
+        if not (0 <= x <= MOST_THREADS and 0 <= y <= MOST_THREADS and 0 <= z <= MOST_THREADS):
             raise CallError("E1014", f"thread_count: {[x, y, z]} must be between 0 and 2^32 in x, y and z")
-        return grid
+        gx, gy, gz = self.pipeline.thread_group_size
+        return int(-(-x // gx) * gx), int(-(-y // gy) * gy), int(-(-z // gz) * gz)
 
     def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
         values = self._empty[:]
@@ -199,9 +196,18 @@ class ComputeKernel:
         return missing(first.name, first.uniform.type)
 
 
+def _is_three(thread_count: Any) -> bool:
+    kind = type(thread_count)
+    return (kind is list or kind is tuple) and [*map(type, thread_count)] == [int, int, int]
+
+
 def _three(thread_count: Any) -> Sequence[int]:
     """Sizes that are left out are one."""
-    found = [thread_count] if isinstance(thread_count, int) else thread_count
-    if isinstance(found, Sequence) and 0 < len(found) <= 3 and all(isinstance(each, int) for each in found):
-        return [*found, 1, 1][:3]
-    raise CallError("E1014", f"thread_count: {thread_count!r} is not up to three whole numbers")
+    given = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
+    try:
+        found = [index(each) for each in given]
+    except TypeError:
+        found = []
+    if not 0 < len(found) <= 3:
+        raise CallError("E1014", f"thread_count: {thread_count!r} is not up to three whole numbers")
+    return [*found, 1, 1][:3]
