@@ -96,7 +96,7 @@ class ComputePipeline:
 
     def _slot(self, label: str, declared: Any, t: Type) -> _Slot:
         uniform = self._uniforms.of(t) or StructUniform(t, [])
-        argument = self.compiled.parameters.get(declared)
+        argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
             return _Slot(label, uniform, -1)
         place = self.compiled.packer.places[argument]

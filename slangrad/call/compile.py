@@ -10,13 +10,14 @@ itself is loaded when the first kernel is needed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.cache import find_kernel, keep_kernel, kernel_key
 from slangrad.call.bind import BoundCall
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
@@ -24,28 +25,41 @@ from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.marshal.errors import SlangCompileError
 from slangrad.runtime.device import Kernel
+from slangrad.runtime.object_code import load_object
+from slangrad.runtime.relocations import Unloadable
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
+
+CPU = "cpu"
+Place = tuple[str, int, str]
 
 
 @dataclass(slots=True)
 class Compiled:
+    """The kernel of a call. What the pipeline made on the way, `stages`, is made anew for a kernel from the disk."""
+
     kernel: Kernel
     packer: Packer
     used: frozenset[str]
     text: str
-    stages: Any
+    make_stages: Callable[[], Any]
+
+    @property
+    def stages(self) -> Any:
+        return self.make_stages()
 
 
 @dataclass(slots=True)
 class CompiledEntry:
-    """A kernel that the user wrote; `parameters`: under which names its variables are arguments."""
+    """A kernel that the user wrote; `argument_of`: under which name a variable is an argument, None if it is none."""
 
     kernel: Kernel
     packer: Packer
     used: frozenset[str]
-    parameters: Mapping[Any, str]
-    stages: Any
+    arguments: Mapping[Place, str]
+
+    def argument_of(self, declared: ast.Declaration) -> str | None:
+        return self.arguments.get(place_of(declared))
 
 
 class KernelCompiler:
@@ -61,6 +75,11 @@ class KernelCompiler:
         self._compiled: dict[Hashable, Compiled] = {}
         self._entries: dict[Hashable, CompiledEntry] = {}
 
+    def _disk_key(self, *parts: object) -> str:
+        return kernel_key(self.options, *parts) if self.target == CPU else ""
+
+    # --- kernels of calls ---
+
     def compile(self, call: BoundCall, classes: dict[str, str], alone: frozenset[str]) -> Compiled:
         """The kernel of a call; calls whose kernels read the same share it."""
         with self.lock:
@@ -68,32 +87,64 @@ class KernelCompiler:
             modules = tuple(self.program.modules[name] for name in call.function.imports())
             key = (written.text, modules)
             if key not in self._compiled:
-                self._compiled[key] = self._compile(call, written)
+                on_disk = self._disk_key("call", written.text, [each.key for each in modules])
+                self._compiled[key] = self._find(on_disk, call, written) or self._compile(
+                    on_disk, call, written
+                )
             return self._compiled[key]
 
-    def compile_entry(self, entry: DeclRef) -> CompiledEntry:
-        """The kernel of a function of the program that is an entry point itself."""
-        with self.lock:
-            if entry.key not in self._entries:
-                made = self._run_on_entry(entry)
-                packer = packer_of(made.arguments)
-                self._entries[entry.key] = CompiledEntry(
-                    made.kernel, packer, made.used, made.parameters, made
-                )
-            return self._entries[entry.key]
+    def _find(self, key: str, call: BoundCall, written: KernelText) -> Compiled | None:
+        found = find_kernel(key, load_code)
+        if found is None:
+            return None
+        packer = packer_of(found.arguments)
+        return Compiled(found.kernel, packer, found.used, written.text, lambda: self._make(call, written))
 
-    def _run_on_entry(self, entry: DeclRef) -> Any:
-        from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
+    def _compile(self, key: str, call: BoundCall, written: KernelText) -> Compiled:
+        made = self._make(call, written)
+        keep_kernel(key, made.image, made.arguments, made.used)
+        return Compiled(made.kernel, packer_of(made.arguments), made.used, written.text, lambda: made)
 
-        return pipeline.compile_entry_point(self.program, entry, self.options, self.target)
-
-    def _compile(self, call: BoundCall, written: KernelText) -> Compiled:
+    def _make(self, call: BoundCall, written: KernelText) -> Any:
         name = f"kernel {len(self._compiled) + 1} of {call.function.name}"
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
         made = self._run_pipeline(SourceFile(name, written.text), written)
         self._check_callee(call, name)
-        return Compiled(made.kernel, packer_of(made.arguments), made.used, written.text, made)
+        return made
+
+    # --- kernels of users ---
+
+    def compile_entry(self, entry: DeclRef) -> CompiledEntry:
+        """The kernel of a function of the program that is an entry point itself."""
+        with self.lock:
+            if entry.key not in self._entries:
+                key = self._entry_key(entry)
+                self._entries[entry.key] = self._find_entry(key) or self._make_entry(key, entry)
+            return self._entries[entry.key]
+
+    def _entry_key(self, entry: DeclRef) -> str:
+        """Instances of generic functions are not kept on disk."""
+        if entry.substitution:
+            return ""
+        module = self.program.module_of(entry.declaration)
+        return self._disk_key("entry", place_of(entry.declaration), module.key)
+
+    def _find_entry(self, key: str) -> CompiledEntry | None:
+        found = find_kernel(key, load_code)
+        if found is None:
+            return None
+        arguments = {(file, start, name): argument for file, start, name, argument in found.extra}
+        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments)
+
+    def _make_entry(self, key: str, entry: DeclRef) -> CompiledEntry:
+        from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
+
+        made = pipeline.compile_entry_point(self.program, entry, self.options, self.target)
+        arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
+        extra = [[*place, argument] for place, argument in arguments.items()]
+        keep_kernel(key, made.image, made.arguments, made.used, extra)
+        return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments)
 
     def _check_callee(self, call: BoundCall, name: str) -> None:
         """The kernel must call the function that was resolved from the Python arguments."""
@@ -113,6 +164,21 @@ class KernelCompiler:
             return pipeline.compile_kernel(self.program, source, ENTRY, self.options, self.target)
         except CompileError as error:
             raise _explained(error, source.name, written) from error
+
+
+def place_of(declared: Any) -> Place:
+    """What names a declaration of a program in another process."""
+    return declared.span.source.name, declared.span.start, getattr(declared, "name", "")
+
+
+def load_code(code: bytes, names: Sequence[str]) -> Any:
+    """Machine code in memory, by LLVM's loader where our own does not serve."""
+    try:
+        return load_object(code, names)
+    except Unloadable:
+        from slangrad import pipeline  # noqa: PLC0415
+
+        return pipeline.load_code(code, names)
 
 
 def _called(page: ast.Module) -> Iterator[Any]:

@@ -20,6 +20,7 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
+from slangrad.base.store import content_key
 from slangrad.check import (
     activity,
     bodies,
@@ -65,6 +66,7 @@ class Module:
     files: list[ast.Module] = field(default_factory=list)
     imports: list[Module] = field(default_factory=list)
     path: Path | None = None
+    key: str = ""  # the digest of all texts that it was made from, those of its imports too
 
 
 class Program(World):
@@ -82,6 +84,8 @@ class Program(World):
         self.modules: dict[str, Module] = {}
         self.texts: dict[str, SourceFile] = {}
         self._loading: list[str] = []
+        self._read_texts: list[list[tuple[str, str]]] = []  # for each module that is being loaded
+        self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
         self._standard = ModuleScope(self, None, "std")
         self._load_standard()
@@ -120,12 +124,14 @@ class Program(World):
                 module: Module | None = work()
             finally:
                 self._loading.clear()
+                self._read_texts.clear()
         self.reporter.raise_if_errors()
         assert module is not None
         return module
 
     def _add(self, name: str, source: SourceFile, path: Path | None) -> Module:
-        main = self._parse(source)
+        self._read_texts.append([])
+        main = self._parse(source, {} if path is not None and path.parent == STD else None)
         scope = ModuleScope(self, self._standard, name)
         module = Module(name, main, scope, [main], [], path)
         self._loading.append(name)
@@ -133,6 +139,7 @@ class Program(World):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
+        self._identify(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
         if not any(each.is_error for each in self.reporter.diagnostics):
@@ -144,6 +151,18 @@ class Program(World):
         self._loading.pop()
         self.view = importer if self._loading else self.view
         return module
+
+    def _identify(self, module: Module) -> None:
+        texts = self._read_texts.pop()
+        settings = sorted(self.defines.items())
+        module.key = content_key(texts, [each.key for each in module.imports], settings)
+        self._owners |= dict.fromkeys(module.files, module)
+
+    def module_of(self, declaration: ast.Declaration) -> Module:
+        """The module that a declaration stands in; not for the standard library."""
+        while declaration.parent is not None:
+            declaration = declaration.parent
+        return self._owners[declaration]  # type: ignore[index]
 
     def _declare(self, scope: ModuleScope, files: list[ast.Module]) -> None:
         """Make the names of files known."""
@@ -271,16 +290,26 @@ class Program(World):
             return None
 
     def _parse_file(self, path: Path) -> ast.Module:
-        return self._parse(SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8")))
+        return self._parse(SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8")), {})
 
-    def _parse(self, source: SourceFile) -> ast.Module:
-        return parse_module(source, self.reporter, self.options, self._include, self.defines)
+    def _parse(self, source: SourceFile, defines: dict[str, str] | None = None) -> ast.Module:
+        """The user's macros mean nothing in the library."""
+        self._note(source)
+        known = self.defines if defines is None else defines
+        return parse_module(source, self.reporter, self.options, self._include, known)
+
+    def _note(self, source: SourceFile) -> None:
+        if self._read_texts:
+            self._read_texts[-1].append((source.name, source.text))
 
     def _include(self, name: str, includer: SourceFile) -> SourceFile | None:
         """What `#include "name"` means."""
-        given = self.texts.get(name)
-        if given is not None:
-            return given
+        found = self.texts.get(name) or self._included_file(name, includer)
+        if found is not None:
+            self._note(found)
+        return found
+
+    def _included_file(self, name: str, includer: SourceFile) -> SourceFile | None:
         for folder in self._folders(Path(includer.name)):
             path = folder / name
             if path.is_file():

@@ -12,6 +12,7 @@ from rich.table import Table
 import slangrad
 from slangrad import pipeline
 from slangrad.base.options import Options
+from slangrad.base.store import Store, Usage
 
 PROBE = """
 [Differentiable]
@@ -42,11 +43,20 @@ def _machine(options: Options) -> Table:
         "features": ", ".join(machine.features),
         "lanes": f"{machine.lanes} of 32 bits (SLANGRAD_LANES)",
         "threads": f"{machine.threads} (SLANGRAD_THREADS)",
-        "cache": "in memory only",
+        "cache": described_cache(Store.of_environment().usage()),
     }
     for name, text in rows.items():
         table.add_row(name, text, style=None)
     return table
+
+
+def described_cache(usage: Usage) -> str:
+    """Where compiled kernels are kept, and how much there is; or why they are not."""
+    if usage.problem:
+        return f"none: {usage.problem}"
+    used, limit = (f"{size / (1 << 20):.1f} MiB" for size in (usage.size, usage.limit))
+    entries = "1 entry" if usage.entries == 1 else f"{usage.entries} entries"
+    return f"{usage.folder}, {entries}, {used} of {limit} (SLANGRAD_CACHE)"
 
 
 def plain_table() -> Table:

@@ -21,6 +21,7 @@ import slangrad
 from slangrad import Function, pipeline
 from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.options import Options
+from slangrad.base.store import Store
 from slangrad.cli import doctor, stages
 
 app = typer.Typer(
@@ -144,6 +145,25 @@ def dump(
         compiled = stages.compile_example(load_function(file, function, include), mode, uniform)
         chosen = stages.chosen_stages(compiled, after, everything)
     stages.show(Console(highlight=False), compiled, chosen, times)
+
+
+cache_commands = typer.Typer(help="The cache of compiled kernels.", no_args_is_help=True)
+app.add_typer(cache_commands, name="cache")
+
+
+@cache_commands.command()
+def info() -> None:
+    """Tell where compiled kernels are kept, and how much there is."""
+    with failures_shown():
+        print(doctor.described_cache(Store.of_environment().usage()))
+
+
+@cache_commands.command()
+def clear() -> None:
+    """Remove all compiled kernels. They are made again when they are needed."""
+    with failures_shown():
+        count = Store.of_environment().clear()
+    print(f"{count} {'entry' if count == 1 else 'entries'} removed")
 
 
 @app.command(name="doctor")

@@ -1,15 +1,20 @@
-"""How many threads may run at once: the affinity mask and the cgroup's quota (Linux), else the CPU count.
+"""How many threads may run at once: the affinity mask and the cgroup's quota (Linux), else the CPU count. And
+which processor this is.
 
-In: files of the operating system.   Out: a number, at least 1.
+In: files of the operating system.   Out: a number, at least 1; a text that is another one on other processors.
 
 What asks the operating system about processors is in this file only.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import platform
+import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 
@@ -69,3 +74,50 @@ def _lines(path: Path) -> list[str]:
         return path.read_text().splitlines()
     except OSError:
         return []
+
+
+@cache
+def processor_identity() -> str:
+    """What tells machines apart that cannot run each other's code: the processor's names and abilities."""
+    known = [sys.platform, platform.machine()]
+    if sys.platform.startswith("linux"):
+        known += _first_processor(Path("/proc/cpuinfo"))
+    elif sys.platform == "darwin":
+        known += [_system_value(name) for name in _DARWIN_NAMES]
+    else:
+        known += [os.environ.get(name, "") for name in ("PROCESSOR_IDENTIFIER", "PROCESSOR_REVISION")]
+        known += [platform.node()]  # abilities are not told here
+    return "\n".join(known)
+
+
+_LINUX_NAMES = (
+    "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
+    "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",
+    "isa",
+)  # fmt: skip
+_DARWIN_NAMES = (
+    "machdep.cpu.brand_string",
+    "machdep.cpu.features",
+    "machdep.cpu.leaf7_features",
+    "hw.cpufamily",
+    "hw.cpusubfamily",
+)
+
+
+def _first_processor(file: Path) -> list[str]:
+    """The lines about one processor; all are alike as far as code is concerned."""
+    try:
+        with file.open("rb") as lines:
+            text = lines.read(1 << 14).decode("ascii", "replace")
+    except OSError:
+        return [platform.node()]
+    first = text.strip().split("\n\n")[0].splitlines()
+    return [line for line in first if line.split(":")[0].strip() in _LINUX_NAMES]
+
+
+def _system_value(name: str) -> str:
+    size = ctypes.c_size_t(1 << 12)
+    room = ctypes.create_string_buffer(size.value)
+    find = ctypes.CDLL(None).sysctlbyname
+    failed = find(name.encode(), room, ctypes.byref(size), None, ctypes.c_size_t(0))
+    return "" if failed else room.raw[: size.value].hex()

@@ -160,6 +160,11 @@ def test_a_derivative_may_come_later() -> None:
     )
 
 
+def test_macros_of_the_user_mean_nothing_in_the_library() -> None:
+    program = Program(defines={"N": "3", "T": "4"})
+    program.add_source("m", "float3 f() { return normalize(float3(N, T, 0)); }")
+
+
 def test_defines() -> None:
     program = Program(defines={"SIZE": "3"})
     program.add_source("m", "float f(float a[SIZE]) { return a[2]; }")

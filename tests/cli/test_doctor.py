@@ -19,3 +19,18 @@ def test_a_device_that_fails(slangrad, monkeypatch):
     code, printed, _ = slangrad("doctor")
     assert code == 1
     assert printed.count("fails") == 2 and "not differentiable" in printed
+
+
+def test_the_cache(slangrad, write, tmp_path):
+    settings = {"SLANGRAD_CACHE": str(tmp_path / "kept"), "SLANGRAD_VERIFY": "0"}
+    write("two.slang", "int main() { return 2; }")
+    assert "0 entries, 0.0 MiB of 256.0 MiB" in slangrad("cache", "info", **settings)[1]
+    assert slangrad("run", "two.slang", **settings)[:2] == (0, "2\n")
+    assert f"{tmp_path / 'kept' / 'entries'}, 1 entry" in slangrad("cache", "info", **settings)[1]
+    assert slangrad("cache", "clear", **settings)[:2] == (0, "1 entry removed\n")
+    assert slangrad("run", "two.slang", **settings)[:2] == (0, "2\n")
+
+
+def test_no_cache(slangrad):
+    assert slangrad("cache", "info")[1] == "none: switched off (SLANGRAD_CACHE)\n"
+    assert "switched off" in slangrad("doctor")[1]

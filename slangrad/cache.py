@@ -1,0 +1,123 @@
+"""Compiled kernels on disk: what they are found by, and what is kept of them.
+
+    key = kernel_key(options, text, module_keys)            all that the machine code depends on, as a digest
+    found = find_kernel(key, load)                          a StoredKernel, ready to be launched, or None
+    keep_kernel(key, image, arguments, used, extra)         `image` comes from the pipeline: CompiledKernel.image
+
+Calls and kernels of users share this: for a call the key is of the kernel's text, for an entry point of its name
+and place; both with the keys of all modules that are seen (`Module.key` of the checker: texts and imports).
+`extra` is whatever the caller wants back, as JSON has it. Settings under which nothing is kept (`verify`, `dump`,
+the interpreter) give the key "": nothing is found by it and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from slangrad.base.options import Options
+from slangrad.base.store import Store, content_key
+from slangrad.ir.type_data import type_data, type_from
+from slangrad.ir.types import Struct
+from slangrad.runtime.cpu import NativeKernel
+from slangrad.runtime.image import KernelImage, Load
+from slangrad.runtime.processors import processor_identity
+
+FORMAT = 1
+PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKernel:
+    """A kernel, the struct that its argument block holds, the arguments that it reads, and what was kept with it."""
+
+    kernel: NativeKernel
+    arguments: Struct
+    used: frozenset[str]
+    extra: Any
+
+
+def kernel_key(options: Options, *parts: object) -> str:
+    """The key of a kernel or of anything else that depends on settings, compiler and machine."""
+    if options.verify or options.dump or Store.of_environment().problem:
+        return ""
+    return content_key(environment_key(), _settings(options), *parts)
+
+
+def find_kernel(key: str, load: Load) -> StoredKernel | None:
+    """What `keep_kernel` has kept; `load` brings machine code into memory."""
+    data = Store.of_environment().get(key) if key else None
+    if data is None:
+        return None
+    image = KernelImage.from_bytes(data)
+    arguments = type_from(image.about["arguments"])
+    assert isinstance(arguments, Struct)
+    return StoredKernel(image.kernel(load), arguments, frozenset(image.about["used"]), image.about["extra"])
+
+
+def keep_kernel(
+    key: str, image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: Any = None
+) -> None:
+    """Keep a kernel, unless there is no key or no machine code."""
+    if not key or image is None:
+        return
+    about = {"arguments": type_data(arguments), "used": sorted(used), "extra": extra}
+    Store.of_environment().put(key, replace(image, about=about).to_bytes())
+
+
+# --- What machine code depends on besides its source --------------------------------------------------
+
+
+@cache
+def environment_key() -> str:
+    """This version of the compiler, of LLVM, and this processor."""
+    return content_key(FORMAT, sys.byteorder, compiler_identity(), llvm_identity(), processor_identity())
+
+
+@cache
+def compiler_identity() -> str:
+    """Our own files by name, size and time of change, as Python does for its caches: a changed compiler makes other
+    kernels, and reading all of it would take longer than a warm start may."""
+    return content_key(*_files(PACKAGE))
+
+
+def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
+    pending = [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for each in sorted(entries, key=lambda entry: entry.name):
+                if each.is_dir(follow_symlinks=False):
+                    pending += [each.path] if each.name != "__pycache__" else []
+                elif each.name.endswith((".py", ".slang")):
+                    known = each.stat()
+                    yield os.path.relpath(each.path, folder), known.st_size, known.st_mtime_ns
+
+
+@cache
+def llvm_identity() -> str:
+    """Version and library of llvmlite, which is not imported for this."""
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return ""
+    return content_key(*_stamps(Path(spec.origin).parent))
+
+
+def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
+    """Of the file with the version, and of the library, whatever it is called here."""
+    for folder in (package, package / "binding"):
+        with os.scandir(folder) as entries:
+            for each in sorted(entries, key=lambda entry: entry.name):
+                if each.name == "_version.py" or "llvmlite" in each.name:
+                    known = each.stat()
+                    yield each.name, known.st_size, known.st_mtime_ns
+
+
+def _settings(options: Options) -> str:
+    """What was chosen, without what machine code does not depend on."""
+    return repr(replace(options, threads=0, verify=False, dump=()))

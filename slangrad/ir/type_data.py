@@ -1,0 +1,66 @@
+"""Types as plain data that JSON can hold, and back.
+
+    f32  <->  "f32"        struct P { f32x3 v }  <->  ["struct", "P", [["v", ["vector", "f32", 3]]]]
+
+Tapes, pointers and lanes are included: all types of types.py are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from slangrad.ir import types as ir
+
+Data: TypeAlias = "str | int | list[Data] | None"
+
+SCALARS = {
+    str(t): t
+    for t in (
+        ir.BOOL, ir.I8, ir.I16, ir.I32, ir.I64, ir.U8, ir.U16, ir.U32, ir.U64, ir.F16, ir.F32, ir.F64,
+    )
+}  # fmt: skip
+
+
+def type_data(t: ir.Type) -> Data:
+    return _DATA[type(t)](t)
+
+
+def type_from(data: Data) -> ir.Type:
+    """The type of the data; ValueError when it describes none."""
+    if isinstance(data, str) and data in SCALARS:
+        return SCALARS[data]
+    if not isinstance(data, list) or not data or data[0] not in _TYPES:
+        raise ValueError(f"no type: {data!r}")
+    try:
+        return _TYPES[str(data[0])](*data[1:])
+    except TypeError as problem:
+        raise ValueError(f"no type: {data!r}: {problem}") from None
+
+
+# fmt: off
+_DATA: dict[type, Callable[..., Data]] = {
+    ir.Scalar:  lambda t: str(t),
+    ir.Vector:  lambda t: ["vector", type_data(t.element), t.length],
+    ir.Matrix:  lambda t: ["matrix", type_data(t.element), t.rows, t.columns],
+    ir.Array:   lambda t: ["array", type_data(t.element), t.length],
+    ir.Struct:  lambda t: ["struct", t.name, [[name, type_data(field)] for name, field in t.fields]],
+    ir.Pointer: lambda t: ["pointer", type_data(t.element), t.space],
+    ir.Lanes:   lambda t: ["lanes", type_data(t.element)],
+}
+_TYPES: dict[str, Callable[..., ir.Type]] = {
+    "vector":  lambda element, length: ir.vector(_scalar(element), length),
+    "matrix":  lambda element, rows, columns: ir.matrix(_scalar(element), rows, columns),
+    "array":   lambda element, length: ir.array(type_from(element), length),
+    "struct":  lambda name, fields: ir.struct(name, tuple((each, type_from(t)) for each, t in fields)),
+    "pointer": lambda element, space: ir.pointer(type_from(element), space),
+    "lanes":   lambda element: ir.lanes(type_from(element)),
+}
+# fmt: on
+
+
+def _scalar(data: Data) -> ir.Scalar:
+    found = type_from(data)
+    if not isinstance(found, ir.Scalar):
+        raise ValueError(f"{found} is no scalar")
+    return found

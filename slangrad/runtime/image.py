@@ -1,0 +1,75 @@
+"""A compiled kernel as plain bytes: what a `NativeKernel` is made of, before it has addresses.
+
+    image = KernelImage("k", 16, code, ("entry", "drain"), sites)
+    data = image.to_bytes();  KernelImage.from_bytes(data).kernel(load)   ->   NativeKernel
+
+`load` brings object code into memory: `object_code.load_object`, or the compiler's portable loader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from slangrad.runtime.cpu import DEFAULT_GRANULARITY, NativeKernel
+from slangrad.runtime.object_code import Loaded
+from slangrad.runtime.reports import Site
+
+Load = Callable[[bytes, Sequence[str]], Loaded]
+
+_LENGTH = Struct("<I")
+ENTRY, DRAIN, FINISH = "entry", "drain", "finish"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelImage:
+    """The fields of a `NativeKernel`; `functions` are those of entry, drain and finish that there are. `about` is
+    what else is to be kept with it, as JSON has it."""
+
+    name: str
+    argument_size: int
+    code: bytes
+    functions: tuple[str, ...]
+    sites: tuple[Site, ...] = ()
+    strings: tuple[str, ...] = ()
+    ordered: bool = False
+    granularity: int = DEFAULT_GRANULARITY
+    partial_size: int = 0
+    about: Any = None
+
+    def kernel(self, load: Load) -> NativeKernel:
+        loaded = load(self.code, self.functions)
+        return NativeKernel(
+            name=self.name,
+            argument_size=self.argument_size,
+            sites=self.sites,
+            strings=self.strings,
+            entry=loaded.addresses[ENTRY],
+            drain=loaded.addresses.get(DRAIN, 0),
+            finish=loaded.addresses.get(FINISH, 0),
+            ordered=self.ordered,
+            granularity=self.granularity,
+            partial_size=self.partial_size,
+            code=loaded.code,
+        )
+
+    def to_bytes(self) -> bytes:
+        fields = {name: getattr(self, name) for name in _PLAIN}
+        sites = [[each.location, each.excerpt, each.text] for each in self.sites]
+        head = json.dumps({**fields, "sites": sites}, separators=(",", ":")).encode()
+        return _LENGTH.pack(len(head)) + head + self.code
+
+    @staticmethod
+    def from_bytes(data: bytes) -> KernelImage:
+        (length,) = _LENGTH.unpack_from(data)
+        fields = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+        fields["sites"] = tuple(Site(*each) for each in fields["sites"])
+        fields["functions"] = tuple(fields["functions"])
+        fields["strings"] = tuple(fields["strings"])
+        return KernelImage(code=data[_LENGTH.size + length :], **fields)
+
+
+_PLAIN = ("name", "argument_size", "functions", "strings", "ordered", "granularity", "partial_size", "about")

@@ -1,0 +1,178 @@
+"""Kernels from the disk do what they did, and are made anew whenever anything about them is another."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad.runtime.cpu import NativeKernel
+from slangrad.runtime.image import KernelImage
+
+POLYNOMIAL = """
+[Differentiable]
+float polynomial(float a, float x) { return a * x * x + 3 * x; }
+"""
+POINTS = np.array([1, 2, 3, 4, 5], np.float32)
+
+
+def gradient(text: str = POLYNOMIAL, **settings: object) -> list[float]:
+    device = spy.create_device(**settings)
+    module = spy.Module.load_from_source(device, "m", text)
+    x = spy.Tensor.from_numpy(device, POINTS).with_grads()
+    module.polynomial.bwds(2.0, x)
+    return x.grad.to_numpy().tolist()
+
+
+WANTED = (4 * POINTS + 3).tolist()
+
+
+def test_a_second_device_takes_the_kernel_from_the_disk(compilations: list[str]) -> None:
+    assert gradient() == WANTED
+    assert len(compilations) == 1
+    assert gradient() == WANTED
+    assert len(compilations) == 1
+
+
+def test_another_text_is_another_kernel(compilations: list[str]) -> None:
+    assert gradient() == WANTED
+    assert gradient(POLYNOMIAL.replace("3 * x", "5 * x")) == (4 * POINTS + 5).tolist()
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize(
+    "setting", [{"lanes": 4}, {"contraction": False}, {"optimize": 1}, {"cpu": "x86-64"}]
+)
+def test_other_settings_are_another_kernel(compilations: list[str], setting: dict[str, object]) -> None:
+    assert gradient() == WANTED
+    assert gradient(options=spy.Options(**setting)) == WANTED
+    assert gradient(options=spy.Options(**setting)) == WANTED
+    assert len(compilations) == 2
+
+
+def test_the_number_of_threads_is_no_setting_of_a_kernel(compilations: list[str]) -> None:
+    assert gradient(options=spy.Options(threads=1)) == gradient(options=spy.Options(threads=2)) == WANTED
+    assert len(compilations) == 1
+
+
+def test_defines_are_part_of_the_key(compilations: list[str]) -> None:
+    text = POLYNOMIAL.replace("3 * x", "N * x")
+    assert gradient(text, defines={"N": "3"}) == WANTED
+    assert gradient(text, defines={"N": "4"}) == (4 * POINTS + 4).tolist()
+    assert len(compilations) == 2
+
+
+def test_imported_and_included_texts_are_part_of_the_key(tmp_path: Path, compilations: list[str]) -> None:
+    (tmp_path / "deep.slang").write_text("static const float three = 3;")
+    (tmp_path / "constants.slang").write_text("__exported import deep;")
+    (tmp_path / "macros.h").write_text("#define TIMES(a, b) (a * b)\n")
+    text = '#include "macros.h"\nimport constants;\n' + POLYNOMIAL.replace("3 * x", "TIMES(three, x)")
+    assert gradient(text, include_paths=[tmp_path]) == WANTED
+    assert gradient(text, include_paths=[tmp_path]) == WANTED
+    assert len(compilations) == 1
+    (tmp_path / "deep.slang").write_text("static const float three = 7;")
+    assert gradient(text, include_paths=[tmp_path]) == (4 * POINTS + 7).tolist()
+    (tmp_path / "macros.h").write_text("#define TIMES(a, b) (a * b * 2)\n")
+    assert gradient(text, include_paths=[tmp_path]) == (4 * POINTS + 14).tolist()
+    assert len(compilations) == 3
+
+
+@pytest.mark.parametrize("size", [0, 10, 60, 300])
+def test_damaged_entries_are_made_again(folder: Path, compilations: list[str], size: int) -> None:
+    assert gradient() == WANTED
+    for file in (each for each in folder.rglob("*") if each.is_file()):
+        file.write_bytes(file.read_bytes()[:size])
+    assert gradient() == WANTED
+    assert gradient() == WANTED
+    assert len(compilations) == 2
+
+
+def test_nothing_is_kept_where_nothing_may_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compilations: list[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SLANGRAD_CACHE", str(tmp_path / "file" / "inside"))
+    assert gradient() == gradient() == WANTED
+    monkeypatch.setenv("SLANGRAD_CACHE", "off")
+    assert gradient() == gradient() == WANTED
+    assert len(compilations) == 4
+
+
+def test_checks_between_passes_are_not_skipped(compilations: list[str]) -> None:
+    options = spy.Options(verify=True)
+    assert gradient(options=options) == gradient(options=options) == WANTED
+    assert len(compilations) == 2
+
+
+def test_a_kernel_from_the_disk_reports_the_same_places() -> None:
+    text = "float pick(int i)\n{\n    float values[3] = { 1, 2, 3 };\n    return values[i];\n}\n"
+    shown = []
+    for _ in range(2):
+        module = spy.Module.load_from_source(spy.create_device(), "places", text)
+        with pytest.raises(spy.BoundsError) as caught:
+            module.pick(7)
+        shown.append(str(caught.value))
+    assert shown[0] == shown[1]
+    assert "places:4" in shown[0] and "return values[i];" in shown[0]
+
+
+def test_a_kernel_from_the_disk_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    text = 'void tell(int i) { printf("i is %d\\n", i); }'
+    for _ in range(2):
+        spy.Module.load_from_source(spy.create_device(), "m", text).tell(np.arange(3, dtype=np.int32))
+    assert capsys.readouterr().out == "i is 0\ni is 1\ni is 2\n" * 2
+
+
+def test_stages_of_a_kernel_from_the_disk_can_still_be_asked_for() -> None:
+    for _ in range(2):
+        module = spy.Module.load_from_source(spy.create_device(), "m", POLYNOMIAL)
+        assert module.polynomial(2.0, 3.0) == 27
+        assert "fmul" in module.polynomial.compile(2.0, 3.0).text("llvm")
+
+
+def test_kernels_of_users_come_from_the_disk(compilations: list[str]) -> None:
+    text = """
+    RWStructuredBuffer<float> target;
+    [shader("compute")] [numthreads(8, 1, 1)]
+    void main(uint3 at : SV_DispatchThreadID, uniform float factor) { target[at.x] += factor * at.x; }
+    """
+    for _ in range(2):
+        device = spy.create_device()
+        module = device.load_module_from_source("user", text)
+        kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+        values = spy.Tensor.from_numpy(device, np.ones(8, np.float32))
+        kernel.dispatch([8, 1, 1], vars={"target": values.storage}, factor=2.0)
+        assert values.to_numpy().tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert len(compilations) == 1
+
+
+def test_an_image_has_all_fields_of_a_kernel() -> None:
+    """But for addresses, which are made when the code is loaded, and what follows from these."""
+    mine = {each.name for each in fields(KernelImage)} - {"functions", "about"}
+    theirs = {each.name for each in fields(NativeKernel) if each.init} - {"entry", "drain", "finish"}
+    assert mine == theirs
+
+
+PROGRAM = """
+import json, sys
+import numpy as np
+import slangrad as spy
+device = spy.create_device()
+module = spy.Module.load_from_source(device, "m", sys.argv[1])
+x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4, 5], np.float32)).with_grads()
+module.polynomial.bwds(2.0, x)
+print(json.dumps([x.grad.to_numpy().tolist(), "llvmlite" in sys.modules]))
+"""
+
+
+def test_processes_share_kernels_and_may_fill_the_cache_at_once(folder: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, POLYNOMIAL]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) for _ in range(2)]
+    assert [json.loads(each.communicate()[0])[0] for each in both] == [WANTED, WANTED]
+    later = subprocess.run(command, capture_output=True, check=True, env=os.environ)
+    assert json.loads(later.stdout) == [WANTED, False]

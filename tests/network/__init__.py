@@ -1,1 +1,0 @@
-"""Tests of the neural network in examples/mlp."""
