@@ -71,6 +71,7 @@ CODES: dict[str, str] = {
     "E0325": "infinite size",
     "E0326": "import in a circle",
     "E0327": "module not found",
+    "E0328": "unknown attribute",
     # E04  generics, interfaces, overloads
     "E0401": "not generic",
     "E0402": "unsuitable generic argument",
@@ -97,6 +98,7 @@ CODES: dict[str, str] = {
     "E0603": "unsuitable switch",
     "E0604": "duplicate case",
     "E0605": "missing return",
+    "E0606": "failed assertion",
     "E0607": "unsupported statement",
     # E07  lowering and limits
     "E0701": "type without a run-time form",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.check.attributes import check_attributes, check_modifiers
 from slangrad.check.checked import FunctionInfo
 from slangrad.check.control_flow import falls_through
 from slangrad.check.declref import DeclRef
@@ -34,6 +35,7 @@ def check_body(world: World, declaration: Any) -> None:
     info.body_checked = True
     scope = Scope(world, world.scope_of(declaration), declaration)
     for parameter in info.parameters:
+        check_modifiers(world, parameter)
         scope.add(parameter)
     scope.body = Body(declaration, info)
     with world.assuming(declaration):
@@ -56,6 +58,8 @@ def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
 
 def check_declaration(world: World, declaration: ast.Declaration) -> None:
     """Check a declaration with all that is in it."""
+    check_attributes(world, declaration)
+    check_modifiers(world, declaration)
     rule = RULES.get(type(declaration))
     if rule is not None:
         rule(world, declaration)
@@ -83,6 +87,7 @@ def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
             )
             continue
         world.info(accessor)
+        check_attributes(world, accessor)
         check_body(world, accessor)
 
 

@@ -71,9 +71,11 @@ def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
 
 
 def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
-    if constraint.is_optional or constraint.kind not in ("conforms", "equals"):
-        return
-    if isinstance(constraint.subject, ast.SizeOf):  # about packs, which are refused where they are used
+    if constraint.is_optional or isinstance(constraint.subject, ast.SizeOf):
+        return  # nothing is asked, or it is about packs, which are refused where they are declared
+    if constraint.kind not in ("conforms", "equals"):
+        message = "a 'where' can ask for interfaces and equal types only"
+        world.error("E0410", message, constraint.span, "leave it out")
         return
     subject = world.resolve_type(scope, constraint.subject)
     for bound in constraint.bounds:

@@ -59,6 +59,7 @@ from slangrad.check.types import (
     pointer,
     tuple_of,
 )
+from slangrad.check.unsupported import unsupported_name
 from slangrad.syntax import ast
 
 Rule = Callable[[Scope, Any], Meaning]
@@ -137,7 +138,12 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
         cases = level.enum_cases(node.name) if isinstance(level, ModuleScope) else []
         if cases:
             return _found(scope, node, cases)
-    scope.world.error("E0301", f"'{node.name}' is not declared", node.span, suggestion(scope, node.name))
+    scope.world.error(
+        "E0301",
+        f"'{node.name}' is not declared",
+        node.span,
+        suggestion(scope, node.name) or unsupported_name(node.name),
+    )
     return fail(node)
 
 
@@ -392,6 +398,9 @@ def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
     """`const T`, `no_diff T`: the modifier is read where it matters, the type is that of T."""
     if node.modifier == "unsigned":
         return _unsigned(scope, node)
+    if node.modifier in ("unorm", "snorm"):
+        message = f"formats of '{node.modifier}' are not supported"
+        scope.world.error("E0704", message, node.span, "load whole numbers and divide them")
     return refer(scope, node.element)
 
 

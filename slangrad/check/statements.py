@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check import checked
+from slangrad.check.attributes import check_attributes, check_modifiers
 from slangrad.check.coerce import coerce, value_after
 from slangrad.check.scopes import Scope
 from slangrad.check.types import ERROR, INT, VOID, EnumType, Scalar, StructType, Type
@@ -19,7 +20,8 @@ from slangrad.syntax import ast
 
 
 def check_statement(scope: Scope, node: ast.Statement) -> None:
-    _check_attributes(scope, node)
+    check_attributes(scope.world, node)
+    _check_counts(scope, node)
     rule = STATEMENTS.get(type(node))
     if rule is None:
         scope.world.error("E0607", "this statement is not supported", node.span)
@@ -65,6 +67,8 @@ def declare_local(scope: Scope, declaration: ast.Variable) -> None:
     """The initializer does not see the variable."""
     scope.world.scopes_of_locals[declaration] = scope
     scope.world.info(declaration)
+    check_attributes(scope.world, declaration)
+    check_modifiers(scope.world, declaration)
     _refuse_redeclaration(scope, declaration)
     scope.add(declaration)
 
@@ -250,6 +254,17 @@ def _defer(scope: Scope, node: ast.Defer) -> None:
     check_statement(inside, node.statement)
 
 
+def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
+    """Decided here where the condition does not depend on generics; else for each instance, when it is lowered."""
+    scope.world.check_condition(scope, node.condition)
+    if node.condition.type is not ERROR and scope.world.known_value(scope, node.condition) == 0:
+        scope.world.error("E0606", assertion_text(node), node.condition.span)
+
+
+def assertion_text(node: ast.StaticAssert) -> str:
+    return f"the assertion does not hold{': ' if node.message else ''}{node.message}"
+
+
 def _refuse(what: str) -> Callable[[Scope, Any], None]:
     def rule(scope: Scope, node: ast.Statement) -> None:
         scope.world.error("E0607", f"{what} is not supported", node.span)
@@ -271,7 +286,7 @@ def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
 _COUNTED = {"MaxIters", "unroll", "ForceUnroll"}
 
 
-def _check_attributes(scope: Scope, node: ast.Statement) -> None:
+def _check_counts(scope: Scope, node: ast.Statement) -> None:
     """`[MaxIters(n)]` and the like take a number known when compiling."""
     for attribute in node.attributes:
         if attribute.name in _COUNTED:
@@ -300,6 +315,7 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Discard: lambda scope, node: None,
     ast.TargetSwitch: _target_switch,
     ast.Defer: _defer,
+    ast.StaticAssert: _static_assert,
     ast.Throw: _refuse("'throw'"),
     ast.DoCatch: _refuse("'catch'"),
     ast.TargetAssembly: _refuse("assembly for another target"),

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from slangrad.check import checked
+from slangrad.check.statements import assertion_text
 from slangrad.ir.core import Value
 from slangrad.lower import expressions, globals, loops
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
@@ -249,20 +250,26 @@ def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
     f.branch(present, _arm(f, then), _arm(f, partial(lower_statements, f, otherwise)))
 
 
-TARGETS = (
-    "cpu",
-    "cpp",
-    "default",
-)  # the cases of a target switch that are meant here, the first found counts
+TARGETS = {  # the cases that are meant here; the first that is found counts
+    "__target_switch": ("cpu", "cpp", "default"),
+    "__stage_switch": ("compute", "default"),
+}
 
 
 def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
     named = {target: case for case in reversed(node.cases) for target in case.targets}
-    case = next((named[target] for target in TARGETS if target in named), None)
+    case = next((named[each] for each in TARGETS[node.keyword] if each in named), None)
     if case is None:
-        f.error("E0704", f"this {node.keyword} has no case for 'cpu' and no default", node.span)
+        wanted = TARGETS[node.keyword][0]
+        f.error("E0704", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)
         return
     _lower_block_of(f, Target("switch", None), partial(lower_statements, f, case.body))
+
+
+def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
+    known = f.program.known_value(f.scope, node.condition)
+    if known is not None and f.program.value(known, f.substitution) == 0:
+        f.error("E0606", assertion_text(node), node.condition.span)
 
 
 def _refuse(f: Frame, node: ast.Statement) -> None:
@@ -290,5 +297,6 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
     ast.DoCatch: _refuse,
     ast.IfLet: _lower_if_let,
     ast.TargetSwitch: _lower_target_switch,
+    ast.StaticAssert: _lower_static_assert,
     ast.TargetAssembly: _refuse,
 }

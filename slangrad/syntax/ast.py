@@ -382,6 +382,11 @@ class Labeled(Statement):  # `outer: for (...) ...`.
     statement: Statement
 
 @node
+class StaticAssert(Statement):  # `static_assert(condition, "message");`, the message may be left out.
+    condition: Expression
+    message: str
+
+@node
 class Defer(Statement):  # `defer statement`: runs when the block is left.
     statement: Statement
 

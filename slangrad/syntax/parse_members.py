@@ -15,6 +15,7 @@ from slangrad.syntax.ast import (
     Call,
     Constructor,
     Declaration,
+    Differentiate,
     Expression,
     Function,
     FunctionExtension,
@@ -89,10 +90,12 @@ class MemberParser(FunctionParser):
         """A type, then a name: a function or variables."""
         if self.kind not in ("name", "(", "::"):
             raise self.failure("E0204", f"expected a declaration, found {self.token.shown()}")
+        start = self.token
         declared = self.parse_type()
         if self.at_word("operator"):
-            start = self.token
-            return self._parse_function(prefix, start, self.parse_operator_name(), declared)
+            return self._parse_function(prefix, self.token, self.parse_operator_name(), declared)
+        if self.kind == "(" and start.text == "static_assert":
+            raise self.failure("E0204", "'static_assert' belongs into the body of a function")
         name = self.expect_name("what is declared")
         if self.kind in ("(", "<"):
             return self._parse_function(prefix, name, name.text, declared)
@@ -204,7 +207,10 @@ class MemberParser(FunctionParser):
         target = self.parse_word()
         if isinstance(target, Name):
             target = Call(self.span_since(target.span), target, self.parse_arguments())
-        extension = FunctionExtension(start.span, "", target.span, target, [], None, None)
+        if isinstance(target, Differentiate):
+            extension: Function | FunctionExtension = _derivative_of(target, prefix)
+        else:
+            extension = FunctionExtension(start.span, "", target.span, target, [], None, None)
         self.declare(extension, prefix)
         self.adopt_generics(extension, generics)
         self.parse_signature(extension)
@@ -226,3 +232,10 @@ class MemberParser(FunctionParser):
                 break
         self.expect_semicolon("the declaration")
         return variables
+
+
+def _derivative_of(target: Differentiate, prefix: Prefix) -> Function:
+    """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
+    name = {"fwd_diff": "ForwardDerivativeOf", "bwd_diff": "BackwardDerivativeOf"}[target.mode]
+    prefix.attributes.append(Attribute(target.span, name, [target.function]))
+    return Function(target.span, target.span.text, target.span, [], None, None, None, [])

@@ -36,6 +36,7 @@ from slangrad.syntax.ast import (
     Parameter,
     Return,
     Statement,
+    StaticAssert,
     StringLiteral,
     Switch,
     TargetAssembly,
@@ -204,6 +205,18 @@ class StatementParser(ExpressionParser):
         body = self._parse_statements(("case", "default"))
         return Case(self.span_from(start), values, is_default, body)
 
+    def _parse_static_assert(self) -> Statement:
+        start = self.advance()
+        opener = self.expect("(", "after 'static_assert'")
+        condition = self.parse_assignment()
+        message = ""
+        if self.accept(","):
+            text = self.parse_assignment()
+            message = text.value if isinstance(text, StringLiteral) else text.span.text
+        self.expect_close(")", opener)
+        self.expect_semicolon("the assertion")
+        return StaticAssert(self.span_from(start), condition, message)
+
     def _parse_target_switch(self) -> Statement:
         start = self.advance()
         opener = self.expect("{", f"after '{start.text}'")
@@ -366,6 +379,7 @@ _STATEMENTS: dict[str, Callable[[StatementParser], Statement]] = {
     "discard":         StatementParser._parse_discard,
     "throw":           StatementParser._parse_throw,
     "defer":           StatementParser._parse_defer,
+    "static_assert":   StatementParser._parse_static_assert,
     "$":               StatementParser._parse_compile_time_for,
     "__target_switch": StatementParser._parse_target_switch,
     "__stage_switch":  StatementParser._parse_target_switch,

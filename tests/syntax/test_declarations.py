@@ -261,8 +261,13 @@ def test_extension():
 
 def test_function_extension():
     e = only("__func_extension<T : IFloat> bwd_diff(f<T>)(inout DifferentialPair<T> x, T d) -> void { }")
-    assert isinstance(e, ast.FunctionExtension)
-    assert shape(e.target) == "bwd_diff(f<T>)" and len(e.parameters) == 2 and shape(e.result) == "void"
+    assert isinstance(e, ast.Function) and e.name == "bwd_diff(f<T>)"
+    assert [(each.name, listed(each.arguments)) for each in e.attributes] == [
+        ("BackwardDerivativeOf", "f<T>")
+    ]
+    assert len(e.parameters) == 2 and shape(e.result) == "void"
+    other = only("__func_extension __apply(f)(float x) -> float { return x; }")
+    assert isinstance(other, ast.FunctionExtension) and shape(other.target) == "__apply(f)"
 
 
 def test_enum():
