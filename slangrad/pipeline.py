@@ -22,7 +22,7 @@ from slangrad.autodiff.report import Report
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
-from slangrad.base.source import SourceFile
+from slangrad.base.source import Line, SourceFile, Span, text_of
 from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
@@ -36,9 +36,10 @@ from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number
 from slangrad.ir.rebuild import count_uses
-from slangrad.ir.text import print_function, print_program
+from slangrad.ir.text import function_lines, program_lines
 from slangrad.ir.types import Scalar, Struct, is_float
 from slangrad.llvm import cpu, native
+from slangrad.llvm.debug_lines import lines_of_listing, with_debug_lines
 from slangrad.llvm.target import Features, Target
 from slangrad.lower.instances import lower_functions, lower_program
 from slangrad.lower.type_map import SCALARS
@@ -56,12 +57,13 @@ from slangrad.runtime.relocations import Unloadable
 from slangrad.runtime.reports import BOUNDS, Reports, Site
 from slangrad.spmd.widen import WideKernel, widen
 from slangrad.syntax import ast
-from slangrad.syntax.print import print_node
+from slangrad.syntax.print import node_lines
 from slangrad.syntax.walk import walk as walk_tree
 
 CPU, INTERPRETER = "cpu", "interpreter"
 SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 BOTH = (CPU, INTERPRETER)
+Listing = Callable[[], list[Line]]
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +86,7 @@ class Compilation:
     module: cpu.Module | None = None
     image: KernelImage | None = None
     kernel: Kernel | None = None
-    texts: dict[str, Callable[[], str]] = field(default_factory=dict)
+    listings: dict[str, Listing] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -198,19 +200,26 @@ class Stage:
     run: Callable[[Compilation], None]
     targets: tuple[str, ...]
     legal: verify.Stage | None
-    text: Callable[[Compilation], str]
+    lines: Callable[[Compilation], list[Line]]
 
 
-def _ast_text(c: Compilation) -> str:
+def _kernel_lines(source: SourceFile) -> list[Line]:
+    ends = [*source.line_starts[1:], len(source.text) + 1]
+    spans = (Span(source, start, end - 1) for start, end in zip(source.line_starts, ends, strict=True))
+    return [Line(span.text, span) for span in spans]
+
+
+def _ast_lines(c: Compilation) -> list[Line]:
     assert c.declared is not None
-    return "\n\n".join(map(print_node, user_functions(c.declared)))
+    first, *others = user_functions(c.declared)
+    return [*node_lines(first), *(line for each in others for line in (Line(""), *node_lines(each)))]
 
 
-def _program_text(c: Compilation) -> str:
-    return print_program(c.program)
+def _program_lines(c: Compilation) -> list[Line]:
+    return program_lines(c.program)
 
 
-def _vjp_text(c: Compilation) -> str:
+def _vjp_lines(c: Compilation) -> list[Line]:
     """The program, and before it what is stored for each reverse sweep and what is computed again."""
     lines = []
     for each in c.reports.values():
@@ -218,42 +227,44 @@ def _vjp_text(c: Compilation) -> str:
         lines += (
             str(each).splitlines() if kept else [f"@{each.function}: nothing to store or to compute again"]
         )
-    return "\n".join([*(f"// {line}" for line in lines), "", print_program(c.program)])
+    return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(c.program)]
 
 
-def _lanes_text(c: Compilation) -> str:
+def _lanes_lines(c: Compilation) -> list[Line]:
     assert c.wide is not None
-    return "\n".join(print_function(f) for f in (c.wide.full, c.wide.masked) if f is not None)
+    return [line for f in (c.wide.full, c.wide.masked) if f is not None for line in function_lines(f)]
 
 
-def _llvm_text(c: Compilation) -> str:
+def _llvm_lines(c: Compilation) -> list[Line]:
     assert c.module is not None
-    return c.module.text
+    return c.module.lines()
 
 
-def _assembly_text(c: Compilation) -> str:
+def _assembly_lines(c: Compilation) -> list[Line]:
     assert c.module is not None and c.machine is not None
-    return native.assembly(c.module.text, c.machine, c.options.optimize)
+    text, lines = with_debug_lines(c.module.text), c.module.lines()
+    listing = native.assembly(text, c.machine, c.options.optimize)
+    return [Line(text, lines[n - 1].span if n else None) for text, n in lines_of_listing(listing)]
 
 
-def _no_text(c: Compilation) -> str:
-    return ""
+def _no_lines(c: Compilation) -> list[Line]:
+    return []
 
 
 # fmt: off
 STAGES: tuple[Stage, ...] = (
     #     name         pass             targets         legal afterwards       shown as        folder
-    Stage("ast",       _check,          BOTH,           None,                  _ast_text),       # syntax, check
-    Stage("lowered",   _lower,          BOTH,           verify.LOWERED,        _program_text),   # lower
-    Stage("autodiff",  _differentiate,  BOTH,           verify.DIFFERENTIATED, _vjp_text),       # autodiff
-    Stage("inlined",   _inline,         BOTH,           verify.DIFFERENTIATED, _program_text),   # opt
-    Stage("clean",     _clean,          BOTH,           verify.DIFFERENTIATED, _program_text),   # opt
-    Stage("flat",      _flatten,        BOTH,           verify.FLAT,           _program_text),   # flatten
-    Stage("math",      _expand_math,    BOTH,           verify.FLAT,           _program_text),   # flatten, std
-    Stage("interpret", _interpret,      (INTERPRETER,), None,                  _no_text),        # ir
-    Stage("lanes",     _widen,          (CPU,),         None,                  _lanes_text),     # spmd
-    Stage("llvm",      _write_llvm,     (CPU,),         None,                  _llvm_text),      # llvm
-    Stage("asm",       _generate_code,  (CPU,),         None,                  _assembly_text),  # llvm
+    Stage("ast",       _check,          BOTH,           None,                  _ast_lines),       # syntax, check
+    Stage("lowered",   _lower,          BOTH,           verify.LOWERED,        _program_lines),   # lower
+    Stage("autodiff",  _differentiate,  BOTH,           verify.DIFFERENTIATED, _vjp_lines),       # autodiff
+    Stage("inlined",   _inline,         BOTH,           verify.DIFFERENTIATED, _program_lines),   # opt
+    Stage("clean",     _clean,          BOTH,           verify.DIFFERENTIATED, _program_lines),   # opt
+    Stage("flat",      _flatten,        BOTH,           verify.FLAT,           _program_lines),   # flatten
+    Stage("math",      _expand_math,    BOTH,           verify.FLAT,           _program_lines),   # flatten, std
+    Stage("interpret", _interpret,      (INTERPRETER,), None,                  _no_lines),        # ir
+    Stage("lanes",     _widen,          (CPU,),         None,                  _lanes_lines),     # spmd
+    Stage("llvm",      _write_llvm,     (CPU,),         None,                  _llvm_lines),      # llvm
+    Stage("asm",       _generate_code,  (CPU,),         None,                  _assembly_lines),  # llvm
 )
 
 # (first, second, why): checked when this file is imported.
@@ -288,11 +299,15 @@ class CompiledKernel:
     stages: tuple[str, ...]
     milliseconds: dict[str, float]
     reports: dict[str, Report]
-    texts: dict[str, Callable[[], str]]
+    listings: dict[str, Listing]
 
     def text(self, stage: str) -> str:
         """The program after a stage, as text."""
-        return self.texts[stage]()
+        return text_of(self.lines(stage))
+
+    def lines(self, stage: str) -> list[Line]:
+        """The same in lines that know what they were made from."""
+        return self.listings[stage]()
 
 
 def compile_kernel(
@@ -300,9 +315,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    return _compile(
-        Compilation(checked, source, entry, options, target, texts={"kernel": lambda: source.text})
-    )
+    return _compile(Compilation(checked, source, entry, options, target))
 
 
 def compile_entry_point(
@@ -311,12 +324,13 @@ def compile_entry_point(
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
     source = declared.span.source
-    made = Compilation(checked, source, declared.name, options, target, declared, entry.substitution)
-    made.texts["kernel"] = lambda: source.text
-    return _compile(made)
+    return _compile(
+        Compilation(checked, source, declared.name, options, target, declared, entry.substitution)
+    )
 
 
 def _compile(c: Compilation) -> CompiledKernel:
+    c.listings["kernel"] = lambda: _kernel_lines(c.source)
     for stage in STAGES:
         if c.target in stage.targets:
             _run_stage(c, stage)
@@ -327,10 +341,10 @@ def _compile(c: Compilation) -> CompiledKernel:
         c.program.arguments,
         used_arguments(c.function),
         c.parameters,
-        tuple(c.texts),
+        tuple(c.listings),
         c.milliseconds,
         c.reports,
-        c.texts,
+        c.listings,
     )
 
 
@@ -345,11 +359,11 @@ def _run_stage(c: Compilation, stage: Stage) -> None:
     c.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
     if c.options.verify and stage.legal is not None:
         verify.verify(c.program, stage.legal)
-    if stage.text is not _no_text:
+    if stage.lines is not _no_lines:
         snapshot = replace(c)
-        c.texts[stage.name] = lambda: stage.text(snapshot)
+        c.listings[stage.name] = lambda: stage.lines(snapshot)
     if stage.name in c.options.dump:
-        print(f"// {c.name}, after stage '{stage.name}'\n{stage.text(c)}")
+        print(f"// {c.name}, after stage '{stage.name}'\n{text_of(stage.lines(c))}")
 
 
 def find_function(module: ast.Module, name: str) -> ast.Function | None:

@@ -16,6 +16,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from slangrad.api.reflection import EntryPointLayout, ProgramLayout, ReflectionCursor
 from slangrad.call.program import ModuleTypes
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module as CheckedModule
@@ -79,6 +80,10 @@ class SlangModule:
     @property
     def device(self) -> Any:
         return self.session.device
+
+    @property
+    def layout(self) -> ProgramLayout:
+        return ShaderProgram(self.session, (self,), ()).layout
 
     @property
     def path(self) -> str:
@@ -185,6 +190,10 @@ class SlangEntryPoint:
             if is_uniform(each)
         ]
 
+    @property
+    def layout(self) -> EntryPointLayout:
+        return ShaderProgram(self.session, (self.module,), (self,)).layout.entry_points[0]
+
     def rename(self, new_name: str) -> SlangEntryPoint:
         """The same under another name."""
         return SlangEntryPoint(self.module, self.reference, new_name)
@@ -213,6 +222,16 @@ class ShaderProgram:
     @property
     def device(self) -> Any:
         return self.session.device
+
+    @cached_property
+    def layout(self) -> ProgramLayout:
+        """Its parameters, entry points and types."""
+        return ProgramLayout(self)
+
+    @property
+    def reflection(self) -> ReflectionCursor:
+        """The same by names: `program.reflection.particles`."""
+        return ReflectionCursor(self)
 
     @cached_property
     def types(self) -> ModuleTypes:

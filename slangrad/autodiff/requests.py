@@ -154,7 +154,8 @@ class _Requests:
                 return copy_op(walk, b, op)
             body, inner = self._expanded(self._ready(g, "vjp", _has_preference))
             walk.new.update(zip(body.region.parameters, walk.values(op.operands), strict=True))
-            made = walk.inline(b, body.region)
+            with walk.called_from(b.span):
+                made = walk.inline(b, body.region)
             for old in defined_in(body.region) - set(body.region.parameters):
                 preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
             return made

@@ -1,4 +1,4 @@
-"""Source texts, places in them, and the excerpt with a caret.
+"""Source texts, places in them, lines that know their place, and the excerpt with a caret.
 
 In: a name and a text.   Out: `Span`s, which every token, AST node, IR op and diagnostic carries.
 
@@ -11,7 +11,8 @@ Offsets are indices into `text`; lines and columns count from one and are comput
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 TAB_WIDTH = 4
 LONGEST_EXCERPT = 160
@@ -59,11 +60,15 @@ class SourceFile:
 
 @dataclass(slots=True, unsafe_hash=True)
 class Span:
-    """The characters `start <= i < end` of a source. Never changed; frozen would be slower."""
+    """The characters `start <= i < end` of a source. Never changed; frozen would be slower.
+
+    Of inlined code, `caller` is the place of the call.
+    """
 
     source: SourceFile
     start: int
     end: int
+    caller: Span | None = field(default=None, compare=False, repr=False)
 
     @property
     def line(self) -> int:
@@ -82,6 +87,30 @@ class Span:
     @property
     def text(self) -> str:
         return self.source.text[self.start : self.end]
+
+    def and_callers(self) -> Iterator[Span]:
+        """This place, the call that brought its code where it is, the call of that function, and so on."""
+        place: Span | None = self
+        while place is not None:
+            yield place
+            place = place.caller
+
+    def called_from(self, site: Span) -> Span:
+        """The same place, in code that was inlined at a call."""
+        caller = site if self.caller is None else self.caller.called_from(site)
+        return Span(self.source, self.start, self.end, caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a stage's text, and what it was made from."""
+
+    text: str
+    span: Span | None = None
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    return "\n".join(line.text for line in lines)
 
 
 def excerpt(span: Span) -> str:

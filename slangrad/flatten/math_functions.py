@@ -36,7 +36,8 @@ def expand_math(function: Function, library: Library) -> Function:
         body = library[op.name, wide].region
         arguments = (b.emit("convert", x, type=wide) for x in operands)
         inner.new.update(zip(body.parameters, arguments, strict=True))
-        (result,) = inner.inline(b, body)
+        with inner.called_from(b.span):
+            (result,) = inner.inline(b, body)
         return (b.emit("convert", result, type=t),)
 
     return Rebuild(dict.fromkeys(EXPANDED, expand)).function(function)

@@ -10,9 +10,11 @@ returns the new values of the op's results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.primitives import PRIMITIVES
@@ -27,6 +29,24 @@ class Rebuild:
         self.rules = rules or {}
         self.default = default or copy_op
         self.new: dict[Value, Value] = {}
+        self._site: Span | None = None
+        self._placed: dict[int, Span] = {}  # places in code that is being inlined, by identity
+
+    @contextmanager
+    def called_from(self, site: Span | None) -> Iterator[None]:
+        """What is rebuilt meanwhile comes from a function that is called there."""
+        outer = self._site, self._placed
+        self._site, self._placed = site, {}
+        yield
+        self._site, self._placed = outer
+
+    def _place(self, span: Span) -> Span:
+        if self._site is None:
+            return span
+        key = id(span)
+        if key not in self._placed:
+            self._placed[key] = span.called_from(self._site)
+        return self._placed[key]
 
     def function(self, function: Function) -> Function:
         """The function rebuilt, under its name and with parameters of the same types."""
@@ -46,7 +66,7 @@ class Rebuild:
         return self.values(region.yields)
 
     def op(self, b: Builder, op: Op) -> None:
-        outer_span, b.span = b.span, op.span or b.span
+        outer_span, b.span = b.span, b.span if op.span is None else self._place(op.span)
         made = self.rules.get(op.name, self.default)(self, b, op)
         b.span = outer_span
         assert len(made) == len(op.results), f"{op.name}: {len(made)} results for {len(op.results)}"

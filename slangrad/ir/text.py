@@ -9,6 +9,7 @@
 
 A value is named after its hint, made unique in its function, or numbered. Types follow `:` where the table
 does not give them. `parse_program(print_program(p))` prints the same again; the parser is parse_text.py.
+`program_lines` gives the same text in lines, each with the place that its op came from.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from slangrad.base.source import Line, Span, text_of
 from slangrad.ir import types as t
 from slangrad.ir.core import (
     Attribute,
@@ -35,27 +38,46 @@ from slangrad.ir.core import (
 from slangrad.ir.parse_text import NUMBERED, TextError, parse_function, parse_program
 from slangrad.ir.primitives import GIVEN, PRIMITIVES, REQUESTS
 
-__all__ = ["TextError", "parse_function", "parse_program", "print_function", "print_op", "print_program"]
+__all__ = [
+    "TextError",
+    "function_lines",
+    "parse_function",
+    "parse_program",
+    "print_function",
+    "print_op",
+    "print_program",
+    "program_lines",
+]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][\w.$]*\Z")
 
 
 def print_program(program: Program) -> str:
     """Structs in order of use, differentials, the argument block, functions."""
+    return text_of(program_lines(program))
+
+
+def program_lines(program: Program) -> list[Line]:
     parts = [_print_struct(s) for s in _structs(program)]
     parts += [_print_differential(s, d) for s, d in program.differentials.items()]
     if program.arguments is not None:
         parts.append(f"arguments {program.arguments}\n")
-    return "\n".join([*parts, *map(print_function, program.functions.values())])
+    lines = [Line(line) for part in parts for line in part.split("\n")]
+    return lines + [line for f in program.functions.values() for line in function_lines(f)]
 
 
 def print_function(function: Function) -> str:
+    return text_of(function_lines(function))
+
+
+def function_lines(function: Function) -> list[Line]:
+    """The last one is empty."""
     return _Printer().function(function)
 
 
 def print_op(op: Op) -> str:
     """One op with its regions, for messages; values are numbered within the op."""
-    return "\n".join(_Printer().op(op, ""))
+    return text_of(_Printer().op(op, ""))
 
 
 class _Printer:
@@ -66,14 +88,14 @@ class _Printer:
         self._used: dict[str, int] = {}
         self._unnamed = 0
 
-    def function(self, f: Function) -> str:
+    def function(self, f: Function) -> list[Line]:
         inputs = iter(f.region.parameters)
         parameters = [self._parameter(p, inputs) for p in f.parameters]
         flag = "" if f.return_differentiable else "no_diff "
         returned = "" if f.return_type is None else f"{flag}{f.return_type}"
         head = f"func {_symbol(f.name)}({', '.join(parameters)}) -> ({returned})"
         head += f"{_print_derivatives(f.derivatives)}{_attributes(f.attributes)} {{"
-        return "\n".join([head, *self._body(f.region, "  "), "}\n"])
+        return [Line(head, f.span), *self._body(f.region, "  ", f.span), Line("}"), Line("")]
 
     def _parameter(self, p: Parameter, inputs: Iterator[Value]) -> str:
         name = self._new_name(p.name) if p.direction == "out" else self._define(next(inputs), p.name)
@@ -81,7 +103,7 @@ class _Printer:
         words += ["uniform" if p.uniform else "", f"%{name}: {p.type}"]
         return " ".join(filter(None, words))
 
-    def op(self, op: Op, indent: str) -> list[str]:
+    def op(self, op: Op, indent: str) -> list[Line]:
         operands = self._uses(op.operands)
         results = ", ".join("%" + self._define(r) for r in op.results)
         attributes = dict(op.attributes)
@@ -89,10 +111,10 @@ class _Printer:
         head = indent + " ".join(filter(None, words)) + _attributes(attributes)
         if op.results and _is_typed(op.name):
             head += " : " + ", ".join(str(r.type) for r in op.results)
-        lines = [head]
+        lines = [Line(head, op.span)]
         for region in op.regions:
-            lines[-1] += self._region_head(region)
-            lines += [*self._body(region, indent + "  "), indent + "}"]
+            lines[-1] = replace(lines[-1], text=lines[-1].text + self._region_head(region))
+            lines += [*self._body(region, indent + "  ", op.span), Line(indent + "}", op.span)]
         return lines
 
     def _region_head(self, region: Region) -> str:
@@ -100,9 +122,9 @@ class _Printer:
             return " {"
         return " (" + ", ".join(f"%{self._define(p)}: {p.type}" for p in region.parameters) + ") {"
 
-    def _body(self, region: Region, indent: str) -> list[str]:
+    def _body(self, region: Region, indent: str, span: Span | None) -> list[Line]:
         lines = [line for op in region.ops for line in self.op(op, indent)]
-        return [*lines, f"{indent}yield {self._uses(region.yields)}".rstrip()]
+        return [*lines, Line(f"{indent}yield {self._uses(region.yields)}".rstrip(), span)]
 
     def _uses(self, values: Iterable[Value]) -> str:
         return ", ".join("%" + (self._names.get(v) or self._define(v)) for v in values)

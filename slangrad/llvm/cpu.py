@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from slangrad.base.options import Options
+from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
@@ -43,6 +44,14 @@ class Module:
 
     text: str
     sites: tuple[Op, ...]
+    entry: Writer
+
+    def lines(self) -> list[Line]:
+        """The text in lines that know what they were made from."""
+        lines = list(map(Line, self.text.split("\n")))
+        first = self.text[: self.text.index("\nentry:\n")].count("\n") + 2
+        placed = self.entry.placed_lines()
+        return [*lines[:first], *placed, *lines[first + len(placed) :]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,7 @@ def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
     parts = [_function("entry", "i64 %chunk", _begin(entry, local), entry)]
     parts.append(_function("drain", "i64 %limit", ["  br label %entry"], drain))
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    return Module("\n".join(parts) + "\n", tuple(sites.ops))
+    return Module("\n".join(parts) + "\n", tuple(sites.ops), entry)
 
 
 def _function(name: str, last: str, begin: list[str], w: Writer) -> str:

@@ -75,6 +75,10 @@ class Emitter:
         return [self._operands[v] for v in region.yields]
 
     def op(self, op: Op) -> None:
+        with self.w.at(op.span):
+            self._op(op)
+
+    def _op(self, op: Op) -> None:
         rule = self._rules.get(op.name)
         if rule is not None:
             rule(self, op)

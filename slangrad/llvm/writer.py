@@ -11,9 +11,11 @@ types and get as many lanes as `T` has. What an instruction means, this file doe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 
+from slangrad.base.source import Line, Span
 from slangrad.llvm.target import Features
 from slangrad.llvm.type_names import constant, suffix
 
@@ -57,12 +59,30 @@ class Writer:
         self.lines: list[str] = []
         self.entry: list[str] = []  # allocas, which must stand in the function's first block
         self.label = "entry"
+        self._places: list[tuple[int, Span | None]] = []  # what the lines from a number on were made from
         self.contract = " contract" if contract else ""
         self._count = 0
 
     def name(self) -> str:
         self._count += 1
         return f"%v{self._count}"
+
+    @contextmanager
+    def at(self, span: Span | None) -> Iterator[None]:
+        """What is written meanwhile was made from this place."""
+        around = self._places[-1][1] if self._places else None
+        self._places.append((len(self.lines), span or around))
+        yield
+        self._places.append((len(self.lines), around))
+
+    def placed_lines(self) -> list[Line]:
+        places = iter([*self._places, (len(self.lines), None)])
+        found, span, following = [], None, next(places)
+        for number, text in enumerate(self.lines):
+            while following[0] <= number:
+                span, following = following[1], next(places)
+            found.append(Line(text, span))
+        return found
 
     def labels(self, *hints: str) -> list[str]:
         """Fresh block labels that belong together."""

@@ -110,11 +110,12 @@ def key_of(value: Any) -> Hashable:
 
 def marshal_of(value: Any) -> Marshal:
     key_of(value)
-    return _MAKERS[type(value)](value)
+    maker = _MAKERS.get(type(value))
+    return UnsupportedMarshal(type(value)) if maker is None else maker(value)
 
 
 def _enter(kind: type) -> Key:
-    """Learn a type that is met for the first time."""
+    """Learn a type that is met for the first time; what is unsupported is not learned, it may be taught later."""
     for base in kind.__mro__:
         if base in _KEYS and base is not bool:
             _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
@@ -125,10 +126,7 @@ def _enter(kind: type) -> Key:
     elif issubclass(kind, (np.bool_, np.integer, np.floating)):
         _KEYS[kind] = _key_of_number
         _MAKERS[kind] = lambda value: NumberMarshal(_python_kind(value))
-    else:
-        _KEYS[kind] = _key_of_type
-        _MAKERS[kind] = lambda value: UnsupportedMarshal(kind)
-    return _KEYS[kind]
+    return _KEYS.get(kind, _key_of_type)
 
 
 def register(kind: type, key: Key, maker: Maker) -> None:

@@ -65,7 +65,8 @@ class _Inline(Rebuild):
             return copy_op(rebuild, b, op)
         self._grow(callee, op)
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
-        return self.inline(b, callee.region)
+        with self.called_from(b.span):
+            return self.inline(b, callee.region)
 
     def _grow(self, callee: Function, op: Op) -> None:
         self._size += sum(1 for _ in walk(callee.region))

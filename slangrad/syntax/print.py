@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slangrad.base.source import Line, text_of
 from slangrad.syntax.ast import Declaration, Expression, Node
 from slangrad.syntax.walk import child_fields
 
@@ -25,16 +26,16 @@ _HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
 
 def print_node(node: Node) -> str:
     """The node and all below it."""
-    return "\n".join(_lines(node, 0, ""))
+    return text_of(node_lines(node))
 
 
-def _lines(node: Node, depth: int, field: str) -> Iterator[str]:
-    """Needs no recursion deeper than the tree; each line is made once."""
-    pending: list[tuple[Node, int, str]] = [(node, depth, field)]
+def node_lines(node: Node) -> Iterator[Line]:
+    """The same in lines that know what they show. Needs no recursion deeper than the tree; each line is made once."""
+    pending: list[tuple[Node, int, str]] = [(node, 0, "")]
     while pending:
         node, depth, field = pending.pop()
         label = f"{field}: " if field else ""
-        yield f"{INDENT * depth}{label}{_headline(node)}"
+        yield Line(f"{INDENT * depth}{label}{_headline(node)}", node.span)
         below = [(child, depth + 1, name) for name, child in _labeled_children(node)]
         pending.extend(reversed(below))
 

@@ -278,3 +278,15 @@ def test_half_and_double(load):
     assert module.twice(1.5) == 3.0
     assert module.twice(np.array([0.5, 1], np.float16)).to_numpy().dtype == np.float16
     assert module.third(np.array([1.0])).to_numpy()[0] == 1 / 3
+
+
+def test_an_unsupported_value_teaches_nothing(device, load):
+    module = load("float3 twice(float3 x) { return 2 * x; }")
+
+    class Own(spy.float3):
+        pass
+
+    for _ in range(2):
+        with pytest.raises(BoundVariableException, match="Unsupported type <class 'object'>"):
+            module.twice(object())
+    assert module.twice(Own(1, 2, 3)) == spy.float3(2, 4, 6)

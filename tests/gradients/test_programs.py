@@ -98,8 +98,8 @@ def test_sizes(size: int) -> None:
     device = spy.create_device()
     module, (x, y) = load(device, PROGRAMS[0]), points(size)
     gx, gy = reverse(device, module, x, y)
-    np.testing.assert_allclose(gx, 2 * x * y + np.cos(x) / y + y * np.exp(-x * y), rtol=1e-13)
-    np.testing.assert_allclose(gy, x * x - np.sin(x) / y**2 + x * np.exp(-x * y), rtol=1e-13)
+    np.testing.assert_allclose(gx, 2 * x * y + np.cos(x) / y + y * np.exp(-x * y), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(gy, x * x - np.sin(x) / y**2 + x * np.exp(-x * y), rtol=1e-13, atol=1e-15)
 
 
 def test_strided_views() -> None:
@@ -113,7 +113,7 @@ def test_strided_views() -> None:
     px, py = x.reshape(6, 10)[::2, 1::2], y.reshape(6, 10)[1::2, ::2]
     wanted = np.zeros((6, 10))
     wanted[::2, 1::2] = 2 * px * py + np.cos(px) / py + py * np.exp(-px * py)
-    np.testing.assert_allclose(whole_x.grad.to_numpy(), wanted, rtol=1e-13)
+    np.testing.assert_allclose(whole_x.grad.to_numpy(), wanted, rtol=1e-13, atol=1e-15)
     assert np.count_nonzero(whole_y.grad.to_numpy()) == 15
 
 
