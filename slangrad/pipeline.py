@@ -148,7 +148,7 @@ def _expand_math(c: Compilation) -> None:
 
 def _widen(c: Compilation) -> None:
     c.machine = native.target_of(c.options)
-    c.wide = widen(c.function, c.machine.lanes, exclusive=is_ordered(c.function))
+    c.wide = widen(c.function, c.function.wave or c.machine.lanes, exclusive=is_ordered(c.function))
 
 
 def _write_llvm(c: Compilation) -> None:

@@ -26,7 +26,7 @@ from slangrad.flatten.leaves import (
 from slangrad.flatten.ranges import Ranges
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,
@@ -461,6 +461,7 @@ RULES: dict[str, Rule] = {
     "offset": _plain,
     "member": _plain,
     "atomic": _plain,
+    **dict.fromkeys(WAVES, _plain),
     "alloc": _plain,
     "load": _load,
     "store": _store,

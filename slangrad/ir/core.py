@@ -98,6 +98,13 @@ class Function:
         return returned + tuple(p.type for p in self.outputs)
 
     @property
+    def wave(self) -> int:
+        """How many threads a wave of this kernel has; 0 where it does not use waves."""
+        size = self.attributes.get("wave", 0)
+        assert isinstance(size, int)
+        return size
+
+    @property
     def differentiable_results(self) -> tuple[bool, ...]:
         """One flag for each result: may a derivative flow through it, as far as the declaration says?"""
         returned = () if self.return_type is None else (self.return_differentiable,)

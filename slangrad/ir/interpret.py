@@ -4,8 +4,9 @@
     run_kernel(program, "kernel", address, (64, 1, 1))     reads and writes the memory of the argument block
 
 Each function becomes closures over a list of values, once. Float results are rounded after each op, integers
-wrapped; threads run one after the other, x fastest. What a program reports (an index out of range, a print)
-goes to the caller's `Reports` with the op that reports it. Back ends are compared with this file.
+wrapped; threads run one after the other, x fastest, or in waves (interpret_waves.py). What a program reports (an
+index out of range, a print) goes to the caller's `Reports` with the op that reports it. Back ends are compared
+with this file.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, Program, Region, Value
 from slangrad.ir.interpret_memory import Datum, LocalMemory, leaves, reader_of, writer_of, zero_of
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
+from slangrad.ir.interpret_waves import Waves
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number, wrapper
 from slangrad.ir.primitives import CONTROL, PRIMITIVES
+
+Point = tuple[int, int, int]
+WAVE = 32
 
 
 class Reports(Protocol):
@@ -51,16 +56,22 @@ def evaluate(
     return Machine(program, arguments, reports or Recorded()).call(name, tuple(inputs))
 
 
+def evaluate_wave(
+    program: Program, name: str, inputs: Sequence[tuple[Datum, ...]], reports: Reports | None = None
+) -> list[tuple[Datum, ...]]:
+    """The results of a function without calls in each thread of a wave, for the inputs of each."""
+    return Machine(program, 0, reports or Recorded()).call_wave(name, inputs)
+
+
 def run_kernel(
-    program: Program, name: str, arguments: int, grid: tuple[int, int, int], reports: Reports | None = None
+    program: Program, name: str, arguments: int, grid: Point, reports: Reports | None = None
 ) -> None:
     """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block."""
-    machine = Machine(program, arguments, reports or Recorded())
+    machine, size = Machine(program, arguments, reports or Recorded()), program.functions[name].wave
+    run = machine.waves(name, size) if size else machine.threads(name)
     for z in range(grid[2]):
         for y in range(grid[1]):
-            for x in range(grid[0]):
-                machine.begin_thread((x, y, z))
-                machine.call(name, ())
+            run([(x, y, z) for x in range(grid[0])])
 
 
 @dataclass(slots=True)
@@ -83,10 +94,45 @@ class Machine:
         self._codes: dict[str, Code] = {}
         self.begin_thread((0, 0, 0))
 
-    def begin_thread(self, thread: tuple[int, int, int]) -> None:
+    def begin_thread(self, thread: Point) -> None:
         self.thread = thread
         self.memory = LocalMemory()
         self.tapes: list[dict[int, Datum]] = [{}]  # handle 0 is the empty tape
+
+    def threads(self, name: str) -> Callable[[list[Point]], None]:
+        """Runs threads one after the other."""
+
+        def run(points: list[Point]) -> None:
+            for point in points:
+                self.begin_thread(point)
+                self.call(name, ())
+
+        return run
+
+    def waves(self, name: str, size: int) -> Callable[[list[Point]], None]:
+        """Runs threads in waves of `size`."""
+        run_wave = Waves(Compiler(self), size).function(self.program.functions[name])
+
+        def run(points: list[Point]) -> None:
+            for start in range(0, len(points), size):
+                threads = [self._resumption(point) for point in points[start : start + size]]
+                run_wave(threads, [()] * len(threads))
+
+        return run
+
+    def call_wave(self, name: str, inputs: Sequence[tuple[Datum, ...]]) -> list[tuple[Datum, ...]]:
+        threads = [self._resumption((i, 0, 0)) for i in range(len(inputs))]
+        return Waves(Compiler(self), WAVE).function(self.program.functions[name])(threads, inputs)
+
+    def _resumption(self, thread: Point) -> Callable[[], None]:
+        """What makes a new thread the current one."""
+        self.begin_thread(thread)
+        memory, tapes = self.memory, self.tapes
+
+        def resume() -> None:
+            self.thread, self.memory, self.tapes = thread, memory, tapes
+
+        return resume
 
     def call(self, name: str, inputs: tuple[Datum, ...]) -> tuple[Datum, ...]:
         code = self._codes.get(name)
@@ -119,7 +165,10 @@ class Compiler:
     def function(self, function: Function) -> Code:
         inputs = self.places(function.region.parameters)
         steps, yields = self.region(function.region)
-        return Code(inputs, steps, yields, len(self._places))
+        return Code(inputs, steps, yields, self.frame_size())
+
+    def frame_size(self) -> int:
+        return len(self._places)
 
     def places(self, values: Sequence[Value]) -> list[int]:
         """Where values live in the frame."""
@@ -344,6 +393,49 @@ def _tape_load(c: Compiler, op: Op) -> Step:
     return step
 
 
+# --- waves, for a thread that is called alone; kernels have interpret_waves.py
+
+
+def _alone(c: Compiler, op: Op) -> Step:
+    """The thread's own value: of a combination, and of lane 0."""
+    (x, *lane), (r,) = c.places(op.operands), c.places(op.results)
+    zero = zero_of(op.results[0].type)
+
+    def step(frame: Frame) -> None:
+        frame[r] = frame[x] if not lane or frame[lane[0]] == 0 else zero
+
+    return step
+
+
+def _first_of_scan(c: Compiler, op: Op) -> Step:
+    (r,), made = c.places(op.results), op.results[0].type
+    assert isinstance(made, t.Scalar)
+    value = wrapper(made)(1 if op.attributes["kind"] == "mul" else 0)
+
+    def step(frame: Frame) -> None:
+        frame[r] = value
+
+    return step
+
+
+def _own_bit(c: Compiler, op: Op) -> Step:
+    (x,), (r,) = c.places(op.operands), c.places(op.results)
+
+    def step(frame: Frame) -> None:
+        frame[r] = int(bool(frame[x]))
+
+    return step
+
+
+def _first_lane(c: Compiler, op: Op) -> Step:
+    (r,) = c.places(op.results)
+
+    def step(frame: Frame) -> None:
+        frame[r] = 0
+
+    return step
+
+
 # --- threads, parameters, reports
 
 
@@ -410,5 +502,10 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "thread_id": _thread_id,
     "in_bounds": _in_bounds,
     "print": _print,
+    "wave_reduce": _alone,
+    "wave_read": _alone,
+    "wave_scan": _first_of_scan,
+    "wave_ballot": _own_bit,
+    "wave_lane": _first_lane,
 }
 assert RULES.keys() <= PRIMITIVES.keys() | CONTROL

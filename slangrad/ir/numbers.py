@@ -227,3 +227,19 @@ def trailing_zeros(t: Scalar, x: int) -> int:
 
 def reverse_bits(t: Scalar, x: int) -> int:
     return int(f"{_unsigned(t, x):0{t.bits}b}"[::-1], 2)
+
+
+def neutral(kind: str, t: Scalar) -> Number:
+    """What changes nothing when it is combined with a value. A NaN loses against any number in min and max."""
+    return _NEUTRAL[kind](t)
+
+
+_NEUTRAL: dict[str, Callable[[Scalar], Number]] = {
+    "add": lambda t: -0.0 if t.kind == "float" else 0,
+    "mul": lambda t: 1.0 if t.kind == "float" else 1,
+    "min": lambda t: math.nan if t.kind == "float" else greatest(t),
+    "max": lambda t: math.nan if t.kind == "float" else least(t),
+    "and": lambda t: -1 if t.kind == "signed" else greatest(t),
+    "or": lambda t: 0,
+    "xor": lambda t: 0,
+}

@@ -175,6 +175,15 @@ row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
+# --- waves: what the lanes that are on at this place tell each other. WRITE, as the place decides who is on: they stay
+# where they are. `wave_reduce{kind}` combines lanes as `lane_reduce` does, lanes that are off adding nothing;
+# `wave_scan{kind}` those before this one, in order. `wave_ballot` has a bit for each lane. `wave_read %x, %lane`
+# gives a lane's value, zero when it is off. `wave_lane` is the lane's number.
+row("wave_reduce",   FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="suf")
+row("wave_scan",     FIRST,   None,                        CONSTANT,                                   50, WRITE, kinds="suf")
+row("wave_ballot",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="b")
+row("wave_read",     FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="*")
+row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
 # `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
 # combines all lanes by a primitive, in a fixed order. `tape_address{write} %tape, %i` is where lane 0 has element i: when
@@ -199,4 +208,6 @@ INEXACT = frozenset({
 
 CONTROL = frozenset({"if", "for", "while", "call"})
 REQUESTS = frozenset({"jvp", "vjp"})
+WAVES = frozenset({"wave_reduce", "wave_scan", "wave_ballot", "wave_read", "wave_lane"})
+WAVE_KINDS = {"wave_reduce": ("add", "mul", "min", "max", "and", "or", "xor"), "wave_scan": ("add", "mul")}
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor", "exchange", "compare_exchange")

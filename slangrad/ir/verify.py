@@ -15,9 +15,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value
+from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
-from slangrad.ir.primitives import ATOMIC_KINDS, CONTROL, GIVEN, PRIMITIVES, REQUESTS, WRITE
+from slangrad.ir.primitives import (
+    ATOMIC_KINDS,
+    CONTROL,
+    GIVEN,
+    PRIMITIVES,
+    REQUESTS,
+    WAVE_KINDS,
+    WAVES,
+    WRITE,
+)
 from slangrad.ir.text import print_op
 from slangrad.ir.type_rules import RuleError, result_type
 
@@ -46,7 +55,7 @@ FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - {"call", "detach"}
 LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
 DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
 FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
-LANES          = Stage("spmd",     FLAT_OPS | LANE_OPS | RECORD_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
+LANES          = Stage("spmd",     (FLAT_OPS - WAVES) | LANE_OPS | RECORD_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
 # fmt: on
 
 
@@ -86,6 +95,8 @@ class _Verifier:
         if f.attributes.get("kernel"):
             plain = not f.parameters and f.return_type is None
             self.require(plain, "a kernel has parameters or results")
+            waves = any(op.name in WAVES for op in walk(f.region))
+            self.require(bool(f.wave) or not waves, "a kernel uses waves of unknown size")
         for name in _derivative_names(f):
             self.require(name in self.program.functions, f"there is no function {name!r}")
 
@@ -377,6 +388,29 @@ def _thread_id(v: _Verifier, op: Op) -> None:
     v.require(op.attributes.get("axis") in (0, 1, 2), "there is no such axis", op)
 
 
+def _combined(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    kind, kinds = op.attributes.get("kind"), WAVE_KINDS[op.name]
+    v.require(kind in kinds, f"there is no {op.name} of kind {kind!r}", op)
+    v.require(isinstance(op.operands[0].type, t.Scalar), f"{op.name} takes a scalar", op)
+
+
+def _ballot(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    v.same_types(op, "bits", _types(op.results), [t.U32])
+
+
+def _wave_lane(v: _Verifier, op: Op) -> None:
+    _count(v, op, 0)
+    v.same_types(op, "number", _types(op.results), [t.U32])
+
+
+def _wave_read(v: _Verifier, op: Op) -> None:
+    _count(v, op, 2)
+    plain = isinstance(op.operands[0].type, (t.Scalar, t.Pointer))
+    v.require(plain and t.is_integer(op.operands[1].type), "wave_read takes a scalar and a number", op)
+
+
 def _print(v: _Verifier, op: Op) -> None:
     v.require(isinstance(op.attributes.get("format"), str), "a print has a format", op)
 
@@ -402,5 +436,10 @@ RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "parameter": _parameter,
     "thread_id": _thread_id,
     "print": _print,
+    "wave_reduce": _combined,
+    "wave_scan": _combined,
+    "wave_ballot": _ballot,
+    "wave_read": _wave_read,
+    "wave_lane": _wave_lane,
 }
 assert RULES.keys() <= PRIMITIVES.keys()

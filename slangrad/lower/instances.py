@@ -25,6 +25,7 @@ from slangrad.lower.frame import Frame
 from slangrad.lower.globals import LaunchParameters
 from slangrad.lower.signatures import Signature, SignatureParameter
 from slangrad.lower.type_map import LARGEST, TypeMap, weight
+from slangrad.lower.waves import note_wave_size
 from slangrad.syntax import ast
 
 # fmt: off
@@ -247,6 +248,8 @@ def lower_program(
     with deep_recursion():
         entry = functions.lower_kernel(lowering, kernel)
         lowered = lowering.finish()
+    reporter.raise_if_errors()
+    note_wave_size(lowered, entry, reporter)
     reporter.raise_if_errors()
     lowered.add(entry)
     lowered.arguments = lowering.parameters.block()

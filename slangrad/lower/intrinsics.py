@@ -2,6 +2,7 @@
 
 sin(v)              %r = sin %v              rows of the primitive table, by their name
 atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
+WaveActiveSum(v)    wave_reduce {kind="add"} see waves.py
 printf("%f\\n", x)   print {format="%f\\n"}
 """
 
@@ -18,7 +19,7 @@ from slangrad.ir.core import Value
 from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
 from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
-from slangrad.lower import calls, expressions, operators, tangents
+from slangrad.lower import calls, expressions, operators, tangents, waves
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
 from slangrad.syntax import ast
@@ -185,6 +186,9 @@ def _printed(f: Frame, value: Value) -> list[Value]:
 
 RULES: dict[str, Rule] = {
     "atomic": _atomic,
+    "wave_reduce": waves.reduce,
+    "wave_scan": waves.scan,
+    "wave_read": waves.read,
     "load": _load,
     "shl": _shift,
     "shr": _shift,

@@ -10,14 +10,13 @@ A kernel is *exclusive* when no other thread runs it at the same time: float ato
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.numbers import Number, greatest, least
+from slangrad.ir.numbers import neutral
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import BOOL, U64, Scalar, lanes
+from slangrad.ir.types import BOOL, U64, lanes
 from slangrad.spmd.access import choose, if_stride
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import any_lane, each_lane
@@ -118,10 +117,10 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
 
     def combined(inner: Builder) -> tuple[Value, ...]:
         base = w.forms.terms(inner, address)[0]
-        _act(w, inner, op, (base, _reduced(w, inner, kind, op.operands[1])))
+        _act(w, inner, op, (base, reduced(w, inner, kind, op.operands[1])))
         return ()
 
-    combines = kind in NEUTRAL and not w.is_used(result)
+    combines = kind in COMBINING and not w.is_used(result)
     if shape.is_uniform:
         _define(w, op, (combined if combines else one_by_one)(b))
     elif not shape.is_strided:
@@ -174,23 +173,15 @@ def _replacement(b: Builder, kind: str, old: Value, values: Sequence[Value]) -> 
     return b.emit(kind, old, values[0])
 
 
-def _reduced(w: Widening, b: Builder, kind: str, old: Value) -> Value:
+def reduced(w: Widening, b: Builder, kind: str, old: Value) -> Value:
     """The values of the lanes that are on, combined in a fixed order."""
     scalar, values = scalar_type(old), w.lanes_of(b, old)
     if w.mask.value is not None:
-        neutral = b.constant(values.type, NEUTRAL[kind](scalar))
-        values = b.emit("select", w.mask.value, values, neutral)
+        nothing = b.constant(values.type, neutral(kind, scalar))
+        values = b.emit("select", w.mask.value, values, nothing)
     return b.emit("lane_reduce", values, type=scalar, kind=kind)
 
 
-# What changes nothing when it is combined with a value. A NaN loses against any number in min and max.
-NEUTRAL: dict[str, Callable[[Scalar], Number]] = {
-    "add": lambda t: -0.0 if t.kind == "float" else 0,
-    "min": lambda t: math.nan if t.kind == "float" else greatest(t),
-    "max": lambda t: math.nan if t.kind == "float" else least(t),
-    "and": lambda t: -1,
-    "or": lambda t: 0,
-    "xor": lambda t: 0,
-}
+COMBINING = frozenset({"add", "min", "max", "and", "or", "xor"})  # kinds that many lanes can do as one
 
 RULES: dict[str, Rule] = {"in_bounds": _in_bounds, "print": _print, "atomic": _atomic}

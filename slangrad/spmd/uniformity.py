@@ -152,6 +152,22 @@ class Shapes:
     def _thread_id(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], THREAD if op.attributes["axis"] == 0 else UNIFORM)
 
+    # --- waves: lanes that are on together get the same answer
+
+    def _wave_answer(self, op: Op, uniform_control: bool) -> None:
+        self._let_go(op.operands)
+        self._set(op.results[0], UNIFORM)
+
+    def _wave_scan(self, op: Op, uniform_control: bool) -> None:
+        self._set(op.results[0], VARYING)
+
+    def _wave_read(self, op: Op, uniform_control: bool) -> None:
+        self._let_go(op.operands)
+        self._set(op.results[0], UNIFORM if self._of[op.operands[1]].is_uniform else VARYING)
+
+    def _wave_lane(self, op: Op, uniform_control: bool) -> None:
+        self._set(op.results[0], strided(1))
+
     # --- control flow
 
     def _if(self, op: Op, uniform_control: bool) -> None:
@@ -226,6 +242,11 @@ _RULES: dict[str, Rule] = {
     "print": Shapes._effect,
     "in_bounds": Shapes._in_bounds,
     "thread_id": Shapes._thread_id,
+    "wave_reduce": Shapes._wave_answer,
+    "wave_ballot": Shapes._wave_answer,
+    "wave_scan": Shapes._wave_scan,
+    "wave_read": Shapes._wave_read,
+    "wave_lane": Shapes._wave_lane,
     "if": Shapes._if,
     "for": Shapes._for,
     "while": Shapes._while,

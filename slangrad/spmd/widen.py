@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from slangrad.ir.core import Function, walk
 from slangrad.ir.rebuild import count_uses
-from slangrad.spmd import access, effects, loops, tapes
+from slangrad.spmd import access, effects, loops, tapes, waves
 from slangrad.spmd.lanes import Widening
 from slangrad.spmd.records import join_records
 from slangrad.spmd.uniformity import Shapes
 
 LARGE = 600  # ops
 
-RULES = loops.RULES | access.RULES | effects.RULES | tapes.RULES
+RULES = loops.RULES | access.RULES | effects.RULES | tapes.RULES | waves.RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def widen(kernel: Function, lanes: int, exclusive: bool = False) -> WideKernel:
     """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time."""
     assert 0 < lanes <= 64 and lanes & (lanes - 1) == 0, lanes
     if lanes == 1:
-        return WideKernel(1, kernel, None)
+        return WideKernel(1, waves.alone(kernel), None)
     kernel = join_records(kernel)
     shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
     masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)

@@ -5,6 +5,7 @@ In: a Slang block of a Markdown file, with expectations in its comments.   Out: 
     int f() { return 7 / 2; }          // result: 3            the function is run; also 1.5, true (parts)
     int g() { return a[9]; }           // reports: 9 of 4      an index is out of range when the function runs
     void h() { printf("%d", 1); }      // prints: 1
+    uint l() { return WaveGetLaneIndex(); }    // wave: 0, 1, 2    run by three threads of a wave
     double p(double x, int n) {...}    // gradient: 0.3, 4     both modes agree with finite differences there
     let v = a.xyz;                     // type: float3
     float y = undefined;               // error: E0301 "undefined"
@@ -17,7 +18,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from slangrad.base.options import Options
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module, Program
 from slangrad.ir import verify
-from slangrad.ir.interpret import Recorded, evaluate
+from slangrad.ir.interpret import Recorded, evaluate, evaluate_wave
 from slangrad.ir.interpret_memory import leaves
 from slangrad.ir.types import Scalar, Type, components
 from slangrad.lower.instances import lower_functions
@@ -36,7 +37,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 from tests.language.gradients import gradient_text
 
-COMMENT = re.compile(r"//\s*(result|reports|prints|gradient|type|error|file):\s*(.*?)\s*$")
+COMMENT = re.compile(r"//\s*(result|wave|reports|prints|gradient|type|error|file):\s*(.*?)\s*$")
 TOLERANCE = {"f16": 2e-3, "f32": 2e-6, "f64": 1e-12}
 
 
@@ -199,8 +200,23 @@ def _run_functions(program: Program, module: Module, file: File) -> None:
         references = [DeclRef(each, {}) for each in wanted]
         for function, results in zip(wanted, _evaluate(program, references), strict=True):
             _expect_results(function, wanted[function], *results)
+    for each in file.of("wave"):
+        _expect_wave(program, _function_at(module, each.line), each.text)
     for each in file.of("gradient"):
         _expect_gradient(program, module, _function_at(module, each.line))
+
+
+def _expect_wave(program: Program, function: ast.Function, text: str) -> None:
+    """The results of as many threads as there are numbers, in order."""
+    wanted = [part.strip() for part in text.split(",")]
+    lowered, (name,) = lower_functions(program, [DeclRef(function, {})], program.options)
+    made = differentiate(lowered, inline_into).program
+    alone = inline_into(made, made.functions[name], lambda _: False)
+    (scalar,) = (s for t in alone.result_types for s in _scalars(t))
+    found = evaluate_wave(replace(made, functions={name: alone}), name, [()] * len(wanted))
+    values = [leaf for results in found for leaf in leaves(results[0])]
+    same = all(_is(value, scalar, part) for value, part in zip(values, wanted, strict=True))
+    expect(same, f"{function.name}() is {values} in the threads of a wave, not {wanted}")
 
 
 def _function_at(module: Module, line: int) -> ast.Function:

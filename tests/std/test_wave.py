@@ -1,0 +1,197 @@
+"""Waves in kernels, compiled and interpreted, against NumPy."""
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad.base.diagnostics import CompileError
+
+COUNT, LIMIT = 150, 141  # the last waves are not full
+
+
+@pytest.fixture(scope="module", params=["cpu", "interpreter"])
+def device(request):
+    return spy.create_device(backend=request.param)
+
+
+def kernel_of(device, body, element, group="64, 1, 1", result=None):
+    text = f"""
+        [shader("compute")] [numthreads({group})]
+        void main(uint3 id : SV_DispatchThreadID, uniform {element}* x, uniform {result or element}* y, uniform uint n)
+        {{
+            uint i = id.x;
+            if (i >= n) return;
+            {body}
+        }}
+    """
+    module = device.load_module_from_source(f"wave_{abs(hash(text))}", text)
+    return device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+
+
+def run(device, body, x, element, result=None, group="64, 1, 1", dtype=None):
+    """What `body` leaves in y, for the threads below the limit."""
+    y = device.create_buffer(data=np.zeros(len(x), dtype or x.dtype))
+    kernel = kernel_of(device, body, element, group, result)
+    kernel.dispatch([len(x), 1, 1], x=device.create_buffer(data=x), y=y, n=LIMIT)
+    return y.to_numpy().view(dtype or x.dtype)[:LIMIT]
+
+
+def waves(x):
+    """The values of each wave, each with its threads."""
+    return [(x[i : min(i + 32, LIMIT)], slice(i, min(i + 32, LIMIT))) for i in range(0, LIMIT, 32)]
+
+
+def in_order(values, combine, neutral):
+    """Lane i with lane i + n / 2, until there is one."""
+    padded = np.full(32, neutral, values.dtype)
+    padded[: len(values)] = values
+    while len(padded) > 1:
+        padded = combine(padded[: len(padded) // 2], padded[len(padded) // 2 :])
+    return padded[0]
+
+
+COMBINED = {
+    "WaveActiveSum": (np.add, 0),
+    "WaveActiveProduct": (np.multiply, 1),
+    "WaveActiveMin": (np.fmin, None),
+    "WaveActiveMax": (np.fmax, None),
+}
+TYPES = {
+    "half": np.float16,
+    "float": np.float32,
+    "double": np.float64,
+    "int": np.int32,
+    "uint": np.uint32,
+    "int64_t": np.int64,
+    "uint16_t": np.uint16,
+}
+
+
+@pytest.mark.parametrize("element", TYPES)
+@pytest.mark.parametrize("name", COMBINED)
+def test_combinations(device, name, element):
+    dtype, (combine, neutral) = TYPES[element], COMBINED[name]
+    rng = np.random.default_rng(len(name))
+    numbers = rng.uniform(0.5, 1.5, COUNT) if np.dtype(dtype).kind == "f" else rng.integers(1, 9, COUNT)
+    x = numbers.astype(dtype)
+    found = run(device, f"y[i] = {name}(x[i]);", x, element)
+    for values, threads in waves(x):
+        with np.errstate(over="ignore"):
+            expected = in_order(values, combine, values[0] if neutral is None else neutral)
+        assert (found[threads] == expected).all(), (element, found[threads][0], expected)
+
+
+@pytest.mark.parametrize("name", ["WaveActiveBitAnd", "WaveActiveBitOr", "WaveActiveBitXor"])
+def test_bits(device, name):
+    combine = {"And": np.bitwise_and, "Or": np.bitwise_or, "Xor": np.bitwise_xor}[name[13:]]
+    x = np.random.default_rng(1).integers(0, 1 << 32, COUNT, dtype=np.uint32)
+    found = run(device, f"y[i] = {name}(x[i]);", x, "uint")
+    for values, threads in waves(x):
+        assert (found[threads] == combine.reduce(values)).all()
+
+
+def test_scans(device):
+    x = np.random.default_rng(2).uniform(0.5, 1.5, COUNT).astype(np.float16)
+    found = run(device, "y[i] = WavePrefixSum(x[i]);", x, "half")
+    products = run(device, "y[i] = WavePrefixProduct(x[i]);", x, "half")
+    for values, threads in waves(x):
+        for results, combine, first in ((found, np.add, 0), (products, np.multiply, 1)):
+            before = np.float16(first)
+            for value, result in zip(values, results[threads], strict=True):
+                assert result == before
+                before = combine(before, value)
+
+
+def test_votes_and_values_of_other_lanes_in_an_arm(device):
+    x = np.random.default_rng(3).uniform(-1, 1, COUNT).astype(np.float32)
+    body = """
+        if (x[i] < 0) return;
+        uint ballot = WaveActiveBallot(x[i] > 0.5).x;
+        uint first = WaveReadLaneFirst(i);
+        uint at = WaveReadLaneAt(i, int(i % 40) - 3);
+        uint before = WavePrefixCountBits(true);
+        y[4 * i] = ballot;
+        y[4 * i + 1] = first;
+        y[4 * i + 2] = at;
+        y[4 * i + 3] = before + 100 * WaveActiveCountBits(true) + (WaveIsFirstLane() ? 10000 : 0);
+    """
+    y = device.create_buffer(data=np.zeros((COUNT, 4), np.uint32))
+    kernel_of(device, body, "float", result="uint").dispatch(
+        [COUNT, 1, 1], x=device.create_buffer(data=x), y=y, n=LIMIT
+    )
+    found = y.to_numpy().view(np.uint32).reshape(COUNT, 4)
+    for values, threads in waves(x):
+        on = [lane for lane, value in enumerate(values) if value >= 0]
+        for lane, row in enumerate(found[threads]):
+            i = threads.start + lane
+            read = i % 40 - 3
+            expected = (
+                sum(1 << k for k in on if values[k] > 0.5),
+                threads.start + on[0],
+                threads.start + read if read in on else 0,
+                on.index(lane) + 100 * len(on) + 10000 * (lane == on[0]) if lane in on else 0,
+            )
+            assert tuple(row) == (expected if lane in on else (0, 0, 0, 0))
+    assert not found[LIMIT:].any()
+
+
+def test_a_loop_that_threads_leave_one_after_the_other(device):
+    x = np.random.default_rng(4).integers(0, 9, COUNT).astype(np.int32)
+    body = """
+        int total = 0;
+        for (int k = 0; ; k++)
+        {
+            if (k >= x[i]) break;
+            total += k * WaveActiveSum(x[i]) - int(WaveActiveCountBits(k % 2 == 0));
+        }
+        y[i] = total;
+    """
+    found = run(device, body, x, "int")
+    for values, threads in waves(x):
+        for value, result in zip(values, found[threads], strict=True):
+            live = [values[values > k] for k in range(value)]
+            assert result == sum(k * v.sum() - (len(v) if k % 2 == 0 else 0) for k, v in enumerate(live))
+
+
+def test_vectors_matrices_and_structs(device):
+    body = """
+        float3 v = WaveActiveSum(float3(1, x[i], 2));
+        float2x2 m = WaveActiveMax(float2x2(x[i], 0, -x[i], 5));
+        float3 w = WaveReadLaneAt(float3(x[i], i, 7), 2);
+        y[i] = v.x + 100 * m[1][1] + w.z * 1000 + (WaveActiveAllEqual(w) ? 0.5 : 0) + (m[0][0] >= -m[1][0] ? 0.25 : 0);
+    """
+    found = run(device, body, np.linspace(0, 1, COUNT).astype(np.float32), "float")
+    for values, threads in waves(found):
+        assert (values == len(values) + 500 + 7000 + 0.75).all(), threads
+
+
+@pytest.mark.parametrize(
+    ("group", "size"), [("32, 1, 1", 32), ("96, 2, 1", 32), ("8, 1, 1", 8), ("1, 1, 1", 1)]
+)
+def test_a_group_that_is_smaller_is_a_wave(device, group, size):
+    x = np.arange(COUNT, dtype=np.uint32)
+    body = """
+        y[i] = WaveActiveCountBits(true) + 100 * WaveGetLaneIndex() + 10000 * WaveActiveMax(x[i])
+            + (WaveIsFirstLane() ? 100000000 : 0) + WavePrefixSum(1u) + WaveReadLaneAt(7u, 0);
+    """
+    found = run(device, body, x, "uint", group=group)
+    for i, result in enumerate(found):
+        lane, start = i % size, i - i % size
+        count = min(start + size, LIMIT) - start
+        expected = count + 100 * lane + 10000 * (start + count - 1) + 100000000 * (lane == 0) + lane + 7
+        assert result == expected
+
+
+@pytest.mark.parametrize("group", ["16, 16, 1", "48, 1, 1", "3, 1, 1", "8, 1, 4"])
+def test_groups_whose_waves_are_no_rows_are_refused(device, group):
+    with pytest.raises(CompileError, match="waves in groups of") as caught:
+        run(device, "y[i] = WaveActiveSum(x[i]);", np.zeros(COUNT, np.float32), "float", group=group)
+    assert "E0712" in str(caught.value) and "multiple of 32" in str(caught.value)
+
+
+def test_functions_that_are_called_over_arrays(device):
+    text = "float share(float x) { return x / WaveActiveSum(x); }"
+    module = spy.Module.load_from_source(device, "wave_calls", text)
+    shares = module.share(np.arange(1, 65, dtype=np.float32), _result="numpy")
+    np.testing.assert_allclose(shares.reshape(2, 32).sum(axis=1), 1, rtol=1e-6)
+    assert shares[31] == np.float32(32 / 528)
