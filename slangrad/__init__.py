@@ -22,6 +22,7 @@ from numpy import (
     uint64,
 )
 
+from slangrad.api.commands import CommandBuffer, CommandEncoder, ComputePassEncoder
 from slangrad.api.compiler_options import (
     SlangCompilerOptions,
     SlangDebugInfoLevel,
@@ -29,13 +30,23 @@ from slangrad.api.compiler_options import (
     SlangMatrixLayout,
     SlangOptimizationLevel,
 )
-from slangrad.api.device import Device, DeviceType, create_device
+from slangrad.api.device import Device, create_device
+from slangrad.api.features import DeviceInfo, DeviceType, Feature
 from slangrad.api.function import Function
 from slangrad.api.kernel import ComputeKernel, ComputePipeline
 from slangrad.api.module import Module
 from slangrad.api.plain_types import show as _show
+from slangrad.api.reflection import (
+    EntryPointLayout,
+    ProgramLayout,
+    ReflectionCursor,
+    TypeLayoutReflection,
+    TypeReflection,
+    VariableLayoutReflection,
+)
 from slangrad.api.session import SlangSession
 from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint, SlangModule
+from slangrad.api.shader_cursor import ShaderCursor, ShaderObject
 from slangrad.api.struct import Struct
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
@@ -58,7 +69,7 @@ from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.values import DiffPair, ValueRef, diffPair, floatDiffPair, floatRef, intRef
 from slangrad.marshal.vectors import EXPORTED as _vectors
 from slangrad.runtime.reports import BoundsError, KernelAssertionError
-from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType
+from slangrad.tensors.buffer import Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.element_types import TypeView as _TypeView
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
@@ -74,15 +85,22 @@ __all__ = [
     "BoundVariableException",
     "BoundsError",
     "Buffer",
+    "BufferDesc",
     "BufferUsage",
     "CallError",
+    "CommandBuffer",
+    "CommandEncoder",
     "CompileError",
     "ComputeKernel",
+    "ComputePassEncoder",
     "ComputePipeline",
     "Device",
+    "DeviceInfo",
     "DeviceType",
     "Diagnostic",
     "DiffPair",
+    "EntryPointLayout",
+    "Feature",
     "Function",
     "KernelAssertionError",
     "KernelGenException",
@@ -90,7 +108,11 @@ __all__ = [
     "Module",
     "NDBuffer",
     "Options",
+    "ProgramLayout",
+    "ReflectionCursor",
     "ResolveException",
+    "ShaderCursor",
+    "ShaderObject",
     "ShaderProgram",
     "ShaderStage",
     "Shape",
@@ -106,7 +128,10 @@ __all__ = [
     "SlangType",
     "Struct",
     "Tensor",
+    "TypeLayoutReflection",
+    "TypeReflection",
     "ValueRef",
+    "VariableLayoutReflection",
     "call_id",
     "create_device",
     "diffPair",

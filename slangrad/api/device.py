@@ -9,35 +9,28 @@ One session holds all modules of a device, so they can import each other.
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from slangrad.api.commands import CommandBuffer, CommandEncoder, CommandError
 from slangrad.api.compiler_options import SlangCompilerOptions
-from slangrad.api.kernel import ComputeKernel
+from slangrad.api.features import FEATURES, DeviceInfo, DeviceType, Feature
+from slangrad.api.kernel import ComputeKernel, ComputePipeline
+from slangrad.api.reflection import element_of_resource
 from slangrad.api.session import SlangSession
 from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
+from slangrad.api.shader_cursor import ShaderObject
 from slangrad.base.options import Options
 from slangrad.check.modules import Program
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
-from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
+from slangrad.tensors.conversion import AnyArray
 
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)
-
-
-class DeviceType(Enum):
-    """Kinds of devices that programs name; those that there is no backend for are refused."""
-
-    automatic = "automatic"
-    cpu = "cpu"
-    cuda = "cuda"
-    vulkan = "vulkan"
-    d3d12 = "d3d12"
-    metal = "metal"
-    wgpu = "wgpu"
 
 
 # What programs pass that means nothing here: accepted if it is of these types.
@@ -80,6 +73,7 @@ class Device:
         given.include_paths = [*_folders(include_paths), *given.include_paths]
         given.defines = {**given.defines, **(defines or {})}
         self.slang_session = SlangSession(self, given, self.options)
+        self._submits: int = 0
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"
@@ -135,9 +129,100 @@ class Device:
             raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
         return ComputeKernel(program)
 
-    def create_buffer(self, size: int = 0, **settings: Any) -> Buffer:
-        """Memory: `size` in bytes, `element_count` elements, or as big as `data`."""
-        return Buffer.create(self, size or None, **settings)
+    def create_compute_pipeline(self, program: ShaderProgram) -> ComputePipeline:
+        """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`."""
+        return ComputePipeline(program)
+
+    def create_root_shader_object(self, program: ShaderProgram) -> ShaderObject:
+        """The parameters of a program, to be written by cursors."""
+        return ShaderObject(ComputePipeline(program))
+
+    def create_buffer(
+        self,
+        desc: BufferDesc | int | None = None,
+        *,
+        size: int | None = None,
+        element_count: int | None = None,
+        struct_size: int | None = None,
+        struct_type: object = None,
+        resource_type_layout: object = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+        label: str = "",
+        data: AnyArray | None = None,
+    ) -> Buffer:
+        """Memory of `size` bytes, of `element_count` elements, or as big as `data`, which is copied into it.
+
+        Elements have a `struct_size` in bytes, or a type: `struct_type`, or that of a structured buffer's
+        `resource_type_layout`.
+        """
+        if isinstance(desc, BufferDesc):
+            return Buffer.create(
+                self,
+                desc.size,
+                struct_size=desc.struct_size or None,
+                usage=desc.usage,
+                memory_type=desc.memory_type,
+                data=data,
+                label=desc.label,
+            )
+        element = struct_type
+        if resource_type_layout is not None:
+            element = element_of_resource(resource_type_layout)
+        return Buffer.create(
+            self,
+            size if desc is None else desc,
+            element_type=element,
+            element_count=element_count,
+            struct_size=struct_size or None,
+            usage=usage,
+            memory_type=memory_type,
+            data=data,
+            label=label,
+        )
+
+    # --- Commands ---
+
+    def create_command_encoder(self, queue: object = None) -> CommandEncoder:
+        """Records commands, which run when they are submitted."""
+        return CommandEncoder(self)
+
+    def submit_command_buffer(
+        self, command_buffer: CommandBuffer, queue: object = None, cuda_stream: object = None
+    ) -> int:
+        """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`."""
+        if command_buffer.device is not self:
+            raise CommandError("E1021", "the command buffer belongs to another device")
+        command_buffer.run()
+        self._submits += 1
+        return int(self._submits)
+
+    def submit_command_buffers(self, command_buffers: Sequence[CommandBuffer], queue: object = None) -> int:
+        for each in command_buffers:
+            self.submit_command_buffer(each)
+        return int(self._submits)
+
+    def is_submit_finished(self, id: int) -> bool:
+        return id <= self._submits
+
+    def wait_for_submit(self, id: int) -> None:
+        self.synchronize()
+
+    # --- Abilities ---
+
+    @property
+    def features(self) -> list[Feature]:
+        return list(FEATURES)
+
+    def has_feature(self, feature: Feature | str) -> bool:
+        name = feature.name if isinstance(feature, Feature) else feature
+        return any(name == each.name for each in FEATURES)
+
+    @property
+    def info(self) -> DeviceInfo:
+        return DeviceInfo(self.type, self.backend.upper(), platform.processor() or platform.machine())
+
+    # --- Waiting ---
 
     def synchronize(self) -> None:
         """Wait for everything that was launched."""

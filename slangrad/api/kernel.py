@@ -9,13 +9,15 @@ up to whole groups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
+from slangrad.api.reflection import ReflectionCursor
 from slangrad.api.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
 from slangrad.check.types import Type
+from slangrad.ir.types import Pointer as Address
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid
 
@@ -25,7 +27,7 @@ MOST_THREADS = 1 << 32
 Scalars = list[Any]
 
 
-class _Slot:
+class Slot:
     """A parameter by name: its uniform, and where its scalars lie; -1 when the kernel does not read it."""
 
     __slots__ = ("at", "name", "uniform")
@@ -42,12 +44,12 @@ class _Slot:
             self.uniform.put([0] * self.uniform.count, 0, value, self.name)
 
 
-class _BlockSlot:
+class BlockSlot:
     """`cbuffer C { }`: a dict of its members, each of which lies somewhere else."""
 
     __slots__ = ("members", "name")
 
-    def __init__(self, name: str, members: Mapping[str, _Slot]) -> None:
+    def __init__(self, name: str, members: Mapping[str, Slot]) -> None:
         self.name = name
         self.members = members
 
@@ -80,11 +82,16 @@ class ComputePipeline:
         self.thread_group_size = self.entry.group_size
         self.compiled = program.session.compiler.compile_entry(self.entry.reference)
         self._uniforms = Uniforms(program.types, self.device.runtime)
-        self.globals = {each.name: self._global(each) for each in program.globals}
-        self.parameters = {each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters}
-        self.empty = self.compiled.packer.empty
+        self.globals: dict[str, Slot | BlockSlot] = {
+            each.name: self._global(each) for each in program.globals
+        }
+        self.parameters: dict[str, Slot | BlockSlot] = {
+            each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters
+        }
+        scalars = self.compiled.packer.scalars
+        self.empty: Scalars = [None if isinstance(each, Address) else 0 for each in scalars]
 
-    def _global(self, parameter: GlobalParameter) -> _Slot | _BlockSlot:
+    def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
         info = self.program.session.program.info
         if not parameter.is_block:
             return self._slot(parameter.name, parameter.declaration, info(parameter.declaration).type)
@@ -92,30 +99,53 @@ class ComputePipeline:
         members = {
             each.name: self._slot(prefix + each.name, each, info(each).type) for each in parameter.members
         }
-        return _BlockSlot(parameter.name, members)
+        return BlockSlot(parameter.name, members)
 
-    def _slot(self, label: str, declared: Any, t: Type) -> _Slot:
+    def _slot(self, label: str, declared: Any, t: Type) -> Slot:
         uniform = self._uniforms.of(t) or StructUniform(t, [])
         argument = self.compiled.argument_of(declared)
         if argument is None or argument not in self.compiled.used:
-            return _Slot(label, uniform, -1)
+            return Slot(label, uniform, -1)
         place = self.compiled.packer.places[argument]
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
-        return _Slot(label, uniform, place.start)
+        return Slot(label, uniform, place.start)
 
-    @property
-    def required(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The global and the entry point's parameters that the kernel reads."""
-        return (
-            frozenset(name for name, slot in self.globals.items() if _is_read(slot)),
-            frozenset(name for name, slot in self.parameters.items() if _is_read(slot)),
-        )
+    def grid_of(self, thread_count: Any) -> Grid:
+        """Threads of whole groups."""
+        x, y, z = thread_count if _is_three(thread_count) else _three(thread_count)
+        if not (0 <= x <= MOST_THREADS and 0 <= y <= MOST_THREADS and 0 <= z <= MOST_THREADS):
+            raise CallError("E1014", f"thread_count: {[x, y, z]} must be between 0 and 2^32 in x, y and z")
+        gx, gy, gz = self.thread_group_size
+        return int(-(-x // gx) * gx), int(-(-y // gy) * gy), int(-(-z // gz) * gz)
+
+    def pack(self, values: Scalars) -> bytes:
+        """The argument block. Addresses that were never written are not zero but None."""
+        packer = self.compiled.packer
+        if None in values:
+            unset = [name for name, place in packer.places.items() if None in values[place]]
+            raise CallError("E1018", f"parameter '{unset[0]}' has no value: an address in it was not set")
+        packed: bytes = packer.pack(values)
+        return packed
+
+    def check_written(self, written: Collection[Slot]) -> None:
+        """Every parameter that the kernel reads must have got a value."""
+        for slot in self.slots():
+            if slot.at >= 0 and slot not in written:
+                raise missing(slot.name, slot.uniform.type)
+
+    def slots(self) -> Iterator[Slot]:
+        for slot in (*self.globals.values(), *self.parameters.values()):
+            yield from slot.members.values() if isinstance(slot, BlockSlot) else (slot,)
 
 
-def _is_read(slot: _Slot | _BlockSlot) -> bool:
-    if isinstance(slot, _BlockSlot):
+def _is_read(slot: Slot | BlockSlot) -> bool:
+    if isinstance(slot, BlockSlot):
         return any(each.at >= 0 for each in slot.members.values())
     return slot.at >= 0
+
+
+def _read_names(slots: Mapping[str, Slot | BlockSlot]) -> frozenset[str]:
+    return frozenset(name for name, slot in slots.items() if _is_read(slot))
 
 
 class ComputeKernel:
@@ -132,14 +162,20 @@ class ComputeKernel:
         self.pipeline = pipeline = ComputePipeline(program)
         self._kernel = pipeline.compiled.kernel
         self._launch = self.device.runtime.launch
-        self._pack = pipeline.compiled.packer.pack
+        self._pack = pipeline.pack
         self._empty = pipeline.empty
         self._globals = pipeline.globals
         self._parameters = pipeline.parameters
-        self._required_globals, self._required_parameters = pipeline.required
+        self._required_globals = _read_names(pipeline.globals)
+        self._required_parameters = _read_names(pipeline.parameters)
 
     def __repr__(self) -> str:
         return f"ComputeKernel({self.pipeline.entry.name})"
+
+    @property
+    def reflection(self) -> ReflectionCursor:
+        """Parameters by name."""
+        return self.program.reflection
 
     def dispatch(
         self,
@@ -149,34 +185,29 @@ class ComputeKernel:
         queue: Any = None,
         **parameters: Any,
     ) -> None:
-        """Launch whole groups of threads, at least `thread_count` in x, y and z."""
-        grid = self._grid(thread_count)
+        """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
+        grid = self.pipeline.grid_of(thread_count)
         arguments = self._arguments(vars or {}, parameters)
-        self._launch(self._kernel, arguments, grid)
-
-    def _grid(self, thread_count: Any) -> Grid:
-        x, y, z = thread_count if _is_three(thread_count) else _three(thread_count)
-        if not (0 <= x <= MOST_THREADS and 0 <= y <= MOST_THREADS and 0 <= z <= MOST_THREADS):
-            raise CallError("E1014", f"thread_count: {[x, y, z]} must be between 0 and 2^32 in x, y and z")
-        gx, gy, gz = self.pipeline.thread_group_size
-        return int(-(-x // gx) * gx), int(-(-y // gy) * gy), int(-(-z // gz) * gz)
+        if command_encoder is None:
+            self._launch(self._kernel, arguments, grid)
+        else:
+            command_encoder.launch(self.pipeline, arguments, grid, (vars, parameters))
 
     def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
         values = self._empty[:]
+        slots = self._globals
         for name, value in given.items():
-            slot = self._globals.get(name)
-            if slot is None:
-                raise self._unknown(name, "vars", self._globals)
-            slot.put(values, value)
+            if name not in slots:
+                raise self._unknown(name, "vars", slots)
+            slots[name].put(values, value)
+        slots = self._parameters
         for name, value in parameters.items():
-            slot = self._parameters.get(name)
-            if slot is None:
-                raise self._unknown(name, "parameters", self._parameters)
-            slot.put(values, value)
+            if name not in slots:
+                raise self._unknown(name, "parameters", slots)
+            slots[name].put(values, value)
         if not (self._required_globals <= given.keys() and self._required_parameters <= parameters.keys()):
             raise self._missing(given, parameters)
-        packed: bytes = self._pack(values)
-        return packed
+        return self._pack(values)
 
     def _unknown(self, name: str, what: str, known: Mapping[str, Any]) -> CallError:
         message = f"{what}: kernel '{self.pipeline.entry.name}' has no parameter '{name}'"
@@ -187,11 +218,10 @@ class ComputeKernel:
         return error
 
     def _missing(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> CallError:
-        names = [*sorted(self._required_globals - given.keys())]
-        slots = [self._globals[name] for name in names]
+        slots = [self._globals[name] for name in sorted(self._required_globals - given.keys())]
         slots += [self._parameters[name] for name in sorted(self._required_parameters - parameters.keys())]
         first = slots[0]
-        if isinstance(first, _BlockSlot):
+        if isinstance(first, BlockSlot):
             first = next(each for each in first.members.values() if each.at >= 0)
         return missing(first.name, first.uniform.type)
 

@@ -544,3 +544,17 @@ class ReflectionCursor:
         while layout.kind in (TypeKind.constant_buffer, TypeKind.parameter_block):
             layout = layout.element_type_layout
         return {each.name: each.type_layout for each in layout.fields}
+
+
+def element_of_resource(layout: object) -> ir.Type | None:
+    """The type of a structured buffer's elements; TypeError for everything else."""
+    found = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
+    if not isinstance(found, TypeLayoutReflection):
+        given = type(layout).__name__
+        raise TypeError(
+            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {given}"
+        )
+    if found.type.resource_shape is not ShapeKind.structured_buffer:
+        raise TypeError(f"resource_type_layout: '{found.name}' is no structured buffer")
+    element = found.element_type_layout
+    return None if element is None else element.ir_type

@@ -57,6 +57,14 @@ class Uniform(ABC):
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         """Write the scalars of `value` from `at` on."""
 
+    def fields(self) -> Mapping[str, tuple[int, Uniform]]:
+        """Parts by name, each with the place of its first scalar in the whole."""
+        return {}
+
+    def element(self, index: int) -> tuple[int, Uniform] | None:
+        """A part by index."""
+        return None
+
     def refuse(self, value: Any, label: str, note: str | None = None) -> CallError:
         message = f"parameter '{label}' of type '{self.type}' cannot be {described(value)}"
         return CallError(UNFIT, message, (), note)
@@ -106,6 +114,10 @@ class ArrayUniform(Uniform):
         for i, each in enumerate(value):
             part.put(values, at + i * part.count, each, f"{label}[{i}]")
 
+    def element(self, index: int) -> tuple[int, Uniform] | None:
+        inside = 0 <= index < self._length
+        return (index * self._part.count, self._part) if inside else None
+
     def _put_array(self, values: Values, at: int, value: Any, label: str) -> None:
         """Numbers in the shape of the type, or flat."""
         array = value.data if isinstance(value, HostArray) else value
@@ -148,7 +160,7 @@ class StructUniform(Uniform):
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if not isinstance(value, Mapping):
-            raise self.refuse(value, label, "pass a dict with the fields, or None for zeros")
+            raise self.refuse(value, label, "pass a dict with the fields")
         for name, each in value.items():
             found = self._fields.get(name)
             if found is None:
@@ -156,6 +168,9 @@ class StructUniform(Uniform):
             found[1].put(values, at + found[0], each, f"{label}.{name}")
         if len(value) < len(self._fields):
             self._check_missing(value, label)
+
+    def fields(self) -> Mapping[str, tuple[int, Uniform]]:
+        return self._fields
 
     def _check_missing(self, given: Mapping[str, Any], label: str) -> None:
         for name, (_, part) in self._fields.items():
@@ -233,6 +248,9 @@ def memory_of(
         if element is not None and not _alike(element, value.element_type):
             raise uniform.refuse(value, label)
         return value.address, value.element_count * value.element_size
+    if element is not None and value.element_type is not None and not _alike(element, value.element_type):
+        note = f"the buffer was made for elements of type {slang_name(value.element_type)}"
+        raise uniform.refuse(value, label, note)
     if element is not None and 0 < value.size < layout_of(element).size:
         note = f"one element takes {layout_of(element).size} bytes, the buffer has {value.size}"
         raise uniform.refuse(value, label, note)

@@ -141,6 +141,7 @@ CODES: dict[str, str] = {
     "E1018": "parameter of a kernel without a value",
     "E1019": "value that a kernel's parameter cannot take",
     "E1020": "entry point",
+    "E1021": "recorded command",
 }
 # fmt: on
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
 
@@ -38,7 +39,10 @@ class BufferUsage(IntFlag):
     unordered_access = 32
     copy_source = 64
     copy_destination = 128
-    shared = 256
+    acceleration_structure = 256
+    acceleration_structure_build_input = 512
+    shader_table = 1024
+    shared = 2048
 
 
 class MemoryType(Enum):
@@ -58,6 +62,17 @@ def runtime_of(device: object, argument: str = "device") -> Device:
     if not isinstance(found, Device):
         raise TypeError(f"{argument}: expected a device, as create_device() gives one, not {device!r}")
     return found
+
+
+@dataclass(slots=True, frozen=True)
+class BufferDesc:
+    """What a buffer was made with."""
+
+    size: int = 0
+    struct_size: int = 0
+    usage: BufferUsage = READ_WRITE
+    memory_type: MemoryType = MemoryType.device_local
+    label: str = ""
 
 
 class Buffer:
@@ -108,11 +123,16 @@ class Buffer:
         """`size` in bytes, or `element_count` elements of `struct_size` or a type, or as big as `data`."""
         t = None if element_type is None else find_element_type(element_type, "element_type")
         stride = struct_size or (1 if t is None else layout_of(t).size)
+        if struct_size and t is not None and struct_size != layout_of(t).size:
+            raise ValueError(
+                f"struct_size: elements of {t} take {layout_of(t).size} bytes, not {struct_size}"
+            )
+        data = None if data is None else as_source(data, "data")
         size = _size_in_bytes(size, element_count, stride, data)
         block = runtime_of(device).allocate(size, zero)
         buffer = Buffer(device, block, size, t, stride, usage, memory_type, label)
         if data is not None:
-            buffer.runtime.write(buffer.address, np.ascontiguousarray(data))
+            buffer.runtime.write(buffer.address, data)
         return buffer
 
     @staticmethod
@@ -140,6 +160,10 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer(size={self.size}, struct_size={self.struct_size}, usage={self.usage!r})"
+
+    @property
+    def desc(self) -> BufferDesc:
+        return BufferDesc(self.size, self.struct_size, self.usage, self.memory_type, self.label)
 
     @property
     def device_address(self) -> int:
@@ -192,13 +216,18 @@ def as_source(data: Any, argument: str) -> AnyArray:
 
 
 def _size_in_bytes(size: int | None, count: int | None, stride: int, data: AnyArray | None) -> int:
+    for name, given in (("size", size), ("element_count", count)):
+        if given is not None and (isinstance(given, bool) or not isinstance(given, (int, np.integer))):
+            raise TypeError(f"{name}: expected a whole number, not {given!r}")
+        if given is not None and given < 0:
+            raise ValueError(f"{name}: a buffer cannot have {given} of them")
     if size is None and count is None:
         if data is None:
             raise ValueError("size: give a size in bytes, an element_count, or data")
         return data.nbytes
-    found = (count or 0) * stride if size is None else size
-    if found < 0:
-        raise ValueError(f"size: a buffer cannot have {found} bytes")
+    found = int((count or 0) * stride if size is None else size)
+    if size is not None and count is not None and count * stride != size:
+        raise ValueError(f"size: {count} elements of {stride} bytes do not take {size} bytes")
     if data is not None and data.nbytes != found:
         raise ValueError(f"data: {data.nbytes} bytes were given for a buffer of {found} bytes")
     return found

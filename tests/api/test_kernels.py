@@ -9,24 +9,12 @@ from slangrad.marshal.errors import CallError
 F = np.float32
 
 
-@pytest.fixture
-def kernel(device):
-    """The kernel `main` of a text."""
-
-    def make(text, name="main", **options):
-        session = device.create_slang_session(compiler_options=options) if options else device.slang_session
-        module = session.load_module_from_source(f"kernel_{abs(hash(text))}", text)
-        return device.create_compute_kernel(session.link_program([module], [module.entry_point(name)]))
-
-    return make
-
-
 def floats(buffer):
     return buffer.to_numpy().view(F).tolist()
 
 
 def test_a_kernel(device, kernel):
-    scale = kernel("""
+    scaled = kernel("""
         RWStructuredBuffer<float> data;
         uniform float factor;
 
@@ -34,7 +22,7 @@ def test_a_kernel(device, kernel):
         void main(uint3 id : SV_DispatchThreadID, uniform float add) { data[id.x] = data[id.x] * factor + add; }
     """)
     data = device.create_buffer(data=np.arange(8, dtype=F))
-    scale.dispatch(thread_count=[8, 1, 1], vars={"data": data, "factor": 2}, add=0.5)
+    scaled.dispatch(thread_count=[8, 1, 1], vars={"data": data, "factor": 2}, add=0.5)
     assert floats(data) == [0.5, 2.5, 4.5, 6.5, 8.5, 10.5, 12.5, 14.5]
 
 
@@ -91,3 +79,111 @@ def test_no_threads(device, kernel):
         kernel(GROUPS).dispatch(thread_count="many", vars={"data": data})
     with pytest.raises(CallError, match="must be between 0 and 2\\^32"):
         kernel(GROUPS).dispatch(thread_count=[-1, 1, 1], vars={"data": data})
+
+
+def test_recorded_launches_run_when_they_are_submitted(device, kernel):
+    add = kernel("""
+        RWStructuredBuffer<int> data;
+        uniform int amount;
+
+        [shader("compute")] [numthreads(1, 1, 1)]
+        void main(uint3 id : SV_DispatchThreadID) { data[id.x] += amount * int(id.x + 1); }
+    """)
+    data = device.create_buffer(data=np.zeros(3, np.int32))
+    copy = device.create_buffer(size=12)
+    encoder = device.create_command_encoder()
+    add.dispatch([3, 1, 1], {"data": data, "amount": 1}, command_encoder=encoder)
+    encoder.copy_buffer(copy, 4, data, 0, 8)
+    encoder.clear_buffer(copy, (0, 4))
+    add.dispatch([2, 1, 1], {"data": data, "amount": 10}, command_encoder=encoder)
+    encoder.upload_buffer_data(data, 8, np.array([7], np.int32))
+    commands = encoder.finish()
+    assert data.to_numpy().view(np.int32).tolist() == [0, 0, 0]
+    number = device.submit_command_buffer(commands)
+    assert device.is_submit_finished(number)
+    assert data.to_numpy().view(np.int32).tolist() == [11, 22, 7]
+    assert copy.to_numpy().view(np.int32).tolist() == [0, 1, 2]
+    with pytest.raises(CallError, match="the command encoder is finished"):
+        encoder.finish()
+
+
+def test_a_compute_pass_with_a_cursor(device, kernel):
+    gather = kernel("""
+        struct Item { float2 at; int3 counts[2]; }
+        uniform Item item;
+        cbuffer Scales { float scale; float3x2 turn; }
+        RWStructuredBuffer<float> data;
+
+        [shader("compute")] [numthreads(1, 1, 1)]
+        void main(uniform float last)
+        {
+            data[0] = item.at.y * scale;
+            data[1] = item.counts[1].z;
+            data[2] = turn[2].x;
+            data[3] = last;
+        }
+    """)
+    data = device.create_buffer(data=np.zeros(4, F))
+    encoder = device.create_command_encoder()
+    with encoder.begin_compute_pass() as compute:
+        cursor = spy.ShaderCursor(compute.bind_pipeline(gather.pipeline))
+        cursor["data"] = data
+        cursor.item.at = spy.float2(1, 2)
+        cursor["item"]["counts"][1] = [4, 5, 6]
+        cursor.Scales.write({"scale": 10})
+        cursor.Scales.turn.set_data(np.arange(6, dtype=F))
+        with pytest.raises(CallError, match="parameter 'last' of type 'float' has no value"):
+            compute.dispatch([1, 1, 1])
+        cursor.find_entry_point(0).write({"last": 0.5})
+        compute.dispatch([1, 1, 1])
+        assert cursor.has_field("item") and not cursor.has_field("items")
+        assert cursor.item.counts.has_element(1) and not cursor.item.counts.has_element(2)
+        with pytest.raises(CallError, match="did you mean 'item'"):
+            cursor["items"] = 1
+        with pytest.raises(AttributeError):
+            cursor.nothing  # noqa: B018
+        with pytest.raises(IndexError, match=r"'item.counts' has no element 2"):
+            cursor.item.counts[2]
+    device.submit_command_buffer(encoder.finish())
+    assert floats(data) == [20, 6, 4, 0.5]
+
+
+def test_addresses_that_were_never_written(device, kernel):
+    read = kernel("""
+        struct Pair { int count; float* values; }
+        uniform Pair pair;
+        RWStructuredBuffer<float> data;
+        [shader("compute")] [numthreads(1, 1, 1)] void main() { data[0] = pair.values[pair.count]; }
+    """)
+    data = device.create_buffer(data=np.zeros(1, F))
+    compute = device.create_command_encoder().begin_compute_pass()
+    cursor = spy.ShaderCursor(compute.bind_pipeline(read.pipeline))
+    cursor.data, cursor.pair.count = data, 0
+    with pytest.raises(CallError, match="parameter 'pair' has no value: an address in it was not set"):
+        compute.dispatch([1, 1, 1])
+    cursor.pair.values = spy.Tensor.from_numpy(device, np.array([3], F))
+    compute.dispatch([1, 1, 1])
+    with pytest.raises(CallError, match=r"parameter 'pair.values' of type 'float\*' has no value"):
+        read.dispatch([1, 1, 1], {"data": data, "pair": {"count": 0}})
+
+
+def test_commands_that_cannot_be(device):
+    encoder = device.create_command_encoder()
+    small, large = device.create_buffer(size=8), device.create_buffer(size=16)
+    with pytest.raises(RuntimeError, match="dst: bytes 4 to 12 are not in a buffer of 8"):
+        encoder.copy_buffer(small, 4, large, 0, 8)
+    with pytest.raises(RuntimeError, match="upload would exceed the size of the destination buffer"):
+        encoder.upload_buffer_data(small, 0, np.zeros(3, F))
+    with pytest.raises(CallError, match="src: int is no buffer"):
+        encoder.copy_buffer(small, 0, 3, 0, 8)
+    compute = encoder.begin_compute_pass()
+    with pytest.raises(CallError, match="no pipeline is bound"):
+        compute.dispatch([1, 1, 1])
+    with pytest.raises(CallError, match="a compute pass of the command encoder is open"):
+        encoder.finish()
+    compute.end()
+    other = spy.create_device(backend=device.backend)
+    with pytest.raises(CallError, match="the buffer belongs to another device"):
+        encoder.clear_buffer(other.create_buffer(size=4))
+    with pytest.raises(CallError, match="the command buffer belongs to another device"):
+        other.submit_command_buffer(encoder.finish())

@@ -1,0 +1,166 @@
+"""Commands that are recorded and run later, in their order.
+
+    encoder = device.create_command_encoder()
+    kernel.dispatch([64, 1, 1], vars, command_encoder=encoder)
+    encoder.copy_buffer(target, 0, source, 0, 256)
+    device.submit_command_buffer(encoder.finish())
+
+What a command refers to stays alive until its buffer is gone. Values of parameters are those of the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from slangrad.api.kernel import ComputePipeline
+from slangrad.api.shader_cursor import ShaderObject
+from slangrad.marshal.errors import CallError
+from slangrad.runtime.device import Grid, Region
+from slangrad.tensors.buffer import BYTES, Buffer, as_source
+from slangrad.tensors.conversion import AnyArray
+
+Command = Callable[[], object]
+
+
+class CommandError(CallError, RuntimeError):
+    """A command that cannot be recorded."""
+
+
+class CommandBuffer:
+    """Finished commands."""
+
+    def __init__(self, device: Any, commands: tuple[Command, ...]) -> None:
+        self.device = device
+        self._commands = commands
+
+    def run(self) -> None:
+        for command in self._commands:
+            command()
+
+
+class CommandEncoder:
+    """Records commands until it is finished."""
+
+    def __init__(self, device: Any) -> None:
+        self.device = device
+        self._commands: list[Command] | None = []
+        self._pass: ComputePassEncoder | None = None
+
+    def record(self, command: Command) -> None:
+        if self._commands is None:
+            raise CommandError("E1021", "the command encoder is finished", (), "make another one")
+        self._commands.append(command)
+
+    def finish(self) -> CommandBuffer:
+        """What was recorded; nothing can be added afterwards."""
+        if self._pass is not None:
+            raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
+        commands, self._commands = self._commands, None
+        if commands is None:
+            raise CommandError("E1021", "the command encoder is finished", (), "submit what finish() gave")
+        return CommandBuffer(self.device, tuple(commands))
+
+    # --- Memory ---
+
+    def copy_buffer(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, size: int) -> None:
+        """Copy bytes from one buffer to another."""
+        self._check_range(dst, dst_offset, size, "dst")
+        self._check_range(src, src_offset, size, "src")
+        runtime = self.device.runtime
+        self.record(lambda: runtime.copy(dst.address + dst_offset, src.address + src_offset, size))
+
+    def clear_buffer(self, buffer: Buffer, range: tuple[int, int] | None = None) -> None:
+        """Set bytes to zero: all, or `range`, an offset and a size."""
+        offset, size = (0, buffer.size) if range is None else range
+        self._check_range(buffer, offset, size, "buffer")
+        region = Region(buffer.address + offset, (size,), (1,), BYTES)
+        runtime = buffer.runtime
+        self.record(lambda: (buffer, runtime.clear(region)))
+
+    def upload_buffer_data(self, buffer: Buffer, offset: int, data: AnyArray) -> None:
+        """Write an array as it is now."""
+        source = as_source(data, "data").copy()
+        self._check_range(buffer, offset, source.nbytes, "upload")
+        self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
+
+    def _check_range(self, buffer: Buffer, offset: int, size: int, what: str) -> None:
+        if not isinstance(buffer, Buffer):
+            raise CommandError("E1021", f"{what}: {type(buffer).__name__} is no buffer")
+        if buffer.runtime is not self.device.runtime:
+            raise CommandError("E1021", f"{what}: the buffer belongs to another device")
+        if offset < 0 or size < 0 or offset + size > buffer.size:
+            message = f"bytes {offset} to {offset + size} are not in a buffer of {buffer.size}"
+            if what == "upload":
+                message = f"upload would exceed the size of the destination buffer: {message}"
+            raise CommandError("E1021", f"{what}: {message}")
+
+    # --- Kernels ---
+
+    def begin_compute_pass(self) -> ComputePassEncoder:
+        """A pass, in which pipelines are bound and launched; it is used with `with`, or ended by `end()`."""
+        if self._pass is not None:
+            raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
+        self._pass = ComputePassEncoder(self)
+        return self._pass
+
+    def end_pass(self) -> None:
+        self._pass = None
+
+    def launch(self, pipeline: ComputePipeline, arguments: bytes, grid: Grid, used: object) -> None:
+        """Record a launch; `used` is kept alive."""
+        kernel, runtime = pipeline.compiled.kernel, self.device.runtime
+        self.record(lambda: (used, runtime.launch(kernel, arguments, grid)))
+
+    # --- What only tools see ---
+
+    def push_debug_group(self, name: str, color: object = None) -> None:
+        """Groups of commands have names for tools of graphics cards only."""
+
+    def pop_debug_group(self) -> None:
+        """See `push_debug_group`."""
+
+    def insert_debug_marker(self, name: str, color: object = None) -> None:
+        """See `push_debug_group`."""
+
+
+class ComputePassEncoder:
+    """Launches of bound pipelines."""
+
+    def __init__(self, encoder: CommandEncoder) -> None:
+        self._encoder = encoder
+        self._root: ShaderObject | None = None
+
+    def __enter__(self) -> ComputePassEncoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self._encoder.end_pass()
+
+    def bind_pipeline(
+        self, pipeline: ComputePipeline, root_object: ShaderObject | None = None
+    ) -> ShaderObject:
+        """What is launched from now on; returns where its parameters go."""
+        self._root = ShaderObject(pipeline) if root_object is None else root_object
+        return self._root
+
+    def dispatch(self, thread_count: Any) -> None:
+        """Launch whole groups of threads, at least `thread_count`."""
+        root = self._bound()
+        self._encoder.launch(root.pipeline, root.pack(), root.pipeline.grid_of(thread_count), root.kept())
+
+    def dispatch_compute(self, thread_group_count: Any) -> None:
+        """Launch groups."""
+        size = self._bound().pipeline.thread_group_size
+        self.dispatch([int(count) * threads for count, threads in zip(thread_group_count, size)])
+
+    def _bound(self) -> ShaderObject:
+        if self._root is None:
+            raise CommandError("E1021", "no pipeline is bound", (), "call bind_pipeline(kernel.pipeline)")
+        return self._root
