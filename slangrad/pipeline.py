@@ -22,9 +22,10 @@ from slangrad.autodiff.report import Report
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
-from slangrad.base.source import Line, SourceFile, Span, text_of
+from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef, Substitution
+from slangrad.check.modules import STD
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
@@ -108,6 +109,7 @@ def _check(c: Compilation) -> None:
     c.declared = find_function(module.declaration, c.entry)
     if c.declared is None:
         raise CompileError([Diagnostic("E0301", f"'{c.source.name}' has no function '{c.entry}'")])
+    c.source = module.declaration.source  # the one that places name
 
 
 def _lower(c: Compilation) -> None:
@@ -201,12 +203,6 @@ class Stage:
     targets: tuple[str, ...]
     legal: verify.Stage | None
     lines: Callable[[Compilation], list[Line]]
-
-
-def _kernel_lines(source: SourceFile) -> list[Line]:
-    ends = [*source.line_starts[1:], len(source.text) + 1]
-    spans = (Span(source, start, end - 1) for start, end in zip(source.line_starts, ends, strict=True))
-    return [Line(span.text, span) for span in spans]
 
 
 def _ast_lines(c: Compilation) -> list[Line]:
@@ -330,7 +326,7 @@ def compile_entry_point(
 
 
 def _compile(c: Compilation) -> CompiledKernel:
-    c.listings["kernel"] = lambda: _kernel_lines(c.source)
+    c.listings["kernel"] = lambda: source_lines(c.source)
     for stage in STAGES:
         if c.target in stage.targets:
             _run_stage(c, stage)
@@ -389,7 +385,11 @@ def _called(node: ast.Node) -> ast.Function | None:
 
 
 def in_library(declared: ast.Declaration) -> bool:
-    return declared.span.source.name.startswith("std/")
+    return is_library(declared.span.source)
+
+
+def is_library(source: SourceFile) -> bool:
+    return source.name.startswith("std/")
 
 
 def check_files(
@@ -459,7 +459,7 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
     def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
         found: dict[tuple[str, Scalar], ast.Function] = {}
         for name in ("math_functions", "math_functions_double"):
-            members = self._checked.load_module(name).declaration.members
+            members = self._checked.load_module(str(STD / f"{name}.slang")).declaration.members
             for member in (each for each in members if isinstance(each, ast.Function)):
                 info = self._checked.info(member)
                 if info.math_function is not None:

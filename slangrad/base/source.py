@@ -109,6 +109,12 @@ class Line:
     span: Span | None = None
 
 
+def source_lines(source: SourceFile) -> list[Line]:
+    ends = [*source.line_starts[1:], len(source.text) + 1]
+    spans = (Span(source, start, end - 1) for start, end in zip(source.line_starts, ends, strict=True))
+    return [Line(span.text, span) for span in spans]
+
+
 def text_of(lines: Iterable[Line]) -> str:
     return "\n".join(line.text for line in lines)
 

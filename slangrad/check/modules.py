@@ -284,7 +284,8 @@ class Program(World):
 
     def _read(self, path: Path, span: Span | None) -> SourceFile | None:
         try:
-            return SourceFile(str(path), path.read_text(encoding="utf-8-sig"))
+            name = f"std/{path.name}" if path.parent == STD else str(path)
+            return SourceFile(name, path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as problem:
             self.error("E0327", f"'{path}' cannot be read: {problem}", span)
             return None

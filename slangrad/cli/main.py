@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 import slangrad
-from slangrad import Function, pipeline
+from slangrad import pipeline
 from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.store import Store
@@ -49,16 +49,6 @@ def failures_shown() -> Iterator[None]:
         raise typer.Exit(1) from None
 
 
-def load_function(file: Path, name: str, include: list[Path]) -> Function:
-    """A function of a file. Modules are looked for beside the file, too."""
-    device = slangrad.create_device(include_paths=include)
-    module = slangrad.Module.load_from_file(device, str(located(file, include)))
-    try:
-        return module.require_function(name)
-    except AttributeError as missing:
-        raise ValueError(str(missing)) from None
-
-
 def located(file: Path, include: list[Path]) -> Path:
     """The file that is meant, not one of the same name in the folders that modules are looked for in."""
     if not file.is_file():
@@ -75,7 +65,8 @@ def run(
 ) -> None:
     """Run a function of a file, and print what it prints and returns."""
     with failures_shown():
-        result = load_function(file, entry, include)()
+        device = slangrad.create_device(include_paths=include)
+        result = stages.load_function(device, str(located(file, include)), entry)()
     if result is not None:
         print(result)
 
@@ -131,20 +122,31 @@ def dump(
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
     times: Annotated[bool, typer.Option("--times", help="What each stage took.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write all stages side by side to a page.")] = None,
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006
     include: Includes = [],  # noqa: B006
 ) -> None:
     """Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, assembly.
 
-    It is called as from Python, with a tensor for each parameter, or a number for those named by --uniform.
+    It is called as from Python, with a tensor for each parameter, or a number for those named by --uniform. Kernels,
+    functions marked [shader("compute")], are shown as they are.
     """
     with failures_shown():
-        if forward and backward:
-            raise ValueError("error: choose one of --fwd and --bwd")
-        mode = "bwds" if backward else "fwds" if forward else "call"
-        compiled = stages.compile_example(load_function(file, function, include), mode, uniform)
+        mode = mode_of(forward, backward)
+        if html is not None and (after or everything):
+            raise ValueError("error: --html shows all stages: leave out --after and --all")
+        device = slangrad.create_device(include_paths=include)
+        compiled = stages.compile_function(device, str(located(file, include)), function, mode, uniform)
         chosen = stages.chosen_stages(compiled, after, everything)
-    stages.show(Console(highlight=False), compiled, chosen, times)
+        if html is not None:
+            stages.write_page(html, compiled, function, mode)
+    stages.show(Console(highlight=False), compiled, chosen if html is None else (), times)
+
+
+def mode_of(forward: bool, backward: bool) -> str:
+    if forward and backward:
+        raise ValueError("error: choose one of --fwd and --bwd")
+    return "bwds" if backward else "fwds" if forward else "call"
 
 
 cache_commands = typer.Typer(help="The cache of compiled kernels.", no_args_is_help=True)

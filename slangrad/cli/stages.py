@@ -8,16 +8,46 @@ In: a compiled example call (example.py).   Out: text, colored where it goes to 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.table import Table
 
-from slangrad import Function
+from slangrad import Device, Function, Module
+from slangrad.base.options import Options
+from slangrad.cli import dump_html
 from slangrad.cli.example import example_arguments
-from slangrad.pipeline import CompiledKernel
+from slangrad.pipeline import CompiledKernel, describe_machine
 
 LEXERS = {"kernel": "hlsl", "ast": "text", "asm": "gas"}
 DEFAULT = "clean"
+
+
+def compile_function(device: Device, path: str, name: str, mode: str, uniform: list[str]) -> CompiledKernel:
+    """A kernel of the file, or the kernel of an example call of a function."""
+    entries = {each.name: each for each in device.load_module(path).entry_points}
+    if name not in entries:
+        return compile_example(load_function(device, path, name), mode, uniform)
+    if mode != "call" or uniform:
+        raise ValueError(f"error: '{name}' is a kernel: --fwd, --bwd and --uniform are for functions")
+    compiled: CompiledKernel = device.slang_session.compiler.compile_entry(entries[name].reference).stages
+    return compiled
+
+
+def load_function(device: Device, path: str, name: str) -> Function:
+    """A function of a file. Modules are looked for beside the file, too."""
+    try:
+        return Module.load_from_file(device, path).require_function(name)
+    except AttributeError as missing:
+        raise ValueError(str(missing)) from None
+
+
+def write_page(path: Path, compiled: CompiledKernel, name: str, mode: str) -> None:
+    title = {"call": name, "fwds": f"fwd_diff({name})", "bwds": f"bwd_diff({name})"}[mode]
+    machine = describe_machine(Options.from_environment())
+    columns = dump_html.write_page(path, compiled, title, f"{machine.cpu}, {machine.lanes} lanes")
+    print(f"{path}: {columns} columns")
 
 
 def compile_example(function: Function, mode: str, uniform: list[str]) -> CompiledKernel:

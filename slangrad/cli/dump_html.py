@@ -1,0 +1,195 @@
+"""`slangrad dump --html`: all stages of a kernel side by side on one page that needs nothing else.
+
+    source            lowered              lanes                  asm
+    y = y * x + a;    %9 = mul %a.2, %x    %26 = mul %25, %20     vmulps %ymm6, %ymm4, %ymm1
+
+In: a compiled kernel.   Out: HTML. Each line has the number of its place: a list of source lines, that of the
+code itself and those of the calls that brought it there. What follows from it on the page is page/page.js.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from string import Template
+
+from slangrad.base.source import Line, SourceFile, source_lines
+from slangrad.cli.coloring import colored
+from slangrad.pipeline import CompiledKernel, is_library
+
+PAGE = Path(__file__).parent / "page"
+HUES = 8  # of the bars that tell lines apart; page.css has as many
+
+ABOUT = {
+    "ast": "parsed and checked, with types",
+    "lowered": "IR; derivatives are requests",
+    "autodiff": "requests have become functions",
+    "inlined": "one function",
+    "clean": "unrolled, hoisted, dead code gone",
+    "flat": "scalars and memory only",
+    "math": "sin, exp and others are arithmetic",
+    "lanes": "one thread has become W lanes",
+    "llvm": "LLVM's language",
+    "asm": "assembly for this machine",
+}
+LANGUAGES = {"ast": "ast", "llvm": "llvm", "asm": "asm"}
+HIDDEN = ("ast", "inlined", "math")  # to begin with
+
+Place = tuple[tuple[int, int], ...]  # (number of the source, line), the innermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A stage, or with `source` a text that code comes from."""
+
+    name: str
+    about: str
+    language: str
+    lines: list[Line]
+    milliseconds: float | None = None
+    source: SourceFile | None = None
+
+
+class Places:
+    """Numbers the places in the sources on the page that lines come from."""
+
+    def __init__(self, sources: list[SourceFile]) -> None:
+        self._sources = {source: number for number, source in enumerate(sources)}
+        self._generated = {number for number, source in enumerate(sources) if is_generated(source)}
+        self._numbers: dict[Place, int] = {}
+        self._hues: dict[tuple[int, int], int] = {}
+
+    def color(self, lines: list[Line]) -> None:
+        """Give the user's lines colors in their order: those that any of `lines` comes from."""
+        firsts = {first for line in lines if (first := self._first(line)) is not None}
+        self._hues = {each: number % HUES for number, each in enumerate(sorted(firsts))}
+
+    def number(self, line: Line) -> int | None:
+        """None for what comes from no line of these."""
+        place = self._place(line)
+        return self._numbers.setdefault(place, len(self._numbers)) if place else None
+
+    def hue(self, line: Line) -> int | None:
+        first = self._first(line)
+        return None if first is None else self._hues.get(first)
+
+    def _first(self, line: Line) -> tuple[int, int] | None:
+        """The user's line; what comes from the generated kernel alone has none."""
+        return next((each for each in self._place(line) if each[0] not in self._generated), None)
+
+    def _place(self, line: Line) -> Place:
+        spans = [] if line.span is None else line.span.and_callers()
+        found = ((self._sources.get(each.source), each.line) for each in spans)
+        return tuple(dict.fromkeys((source, line) for source, line in found if source is not None))
+
+    def table(self) -> list[Place]:
+        return list(self._numbers)
+
+
+def is_generated(source: SourceFile) -> bool:
+    return source.name.startswith("kernel ")
+
+
+def write_page(path: Path, compiled: CompiledKernel, title: str, machine: str) -> int:
+    """Write the page, and tell how many columns it has."""
+    columns = columns_of(compiled)
+    try:
+        path.write_text(page(columns, title, machine), encoding="utf-8")
+    except OSError as failure:
+        raise ValueError(f"error: '{path}' cannot be written: {failure.strerror}") from None
+    return len(columns)
+
+
+def page(columns: list[Column], title: str, machine: str) -> str:
+    places = Places([each.source for each in columns if each.source is not None])
+    places.color([line for each in columns if each.source is None for line in each.lines])
+    times = [each.milliseconds or 0.0 for each in columns]
+    sections = "\n".join(section(each, places, max(times)) for each in columns)
+    return Template(_part("page.html")).substitute(
+        title=escape(title),
+        machine=escape(f"{machine}, compiled in {sum(times):.0f} ms"),
+        style=_part("page.css"),
+        script=_part("page.js"),
+        chips="\n".join(map(_chip, columns)),
+        columns=sections,
+        places=json.dumps(places.table(), separators=(",", ":")),
+    )
+
+
+def _part(name: str) -> str:
+    return (PAGE / name).read_text(encoding="utf-8")
+
+
+# --- Columns
+
+
+def columns_of(compiled: CompiledKernel) -> list[Column]:
+    """The files that code comes from, the kernel, the stages."""
+    stages = {stage: compiled.lines(stage) for stage in compiled.stages}
+    columns = [_source_column(each) for each in files_of(stages)]
+    for stage in (each for each in stages if each != "kernel"):
+        time, language = compiled.milliseconds.get(stage), LANGUAGES.get(stage, "ir")
+        columns.append(Column(stage, ABOUT[stage], language, stages[stage], time))
+    return columns
+
+
+def _source_column(source: SourceFile) -> Column:
+    if is_generated(source):
+        return Column(
+            "kernel",
+            "generated: calls the function over arrays",
+            "slang",
+            source_lines(source),
+            source=source,
+        )
+    return Column(Path(source.name).name, "as written", "slang", source_lines(source), source=source)
+
+
+def files_of(stages: dict[str, list[Line]]) -> list[SourceFile]:
+    """All texts that lines come from but the library's; the generated kernel last."""
+    spans = (line.span for lines in stages.values() for line in lines if line.span is not None)
+    found: dict[str, SourceFile] = {}
+    for each in dict.fromkeys(place.source for span in spans for place in span.and_callers()):
+        known = found.get(each.name)  # what macros expand to has the name of its file
+        if not is_library(each) and (known is None or len(known.text) < len(each.text)):
+            found[each.name] = each
+    return sorted(found.values(), key=is_generated)
+
+
+# --- HTML
+
+
+def _chip(column: Column) -> str:
+    checked = "" if column.name in HIDDEN else " checked"
+    return (
+        f'<label><input type="checkbox" value="{escape(column.name)}"{checked}>{escape(column.name)}</label>'
+    )
+
+
+def section(column: Column, places: Places, slowest: float) -> str:
+    name, time = escape(column.name), ""
+    if column.milliseconds is not None:
+        part = 100 * column.milliseconds / slowest if slowest else 0
+        time = f'<span class="time" style="--part:{part:.1f}%">{column.milliseconds:.1f} ms</span>'
+    hidden = " hidden" if column.name in HIDDEN else ""
+    kind = "" if column.source is None else ' data-kind="source"'
+    return f"""<section data-name="{name}"{kind} aria-label="{name}"{hidden}>
+<h2><b>{name}</b> {time}<span class="found" aria-live="polite"></span>
+<small>{escape(column.about)}</small></h2>
+<ol tabindex="0">
+{"".join(_rows(column, places))}</ol><canvas aria-hidden="true"></canvas>
+</section>"""
+
+
+def _rows(column: Column, places: Places) -> Iterator[str]:
+    lines = column.lines
+    while lines and not lines[-1].text.strip():
+        lines = lines[:-1]
+    for line, text in zip(lines, colored([each.text for each in lines], column.language), strict=True):
+        number, hue = places.number(line), places.hue(line)
+        place = "" if number is None else f" data-p={number}"
+        color = "" if hue is None else f" class=h{hue}"
+        yield f"<li{place}{color}>{text}\n"
