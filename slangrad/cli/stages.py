@@ -18,7 +18,7 @@ from slangrad import Device, Function, Module
 from slangrad.base.options import Options
 from slangrad.cli import dump_html
 from slangrad.cli.example import example_arguments
-from slangrad.pipeline import CompiledKernel, describe_machine
+from slangrad.pipeline import CompiledKernel, compile_entry_point, describe_machine
 
 LEXERS = {"kernel": "hlsl", "ast": "text", "asm": "gas"}
 DEFAULT = "clean"
@@ -31,8 +31,8 @@ def compile_function(device: Device, path: str, name: str, mode: str, uniform: l
         return compile_example(load_function(device, path, name), mode, uniform)
     if mode != "call" or uniform:
         raise ValueError(f"error: '{name}' is a kernel: --fwd, --bwd and --uniform are for functions")
-    compiled: CompiledKernel = device.slang_session.compiler.compile_entry(entries[name].reference).stages
-    return compiled
+    compiler = device.slang_session.compiler
+    return compile_entry_point(compiler.program, entries[name].reference, compiler.options, compiler.target)
 
 
 def load_function(device: Device, path: str, name: str) -> Function:
