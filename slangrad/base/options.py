@@ -40,6 +40,12 @@ class Limits:
     # fmt: on
 
 
+def limit_note(name: str) -> str:
+    """What a diagnostic says about the limit that a program exceeds."""
+    assert name in Limits.__slots__, f"there is no limit '{name}'"
+    return f"a larger limit can be set: Options(limits=Limits({name}=...))"
+
+
 @dataclass(slots=True, frozen=True)
 class Options:
     """All settings of a compilation."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.options import Options
+from slangrad.base.options import Options, limit_note
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Span
 from slangrad.check import checked
@@ -172,15 +172,17 @@ class Lowering:
             other, name = self._asked_by[name]
             depth += other.declaration is reference.declaration
         heavy = any(weight(each) > LARGEST for each in reference.arguments)
-        if depth > limits.generic_depth or heavy or len(self._signatures) > limits.instances:
-            self.reporter.error(
-                "E0702",
-                f"'{reference.declaration.name}' asks for more and more instances of itself",
-                span,
-                f"instances within instances are limited to {limits.generic_depth}, "
-                f"those of a program to {limits.instances}",
-            )
-            self.reporter.raise_if_errors()
+        name = reference.declaration.name
+        if depth > limits.generic_depth or heavy:
+            message = f"'{name}' asks for more and more instances of itself"
+            note = f"it is {limits.generic_depth} deep already; {limit_note('generic_depth')}"
+        elif len(self._signatures) > limits.instances:
+            message = f"the program needs more than {limits.instances} functions, '{name}' the next of them"
+            note = limit_note("instances")
+        else:
+            return
+        self.reporter.error("E0702", message, span, note)
+        self.reporter.raise_if_errors()
 
     def _refuse_recursion(self) -> None:
         done: set[str] = set()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from slangrad.base.options import limit_note
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
@@ -235,7 +236,8 @@ def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
         return
     limit = f.lowering.options.limits.compile_time_steps
     if stop - start > limit:
-        f.error("E0711", f"{stop - start} rounds of a $for are more than the limit of {limit}", node.span)
+        message = f"{stop - start} rounds of a $for are more than the limit of {limit}"
+        f.error("E0711", message, node.span, limit_note("compile_time_steps"))
         return
     rounds = [partial(_run_round, f, node, i) for i in range(start, stop)]
     statements.lower_in_order(f, rounds)

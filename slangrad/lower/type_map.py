@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Reporter
+from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef
@@ -39,9 +40,9 @@ SCALARS: dict[checked.Type, types.Scalar] = {
 class Unlowerable(Exception):
     """A type that has no IR form; caught where a span is known."""
 
-    def __init__(self, message: str, code: str = "E0701") -> None:
+    def __init__(self, message: str, code: str = "E0701", note: str | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.note = code, note
 
 
 class TypeMap:
@@ -65,7 +66,7 @@ class TypeMap:
         try:
             return self.map(t)
         except Unlowerable as reason:
-            self.reporter.error(reason.code, str(reason), span)
+            self.reporter.error(reason.code, str(reason), span, reason.note)
             raise CompileError(self.reporter.diagnostics) from reason
 
     def map(self, t: checked.Type) -> types.Type:
@@ -116,7 +117,8 @@ class TypeMap:
         limit = self.program.options.limits.array_bytes
         size = count * layout_of(element).size
         if size > limit:
-            raise Unlowerable(f"an array of {size} bytes is larger than the limit of {limit}", "E0710")
+            message = f"an array of {size} bytes is larger than the limit of {limit}"
+            raise Unlowerable(message, "E0710", limit_note("array_bytes"))
         return types.array(element, count)
 
     def _name(self, t: checked.Type) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import Limits
+from slangrad.base.options import Limits, limit_note
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.primitives import REQUESTS
@@ -72,7 +72,7 @@ class _Inline(Rebuild):
         self._size += sum(1 for _ in walk(callee.region))
         if self._size > self._limit:
             message = f"'{self._caller.name}' has more than {self._limit} operations after inlining"
-            note = "functions are compiled into their callers (limit inline_ops)"
+            note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
             raise CompileError([Diagnostic("E0791", message, op.span or self._caller.span, note)])
 
 

@@ -12,7 +12,7 @@ error; a marked loop whose count is not constant stays a loop.
 from __future__ import annotations
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import Limits
+from slangrad.base.options import Limits, limit_note
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, copy_op
@@ -48,7 +48,7 @@ class _Unroll(Rebuild):
             return trips * self._size(op.regions[0]) <= SMALL
         if trips > self._limit:
             message = f"a loop of {trips} iterations is too long to be unrolled"
-            note = f"at most {self._limit} iterations are written out (limit unroll_iterations)"
+            note = f"leave out [ForceUnroll]; {limit_note('unroll_iterations')}"
             raise CompileError([Diagnostic("E0792", message, op.span or self._function.span, note)])
         return True
 

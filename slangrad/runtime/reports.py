@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slangrad.base.diagnostics import CODES
+from slangrad.base.options import limit_note
 from slangrad.base.source import Span, excerpt
 from slangrad.runtime.formats import Value, parse_format
 
@@ -100,7 +101,7 @@ def describe(code: str, message: str, site: Site, note: str) -> str:
 def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limit: int) -> Exception:
     """The exception that tells the user about a failure."""
     if failure.error == OUT_OF_MEMORY:
-        note = f"a thread may use {tape_limit} bytes (Options.limits.tape_bytes)"
+        note = f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
         message = f"kernel '{kernel}' ran out of memory for the values its reverse sweep needs"
         return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
     site = _site(sites, failure.site)

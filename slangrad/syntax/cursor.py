@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from typing import NoReturn
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.options import Limits
+from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import Span
 from slangrad.syntax.ast import Attribute, Block, Declaration, Expression, Parameter, Statement
 from slangrad.syntax.brackets import match_brackets
@@ -164,6 +164,11 @@ class Cursor(ABC):
         related: tuple[tuple[str, Span], ...] = (),
     ) -> None:
         """Report at the current token or the span."""
+        if self._errors + 1 >= self.limits.errors:
+            last = (
+                f"this is error number {self.limits.errors}, so the rest is not read; {limit_note('errors')}"
+            )
+            note = last if note is None else f"{note}\n  note: {last}"
         self.reporter.error(code, message, span or self.token.span, note, related)
         self._errors += 1
         if self._errors >= self.limits.errors:
@@ -185,7 +190,7 @@ class Cursor(ABC):
         """One level deeper; every call is followed by `leave`, or undone by recovery."""
         self.depth += 1
         if self.depth > self.limits.nesting_depth:
-            self.give_up(f"this is nested more than {self.limits.nesting_depth} deep")
+            self.give_up(f"this is nested more than {self.limits.nesting_depth} deep", "nesting_depth")
 
     def leave(self) -> None:
         self.depth -= 1
@@ -193,10 +198,10 @@ class Cursor(ABC):
     def count_chain(self, length: int) -> None:
         """Refuse chains whose tree would be too deep."""
         if length > self.limits.chain_length:
-            self.give_up(f"this chain has more than {self.limits.chain_length} parts")
+            self.give_up(f"this chain has more than {self.limits.chain_length} parts", "chain_length")
 
-    def give_up(self, message: str) -> NoReturn:
-        self.reporter.error("E0206", message, self.token.span)
+    def give_up(self, message: str, limit: str) -> NoReturn:
+        self.reporter.error("E0206", message, self.token.span, limit_note(limit))
         raise GivenUp
 
     # --- Recovering --------------------------------------------------------------------------------------

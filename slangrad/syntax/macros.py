@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.options import Limits
+from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import SourceFile
 from slangrad.syntax.lexer import tokenize
 from slangrad.syntax.tokens import Token
@@ -103,7 +103,7 @@ class Expander:
             return index
         if self._depth >= self._limits.macro_depth:
             message = f"macros are nested more than {self._limits.macro_depth} deep"
-            self._reporter.error("E0113", message, use.span)
+            self._reporter.error("E0113", message, use.span, limit_note("macro_depth"))
             return index
         hidden = ((use.hidden or NOTHING) & (close.hidden or NOTHING)) | {macro.name}
         self._depth += 1
@@ -188,7 +188,7 @@ class Expander:
     def _refuse(self, use: Token) -> None:
         if self._left >= 0:
             message = f"macros produce more than {self._limits.macro_tokens} tokens"
-            self._reporter.error("E0113", message, use.span)
+            self._reporter.error("E0113", message, use.span, limit_note("macro_tokens"))
         self._left = -1
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.options import Limits
+from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import SourceFile
 from slangrad.syntax.conditions import BadCondition, evaluate
 from slangrad.syntax.lexer import error_of, tokenize
@@ -227,10 +227,11 @@ class Preprocessor:
             return
         if self._including >= self._limits.include_depth:
             message = f"files include each other more than {self._limits.include_depth} deep"
-            self._reporter.error("E0113", message, span)
+            self._reporter.error("E0113", message, span, limit_note("include_depth"))
             return
         if self._included >= self._limits.include_count:
-            self._reporter.error("E0113", f"more than {self._limits.include_count} files are included", span)
+            message = f"more than {self._limits.include_count} files are included"
+            self._reporter.error("E0113", message, span, limit_note("include_count"))
             return
         source = self._resolver(path, line[0].source) if self._resolver else None
         if source is None:

@@ -1,0 +1,139 @@
+"""Each limit of base/options.py: what is said when a program exceeds it, and that the chapter on limits tells it."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad.base.options import Limits, Options
+
+CHAPTER = Path(__file__).parent / "limits.md"
+
+
+def call(tmp_path, text, **limits):
+    """The result of `f(x)` for x = 0.5, with these limits; or the text of the error."""
+    (tmp_path / "program.slang").write_text(text)
+    options = Options(limits=Limits(**limits), threads=1)
+    device = spy.create_device(options=options, include_paths=[tmp_path])
+    try:
+        function = spy.Module.load_from_file(device, str(tmp_path / "program.slang")).f
+        return float(function(np.float32(0.5)))
+    except (ValueError, MemoryError) as error:
+        return str(error)
+
+
+def doubling(n):
+    """A macro that stands for 2 ** n tokens."""
+    lines = ["#define M0 x"] + [f"#define M{i} M{i - 1} M{i - 1}" for i in range(1, n + 1)]
+    return "\n".join([*lines, f"M{n}"])
+
+
+def nested_macros(n):
+    return "#define ONE(x) x\nfloat f(float x) { return " + "ONE(" * n + "x" + ")" * n + "; }"
+
+
+def instances(n):
+    sum = " + ".join(f"g<{i}>(x)" for i in range(n))
+    return "float g<let N : int>(float x) { return x + N; }\n" + f"float f(float x) {{ return {sum}; }}"
+
+
+def large(n):
+    calls = " + ".join(["g(x)"] * n)
+    return "float g(float x) { return x * x + x * 3 - x * 5; }\n" + f"float f(float x) {{ return {calls}; }}"
+
+
+DEEPER = """
+struct Box<T> { T value; }
+float g<T>(T value, float x) { Box<T> box = { value }; return x > 0 ? g(box, x - 1) : 0; }
+float f(float x) { return g(1, x); }
+"""
+
+# fmt: off
+EXCEEDED = {
+    "errors": (3, "int 1; int 2; int 3; int 4; int 5;", "E0205"),
+    "macro_depth": (10, nested_macros(20), "E0113"),
+    "macro_tokens": (100_000, doubling(18), "E0113"),
+    "include_depth": (5, '#include "program.slang"', "E0113"),
+    "include_count": (5, '#include "leaf.slang"\n' * 6, "E0113"),
+    "nesting_depth": (40, f"float f(float x) {{ return {'(' * 50}x{')' * 50}; }}", "E0206"),
+    "chain_length": (100, f"float f(float x) {{ return x{' + x' * 110}; }}", "E0206"),
+    "generic_depth": (5, DEEPER, "E0702"),
+    "instances": (20, instances(30), "E0702"),
+    "inline_ops": (200, large(30), "E0791"),
+    "unroll_iterations": (
+        10,
+        "float f(float x) { [ForceUnroll] for (int i = 0; i < 11; i++) x += i; return x; }",
+        "E0792",
+    ),
+    "compile_time_steps": (10, "float f(float x) { $for (i in Range(11)) x += i; return x; }", "E0711"),
+    "array_bytes": (64, "float f(float x) { float a[17]; return a[int(x)]; }", "E0710"),
+}
+# fmt: on
+
+SAID = {
+    "errors": "this is error number 3, so the rest is not read",
+    "macro_depth": "macros are nested more than 10 deep",
+    "macro_tokens": "macros produce more than 100000 tokens",
+    "include_depth": "files include each other more than 5 deep",
+    "include_count": "more than 5 files are included",
+    "nesting_depth": "this is nested more than 40 deep",
+    "chain_length": "this chain has more than 100 parts",
+    "generic_depth": "'g' asks for more and more instances of itself",
+    "instances": "the program needs more than 20 functions, 'g' the next of them",
+    "inline_ops": "'f' has more than 200 operations after inlining",
+    "unroll_iterations": "a loop of 11 iterations is too long to be unrolled",
+    "compile_time_steps": "11 rounds of a $for are more than the limit of 10",
+    "array_bytes": "an array of 68 bytes is larger than the limit of 64",
+}
+
+
+@pytest.mark.parametrize("limit", EXCEEDED)
+def test_a_limit_that_is_exceeded(tmp_path, limit):
+    value, text, code = EXCEEDED[limit]
+    (tmp_path / "leaf.slang").write_text("")
+    said = call(tmp_path, text, **{limit: value})
+    assert f"error[{code}]: " in said
+    assert SAID[limit] in said
+    assert "program.slang:" in said
+    assert f"a larger limit can be set: Options(limits=Limits({limit}=...))" in said
+
+
+ROUNDS = """
+[Differentiable] float step(float x, int n) { for (int i = 0; i < n; i++) x = sin(x) + x * x; return x; }
+float f(float x) { var p = diffPair(x); bwd_diff(step)(p, %d, 1.0); return p.d; }
+"""
+
+
+def test_memory_for_tapes(tmp_path):
+    assert isinstance(call(tmp_path, ROUNDS % 4, tape_bytes=1 << 20), float)
+    said = call(tmp_path, ROUNDS % 1_000_000, tape_bytes=1 << 20)
+    assert said.startswith("error[E0902]: kernel ")
+    assert "ran out of memory for the values its reverse sweep needs" in said
+    assert (
+        "a thread may use 1048576 bytes; a larger limit can be set: Options(limits=Limits(tape_bytes=...))"
+        in said
+    )
+
+
+def test_locals_beyond_the_stack_are_kept_elsewhere(tmp_path):
+    text = """
+        float f(float x)
+        {
+            float a[300];
+            for (int i = 0; i < 300; i++)
+                a[i] = x + i;
+            float sum = 0;
+            for (int i = 0; i < 300; i++)
+                sum += a[(i * 7) % 300];
+            return sum;
+        }"""
+    assert call(tmp_path, text) == call(tmp_path, text, local_bytes=64) == 300 * 0.5 + 299 * 150
+
+
+def test_the_chapter_tells_all_limits():
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", CHAPTER.read_text(), re.MULTILINE)
+    told = {name: int(value.replace(",", "")) for name, value in rows}
+    assert told == {name: getattr(Limits(), name) for name in Limits.__dataclass_fields__}
+    assert set(EXCEEDED) | {"tape_bytes", "local_bytes"} == set(told)
