@@ -45,7 +45,14 @@ from slangrad.api.reflection import (
     VariableLayoutReflection,
 )
 from slangrad.api.session import SlangSession
-from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint, SlangModule
+from slangrad.api.shader import (
+    ShaderProgram,
+    ShaderStage,
+    SlangEntryPoint,
+    SlangModule,
+    SpecializationArg,
+    TypeConformance,
+)
 from slangrad.api.shader_cursor import ShaderCursor, ShaderObject
 from slangrad.api.struct import Struct
 from slangrad.base.diagnostics import CompileError, Diagnostic
@@ -126,8 +133,10 @@ __all__ = [
     "SlangOptimizationLevel",
     "SlangSession",
     "SlangType",
+    "SpecializationArg",
     "Struct",
     "Tensor",
+    "TypeConformance",
     "TypeLayoutReflection",
     "TypeReflection",
     "ValueRef",

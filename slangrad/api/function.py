@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from slangrad.api.kernel import ComputeKernel
 from slangrad.api.parameter import Parameter, parameters_of, result_of
+from slangrad.api.raw_dispatch import Group, given_values, make_kernel
 from slangrad.call.caller import Caller, Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
@@ -22,11 +24,16 @@ if TYPE_CHECKING:
     from slangrad.api.module import Module
     from slangrad.api.struct import Struct
 
+MOST_IN_GROUP = 1024
+
 
 class Function:
     """The functions of one name (overloads together), and how they are to be called."""
 
-    __slots__ = ("__weakref__", "_backward", "_caller", "_settings", "_tangent", "module", "name", "struct")
+    # fmt: off
+    __slots__ = ("__weakref__", "_backward", "_caller", "_group", "_kernel", "_settings", "_tangent", "module",
+                 "name", "struct")
+    # fmt: on
 
     def __init__(
         self,
@@ -44,6 +51,8 @@ class Function:
         self._settings = replace(found, key=settings_key(found))
         self._backward: Function | None = None
         self._tangent: Function | None = None
+        self._group: Group | None = None
+        self._kernel: ComputeKernel | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._caller.call(self._settings, args, kwargs)
@@ -77,7 +86,10 @@ class Function:
         return "\n".join(map(str, self._caller.candidates))
 
     def _with(self, **changes: Any) -> Function:
-        return Function(self.module, self.name, self._caller, self.struct, replace(self._settings, **changes))
+        settings = replace(self._settings, **changes)
+        made = Function(self.module, self.name, self._caller, self.struct, settings)
+        made._group = self._group
+        return made
 
     def map(self, *args: Any, **kwargs: Any) -> Function:
         """Say to which call dimensions an argument's dimensions go, or as which type it is seen."""
@@ -96,6 +108,29 @@ class Function:
             kind = type(given).__name__
             raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
         return self._with(globals={**self._settings.globals, **given})
+
+    def thread_group_size(self, size: Any) -> Function:
+        """Threads of a group in x, y and z, for `dispatch`."""
+        x, y, z = (int(each) for each in size)
+        if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
+            raise CallError("E1014", f"thread_group_size: {[x, y, z]} must be positive, 1024 in all at most")
+        made = self._with()
+        made._group = (x, y, z)
+        return made
+
+    def dispatch(
+        self,
+        thread_count: Any,
+        vars: Mapping[str, Any] | None = None,
+        command_encoder: Any = None,
+        **parameters: Any,
+    ) -> None:
+        """Launch the function over threads, whose id is its first parameter `uint3 dispatchThreadID`."""
+        if self._kernel is None:
+            own = self.module.device_module
+            self._kernel = make_kernel(own, self.name, self._caller.candidates, self._group)
+        values = {**given_values(self._settings.globals), **(vars or {})}
+        self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
 
     def return_type(self, kind: Any) -> Function:
         """What calls return: Tensor, np.ndarray, "tensor" or "numpy"."""

@@ -79,6 +79,9 @@ class ComputePipeline:
             raise CallError(
                 "E1020", f"'{self.entry.name}' is for the stage '{stage}', kernels are for compute"
             )
+        if self.entry.declaration.generics and not self.entry.reference.substitution:
+            note = "entry.specialize([SpecializationArg.from_type(name), ...]) gives it arguments"
+            raise CallError("E1020", f"entry point '{self.entry.name}' is generic", (), note)
         self.thread_group_size = self.entry.group_size
         self.compiled = program.session.compiler.compile_entry(self.entry.reference)
         self._uniforms = Uniforms(program.types, self.device.runtime)

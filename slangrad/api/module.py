@@ -13,11 +13,13 @@ from typing import Any
 
 from slangrad.api.device import Device
 from slangrad.api.function import Function
+from slangrad.api.reflection import ProgramLayout
+from slangrad.api.session import SlangSession
+from slangrad.api.shader import SlangModule
 from slangrad.api.struct import Struct
 from slangrad.call.caller import Caller
-from slangrad.call.program import ModuleTypes, candidate_of
-from slangrad.check.modules import Module as CheckedModule
-from slangrad.check.reflect import FunctionView, Reflection
+from slangrad.call.program import candidate_of
+from slangrad.check.reflect import FunctionView
 from slangrad.check.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.spelling import spell
@@ -26,21 +28,24 @@ _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
 
 
 class Module:
-    """A checked module of a device."""
+    """The functions and types of a module, to be called."""
 
     def __init__(
         self,
-        device: Device,
-        checked: CheckedModule,
-        import_name: str,
+        device_module: SlangModule,
         options: dict[str, Any] | None = None,
         link: Sequence[Module] = (),
     ) -> None:
-        self.device = device
-        self.name = import_name
+        if not isinstance(device_module, SlangModule):
+            note = "Module.load_from_file() and Module.load_from_source() load one"
+            raise CallError("E1015", f"Module: {type(device_module).__name__} is no SlangModule", (), note)
+        self.device_module = device_module
+        self.session: SlangSession = device_module.session
+        self.device: Device = device_module.device
+        self.name = device_module.name
         self.options = _checked_options(options)
-        self.view = Reflection(device.slang_session.program, checked)
-        self.types = ModuleTypes(self.view)
+        self.view = device_module.view
+        self.types = device_module.types
         self.link = tuple(link)
         self._functions: dict[str, Function | None] = {}
         self._structs: dict[Type, Struct] = {}
@@ -50,7 +55,7 @@ class Module:
         device: Device, path: str, options: dict[str, Any] | None = None, link: Sequence[Module] = ()
     ) -> Module:
         """The module of a file, looked for in the include paths."""
-        return Module(device, *device.slang_session.load_checked(str(path)), options, link)
+        return Module(device.load_module(str(path)), options, link)
 
     @staticmethod
     def load_from_source(
@@ -61,14 +66,22 @@ class Module:
         link: Sequence[Module] = (),
     ) -> Module:
         """A module from its text."""
-        return Module(device, *device.slang_session.add_source(name, source), options, link)
+        return Module(device.load_module_from_source(name, source), options, link)
 
     @staticmethod
     def load_from_module(
-        device: Device, module: Module, options: dict[str, Any] | None = None, link: Sequence[Module] = ()
+        device: Device,
+        module: Module | SlangModule,
+        options: dict[str, Any] | None = None,
+        link: Sequence[Module] = (),
     ) -> Module:
         """The same module with other options."""
-        return Module(device, module.view.module, module.name, options, link)
+        return Module(module if isinstance(module, SlangModule) else module.device_module, options, link)
+
+    @property
+    def layout(self) -> ProgramLayout:
+        """Reflection: parameters, entry points, types by name."""
+        return self.device_module.layout
 
     def __repr__(self) -> str:
         return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"
@@ -140,7 +153,7 @@ class Module:
             name,
             candidates,
             self.types,
-            self.device.slang_session.compiler,
+            self.session.compiler,
             self.device,
             self._imports,
             self.options.get("strict_broadcasting", False),
@@ -148,7 +161,7 @@ class Module:
         return Function(self, name, caller, struct)
 
     def _imports(self) -> tuple[str, ...]:
-        return self.device.slang_session.imports_of(self.view.module)
+        return self.session.imports_of(self.view.module)
 
     def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
         return NameNotFound(

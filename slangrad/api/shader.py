@@ -9,7 +9,7 @@ Global parameters are the variables outside of functions of a program's modules 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -21,7 +21,7 @@ from slangrad.call.program import ModuleTypes
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module as CheckedModule
 from slangrad.check.reflect import Reflection
-from slangrad.check.types import Type
+from slangrad.check.types import Type, parameter_type
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
 
@@ -100,12 +100,12 @@ class SlangModule:
     @cached_property
     def entry_points(self) -> list[SlangEntryPoint]:
         """The functions that are marked as such."""
-        return [SlangEntryPoint(self, DeclRef(each, {})) for each in self._functions() if _is_entry(each)]
+        return [SlangEntryPoint(self, DeclRef(each, {})) for each in self._functions() if is_entry(each)]
 
     def entry_point(self, name: str, type_conformances: Sequence[Any] = ()) -> SlangEntryPoint:
         """The entry point of a name; functions that are not marked are for compute."""
         found = [each for each in self._functions() if each.name == name]
-        found = [each for each in found if _is_entry(each)] or found
+        found = [each for each in found if is_entry(each)] or found
         if not found:
             known = [each.name for each in self._functions()]
             raise CallError(
@@ -129,13 +129,37 @@ def members_of(scope: Any) -> Iterator[ast.Declaration]:
             yield each
 
 
-def _is_entry(function: ast.Function) -> bool:
+def is_entry(function: ast.Function) -> bool:
     return function.attribute("shader") is not None or function.attribute("numthreads") is not None
 
 
 def _close(name: str, known: Sequence[str]) -> str:
     close = get_close_matches(name, known, 1)
     return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'no functions'}"
+
+
+@dataclass(slots=True, frozen=True)
+class TypeConformance:
+    """That a type may be behind an interface at run time, under a number."""
+
+    interface_name: str
+    type_name: str
+    id: int = -1
+
+
+@dataclass(slots=True, frozen=True)
+class SpecializationArg:
+    """A generic argument of an entry point: the name of a type, or a whole number."""
+
+    value: str
+
+    @staticmethod
+    def from_type(type_name: str) -> SpecializationArg:
+        return SpecializationArg(type_name)
+
+    @staticmethod
+    def from_expr(expr: str) -> SpecializationArg:
+        return SpecializationArg(str(expr).strip())
 
 
 class SlangEntryPoint:
@@ -175,7 +199,10 @@ class SlangEntryPoint:
         program = self.session.program
         scope = program.scope_of(self.declaration)
         with self.session.compiler.lock:
-            known = [program.constant(scope, each) for each in attribute.arguments]
+            sizes = [program.constant(scope, each) for each in attribute.arguments]
+            known = [
+                None if each is None else program.value(each, self.reference.substitution) for each in sizes
+            ]
         x, y, z = [*(each if isinstance(each, int) else 1 for each in known), 1, 1, 1][:3]
         return (x, y, z)
 
@@ -193,6 +220,38 @@ class SlangEntryPoint:
     @property
     def layout(self) -> EntryPointLayout:
         return ShaderProgram(self.session, (self.module,), (self,)).layout.entry_points[0]
+
+    def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
+        """A generic entry point with its generic arguments; parameters of interface type are generic, too."""
+        generics = self.declaration.generics
+        if len(generics) != len(specialization_args):
+            counted = f"{len(generics)} generic arguments, not {len(specialization_args)}"
+            raise CallError("E1020", f"entry point '{self.name}' takes {counted}")
+        found: dict[Any, Any] = dict(zip(generics, map(self._argument, specialization_args)))
+        for parameter, argument in found.items():
+            self._check_bounds(parameter, argument, found)
+        return SlangEntryPoint(self.module, DeclRef(self.declaration, found), self.name)
+
+    def _argument(self, given: SpecializationArg) -> Any:
+        if not isinstance(given, SpecializationArg):
+            note = "pass SpecializationArg.from_type(name)"
+            raise CallError("E1020", f"specialize: {type(given).__name__} is no SpecializationArg", (), note)
+        if given.value.isdecimal():
+            return int(given.value)
+        argument = self.module.types.find(given.value)
+        if argument is None:
+            raise CallError("E1020", f"specialize: there is no type '{given.value}'")
+        return argument
+
+    def _check_bounds(self, parameter: Any, argument: Any, found: Mapping[Any, Any]) -> None:
+        if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):
+            return
+        view = self.module.view
+        for bound in view.bounds(parameter_type(parameter)):
+            wanted = self.session.program.substitute(bound, found)
+            if not view.conforms(argument, wanted):
+                message = f"specialize: '{argument}' does not conform to '{bound}'"
+                raise CallError("E1020", message)
 
     def rename(self, new_name: str) -> SlangEntryPoint:
         """The same under another name."""

@@ -23,8 +23,10 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import scalars_of
 from slangrad.marshal.vectors import HostArray
+from slangrad.marshal.whole import FAMILIES, Family
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
@@ -234,6 +236,49 @@ class BufferUniform(Uniform):
         values[at + 1] = min(size // self._size, MOST)
 
 
+class TensorUniform(Uniform):
+    """A tensor of the standard library: of each of its memories the address, sizes and strides."""
+
+    __slots__ = ("_device", "_element", "_family", "_rank")
+
+    def __init__(self, t: Type, family: Family, element: ir.Type, rank: int, device: Device) -> None:
+        super().__init__(t, len(family.parts) * (1 + 2 * rank))
+        self._family = family
+        self._element = element
+        self._rank = rank
+        self._device = device
+
+    @property
+    def needed(self) -> bool:
+        return True
+
+    def put(self, values: Values, at: int, value: Any, label: str) -> None:
+        if not isinstance(value, Tensor):
+            raise self.refuse(value, label, "pass a Tensor")
+        if value.element_type is not self._element or len(value.shape) != self._rank:
+            raise self.refuse(value, label)
+        if self._family.role.writes and not value.writable:
+            message = f"parameter '{label}' of type '{self.type}' is written, and the tensor is read-only"
+            raise CallError(UNFIT, message)
+        if value.storage.runtime is not self._device:
+            raise CallError(UNFIT, f"parameter '{label}': the {described(value)} belongs to another device")
+        for part in self._parts(value, label):
+            values[at] = part.address
+            values[at + 1 : at + 1 + 2 * self._rank] = [*part.shape, *part.strides]
+            at += 1 + 2 * self._rank
+
+    def _parts(self, value: Tensor, label: str) -> list[Tensor]:
+        found = []
+        for name in self._family.parts:
+            part = {PRIMAL_PART: value, TAKEN: value.grad_in, GIVEN: value.grad_out}[name]
+            if part is None:
+                missing_one = "grad_in" if name == TAKEN else "grad_out"
+                note = f"attach gradients with with_grads(): {missing_one} is missing"
+                raise self.refuse(value, label, note)
+            found.append(part)
+        return found
+
+
 def memory_of(
     uniform: Uniform, value: Buffer | Tensor, element: ir.Type | None, device: Device, label: str
 ) -> tuple[int, int]:
@@ -304,8 +349,15 @@ class Uniforms:
             return BufferUniform(t, self._types.lower(t.arguments[0]), STRUCTURED[name], self._device)
         if name in BYTES:
             return BufferUniform(t, None, BYTES[name], self._device)
+        if name in FAMILIES:
+            return self._tensor(t, FAMILIES[name])
         fields = [(field, self.of(kind)) for field, kind in self._types.fields(t)]
         return StructUniform(t, [(field, part) for field, part in fields if part is not None])
+
+    def _tensor(self, t: StructType, family: Family) -> Uniform | None:
+        element, rank = t.arguments
+        lowered = self._types.lower(element)
+        return None if lowered is None else TensorUniform(t, family, lowered, int(rank), self._device)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

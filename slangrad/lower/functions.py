@@ -144,7 +144,8 @@ def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
 
 def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
     attribute = declared.attribute("numthreads") or declared.attribute("NumThreads")
-    known = [] if attribute is None else [f.program.constant(f.scope, each) for each in attribute.arguments]
+    given = [] if attribute is None else [f.program.constant(f.scope, each) for each in attribute.arguments]
+    known = [None if each is None else f.program.value(each, f.substitution) for each in given]
     sizes = [size for size in known if isinstance(size, int) and size > 0]
     if len(sizes) != len(known) or len(sizes) > 3:
         assert attribute is not None
