@@ -57,6 +57,7 @@ from slangrad.runtime.processors import available_processors
 from slangrad.runtime.relocations import Unloadable
 from slangrad.runtime.reports import BOUNDS, Reports, Site
 from slangrad.spmd.widen import WideKernel, widen
+from slangrad.spmd.width import suitable_lanes
 from slangrad.syntax import ast
 from slangrad.syntax.print import node_lines
 from slangrad.syntax.walk import walk as walk_tree
@@ -150,7 +151,15 @@ def _expand_math(c: Compilation) -> None:
 
 def _widen(c: Compilation) -> None:
     c.machine = native.target_of(c.options)
-    c.wide = widen(c.function, c.function.wave or c.machine.lanes, exclusive=is_ordered(c.function))
+    c.wide = widen(c.function, _lanes_for(c.function, c.machine, c.options), exclusive=is_ordered(c.function))
+
+
+def _lanes_for(function: Function, machine: Target, options: Options) -> int:
+    """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
+    if function.wave or options.lanes:
+        return function.wave or machine.lanes
+    features = machine.features
+    return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
 
 
 def _write_llvm(c: Compilation) -> None:

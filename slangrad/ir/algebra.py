@@ -68,13 +68,22 @@ def _add(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     neutral: Number = -0.0 if _is_float(xs[0]) else 0
     if _is(b.constant_of(xs[1]), neutral):
         return xs[0]
-    return xs[1] if _is(b.constant_of(xs[0]), neutral) else None
+    if _is(b.constant_of(xs[0]), neutral):
+        return xs[1]
+    for x, y in (xs, xs[::-1]):
+        negated = _negated(b, y)
+        if negated is not None:
+            return b.emit("sub", x, negated)
+    return None
 
 
 def _sub(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     if _is(b.constant_of(xs[1]), 0):
         return xs[0]
-    return b.zero(made) if xs[0] is xs[1] and not _is_float(xs[0]) else None
+    if xs[0] is xs[1] and not _is_float(xs[0]):
+        return b.zero(made)
+    negated = _negated(b, xs[1])
+    return None if negated is None else b.emit("add", xs[0], negated)
 
 
 def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
@@ -86,6 +95,10 @@ def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
             return b.emit("neg", x)
         if number is not None and number == 0 and not _is_float(x):
             return y
+    for x, y in (xs, xs[::-1]):
+        negated = _negated(b, y)
+        if negated is not None:  # outwards, where it meets another one or a sum
+            return b.emit("neg", b.emit("mul", x, negated))
     return None
 
 
@@ -94,9 +107,14 @@ def _div(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return xs[0] if number is not None and number == 1 else None
 
 
-def _neg(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    op = b.made_by(xs[0])
+def _negated(b: Scope, x: Value) -> Value | None:
+    """What x is the negative of. Rounding is symmetric, so signs may move through sums and products."""
+    op = b.made_by(x)
     return op.operands[0] if op is not None and op.name == "neg" else None
+
+
+def _neg(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    return _negated(b, xs[0])
 
 
 def _and(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:

@@ -24,6 +24,7 @@ from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
 from slangrad.llvm.sites import Sites
+from slangrad.llvm.streaming import write_conditions, write_fence
 from slangrad.llvm.tapes import RESERVE
 from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
 from slangrad.llvm.type_names import TypeNames
@@ -35,6 +36,7 @@ TAPE_OPS = frozenset(tapes.RULES)
 
 _FOOTER = f"""!0 = !{{}}
 !1 = !{{!"branch_weights", i32 2000, i32 1}}
+!2 = !{{i32 1}}
 {FUNCTION_ATTRIBUTES}"""
 
 
@@ -68,7 +70,7 @@ def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
     declarations, sites = Declarations(), Sites()
     entry = Writer(declarations, target.features, options.contraction)
     local = Locals(options.limits.local_bytes * kernel.lanes)
-    _write_entry(entry, kernel, local, sites)
+    _write_entry(entry, kernel, local, sites, target.triple)
     drain = Writer(declarations, target.features, options.contraction)
     _write_drain(drain)
     parts = [_function("entry", "i64 %chunk", _begin(entry, local), entry)]
@@ -98,7 +100,7 @@ def _begin(w: Writer, local: Locals) -> list[str]:
     ]
 
 
-def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites) -> None:
+def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple: str) -> None:
     write_field(w, "%launch", "chunk", "%chunk")
     w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
     x, end, y, z = _chunk_range(w)
@@ -109,12 +111,15 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites) -> None
         return Emitter(w, names, around, RULES)
 
     done = "leave"
+    full = emitter()
     if kernel.full is not None:
-        x = _write_waves(emitter(), kernel.full, x, end, done)
+        x = _write_waves(full, kernel.full, x, end, done)
     if kernel.masked is not None:
         _write_masked_waves(emitter(), kernel.masked, x, end, done)
     w.jump(done)
     w.block(done)
+    if full.environment.large:
+        write_fence(w, triple)
     w.line("ret void")
 
 
@@ -138,6 +143,7 @@ def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str) -
     whole = w.value(f"and i64 {count}, {-lanes}")
     limit = w.value(f"add i64 {x}, {whole}")
     inner = _write_invariants(e, function)
+    e.environment.large = write_conditions(w, function)
     with counted_loop(w, x, limit, lanes) as wave:
         _write_wave(e, wave, inner, leave)
     return limit

@@ -10,7 +10,7 @@ reports have files of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from slangrad.ir.core import Op, Region, Value
@@ -36,6 +36,7 @@ class Environment:
     thread: tuple[str, str, str]  # ids as u32; x is that of lane 0
     sites: Sites
     locals: LocalMemory
+    large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
 
 
 class LocalMemory(Protocol):

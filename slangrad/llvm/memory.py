@@ -17,6 +17,7 @@ from slangrad.ir.layout import layout_of, round_up
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import Lanes, Pointer, Scalar, Type
 from slangrad.llvm.emit import Emitter, Rule, shuffled, splat
+from slangrad.llvm.streaming import write_store
 from slangrad.llvm.type_names import memory_name, scalar_name, suffix
 from slangrad.llvm.writer import Writer, phi
 
@@ -227,6 +228,9 @@ def _store(e: Emitter, op: Op) -> None:
     plain = f"store {name} {value}, {e.typed(p)}, align {_alignment(p)}"
     if isinstance(p.type, Lanes):
         _scatter(e, f"{name} {value}", p, mask)
+    elif op in e.environment.large:
+        size = layout_of(pointee(p)).size * e.names.lanes
+        write_store(w, e.environment.large[op], f"{name} {value}", e.operand(p), size, plain)
     elif not mask:
         w.line(plain)
     elif w.features.masked_stores:

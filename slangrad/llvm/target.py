@@ -25,6 +25,16 @@ class Features:
     masked_stores: bool
     mask_registers: bool
 
+    @property
+    def register_bytes(self) -> int:
+        """Of a vector register."""
+        return 64 if self.mask_registers else 32 if self.masked_loads else 16
+
+    @property
+    def registers(self) -> int:
+        """How many vector registers there are, at least."""
+        return 32 if self.mask_registers else 16
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -102,3 +102,36 @@ def test_inexact_maths_is_not_folded():
     one = b.constant(t.F32, 1.0)
     assert b.constant_of(b.emit("sin", one)) is None
     assert b.constant_of(b.emit("sqrt", one)) == 1.0
+
+
+@pytest.mark.parametrize("scalar", [s for s in t.SCALARS.values() if s.kind != "bool"], ids=str)
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "neg"])
+def test_signs_move_through_sums_and_products(scalar, name):
+    for negated in ((True, False), (False, True), (True, True)):
+        b, parameters = Builder(), (Value(scalar), Value(scalar))
+        literal: list[Op] = []
+        pairs = [(p, p) for p in parameters]
+        operands = [
+            _both(b, literal, "neg", (pair,), scalar) if n else pair for n, pair in zip(negated, pairs)
+        ]
+        made, plain = _both(b, literal, name, operands[: 1 if name == "neg" else 2], scalar)
+        for x in numbers(scalar):
+            for y in numbers(scalar):
+                assert same(
+                    run(parameters, b.ops, (made,), (x, y)), run(parameters, literal, (plain,), (x, y))
+                )
+
+
+def test_a_product_of_negatives_has_no_sign_to_change():
+    b, x, y = Builder(), Value(t.F32), Value(t.F32)
+    b.emit("sub", x, b.emit("mul", b.emit("neg", x), y))
+    assert [op.name for op in b.ops if op.results[0] in used(b)] == ["mul", "add"]
+
+
+def used(b):
+    """What the last op needs."""
+    found = {b.ops[-1].results[0]}
+    for op in reversed(b.ops):
+        if op.results[0] in found:
+            found.update(op.operands)
+    return found

@@ -1,0 +1,100 @@
+"""How many lanes a kernel gets: more than usual where the iterations of a loop wait for each other.
+
+    for %n, %x {                     each step needs the one before: at 16 lanes, one or two registers, a core waits
+      %s = mul %x, %x                for the latency of its multiplier; 32 or 64 lanes are several such chains, whose
+      yield (sub %x, %s)             steps fill each other's gaps
+    }
+
+The rule weighs two numbers for each loop body: how many operations are ready at the same time (their number over
+the longest path), and how many values live at once, which must fit into registers. Loops that lanes leave at
+different times keep the usual number, because a wave runs as long as its slowest lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import Pointer, Scalar
+from slangrad.spmd.uniformity import Shapes
+
+IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way
+SPILL = 1.5  # values may exceed the registers by this much: the rest is read from memory as an operand
+MOST = 64
+LARGE = 300  # ops; each is written for as many registers as lanes fill
+LOCAL_BYTES = 1 << 15  # local arrays of a wave should stay in the first cache
+
+
+def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers: int) -> int:
+    """`lanes`, or a multiple of it up to MOST."""
+    ops = list(walk(kernel.region))
+    loops = [op for op in ops if op.name in ("for", "while")]
+    if lanes == 1 or not loops or len(ops) > LARGE or any(op.name == "atomic" for op in ops):
+        return lanes
+    shapes = Shapes(kernel, lanes)
+    if not all(map(shapes.loop_is_uniform, loops)):
+        return lanes
+    bodies = [_Body(region, shapes) for op in loops for region in op.regions[-1:] if _is_innermost(op)]
+    local = sum(_local_bytes(op) for op in ops if op.name == "alloc")
+    found = lanes
+    while found < MOST and any(body.waits(found / register_bytes) for body in bodies):
+        wide = 2 * found
+        if local * wide > LOCAL_BYTES or any(
+            body.live * wide > SPILL * registers * register_bytes for body in bodies
+        ):
+            break
+        found = wide
+    return found
+
+
+def _is_innermost(loop: Op) -> bool:
+    return not any(op.name in ("for", "while") for region in loop.regions for op in walk(region))
+
+
+def _local_bytes(op: Op) -> int:
+    (place,), count = op.results, op.attributes.get("count", 1)
+    assert isinstance(place.type, Pointer) and isinstance(count, int)
+    return count * layout_of(place.type.element).size
+
+
+class _Body:
+    """Of a loop: bytes a lane of what is computed, of what is ready at once, and of what lives at once."""
+
+    def __init__(self, region: Region, shapes: Shapes) -> None:
+        self._shapes = shapes
+        ops = list(_straight(region))
+        work = sum(self._size(v) for op in ops for v in op.results)
+        depth: dict[Value, int] = {}
+        for op in ops:
+            below = max((depth.get(v, 0) for v in op.operands), default=0)
+            for result in op.results:
+                depth[result] = below + (self._size(result) > 0)
+        self.ready = work / max([1, *depth.values()])
+        self.live = self._most_live(region, ops)
+
+    def waits(self, registers_a_byte: float) -> bool:
+        return 0 < self.ready * registers_a_byte < IN_FLIGHT
+
+    def _size(self, value: Value) -> int:
+        """Bytes a lane; nothing for what all lanes share and for addresses."""
+        shape = self._shapes.of(value)
+        kept = isinstance(value.type, Scalar) and not shape.is_uniform and not shape.is_strided
+        return layout_of(value.type).size if kept else 0
+
+    def _most_live(self, region: Region, ops: list[Op]) -> int:
+        live = {v for v in region.yields if self._size(v)}
+        most = sum(map(self._size, live))
+        for op in reversed(ops):
+            live.difference_update(op.results)
+            live.update(v for v in op.operands if self._size(v))
+            most = max(most, sum(map(self._size, live)))
+        return most
+
+
+def _straight(region: Region) -> Iterator[Op]:
+    """The ops of a body in order, those of its branches included."""
+    for op in region.ops:
+        for inner in op.regions:
+            yield from _straight(inner)
+        yield op
