@@ -91,8 +91,17 @@ class ComputePipeline:
         self.parameters: dict[str, Slot | BlockSlot] = {
             each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters
         }
-        scalars = self.compiled.packer.scalars
-        self.empty: Scalars = [None if isinstance(each, Address) else 0 for each in scalars]
+        self.empty = self._unset_values()
+
+    def _unset_values(self) -> Scalars:
+        """Zeros, but None for the addresses that the kernel reads."""
+        packer = self.compiled.packer
+        values: Scalars = packer.empty
+        for name in self.compiled.used:
+            place = packer.places[name]
+            scalars = packer.scalars[place]
+            values[place] = [None if isinstance(each, Address) else 0 for each in scalars]
+        return values
 
     def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
         info = self.program.session.program.info

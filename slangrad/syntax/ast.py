@@ -57,8 +57,9 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
         return modifier in self.modifiers
 
     def attribute(self, name: str) -> Attribute | None:
-        """The first attribute of that name."""
-        return next((each for each in self.attributes if each.name == name), None)
+        """The first attribute of that name; case does not matter, as in HLSL."""
+        wanted = name.lower()
+        return next((each for each in self.attributes if each.name.lower() == wanted), None)
 
 @node
 class GenericDeclaration(Declaration):  # A declaration that can have generic parameters and `where` clauses.

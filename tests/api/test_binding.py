@@ -181,9 +181,11 @@ def test_missing_parameters(device, kernel):
 def test_what_a_kernel_does_not_read_is_checked_but_may_be_missing(device, kernel):
     lazy = kernel("""
         uniform float unused;
+        RWStructuredBuffer<float> seen;
+        void write(RWStructuredBuffer<float> into, RWStructuredBuffer<float> not_used) { into[0] = 1; }
         uniform float3 also;
         RWStructuredBuffer<float> data;
-        [shader("compute")] [numthreads(1, 1, 1)] void main() { data[0] = 1; }
+        [shader("compute")] [numthreads(1, 1, 1)] void main() { write(data, seen); }
     """)
     data = device.create_buffer(data=np.zeros(1, F))
     lazy.dispatch([1, 1, 1], {"data": data, "unused": 2})

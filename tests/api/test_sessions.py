@@ -169,6 +169,15 @@ def test_options(device):
         device.create_slang_session(compiler_options={"matrix_layout": spy.SlangMatrixLayout.column_major})
 
 
+def test_names_of_attributes_in_any_case(device):
+    text = '[Shader("Compute")] [NumThreads(4, 2, 1)] void main() {}'
+    module = device.load_module_from_source("attributes_in_any_case", text)
+    (entry,) = module.entry_points
+    assert (entry.group_size, entry.stage) == ((4, 2, 1), spy.ShaderStage.compute)
+    kernel = device.create_compute_kernel(device.link_program([module], [entry]))
+    assert kernel.pipeline.grid_of([5, 1, 1]) == (8, 2, 1)
+
+
 def test_errors_show_the_place(device):
     with pytest.raises(spy.CompileError, match=r"broken_kernel:2:\d+"):
         device.load_module_from_source("broken_kernel", "\nvoid f() { return missing; }")
