@@ -193,14 +193,24 @@ def _called(page: ast.Module) -> Iterator[Any]:
 
 
 def _explained(error: CompileError, name: str, written: KernelText) -> SlangCompileError:
-    """The compiler's errors, and whose argument each is about."""
+    """The compiler's errors; where they are in the generated kernel, also whose argument each is about."""
+    in_page = any(each.span is None or each.span.source.name == name for each in error.diagnostics)
+    if not in_page:
+        return _explained_alone(error)
     details = []
     for each in error.diagnostics:
         label = _label_of(each, name, written)
         details.append(f"argument '{label}': {each}" if label else str(each))
-    in_page = any(each.span is not None and each.span.source.name == name for each in error.diagnostics)
-    shown = ["in the generated kernel:", *written.text.splitlines()] if in_page else []
+    shown = ["in the generated kernel:", *written.text.splitlines()]
     return SlangCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
+
+
+def _explained_alone(error: CompileError) -> SlangCompileError:
+    """Errors in the text of the user, as they are."""
+    errors = [each for each in error.diagnostics if each.is_error]
+    code = errors[0].code
+    message = str(CompileError(errors)).removeprefix(f"error[{code}]: ")
+    return SlangCompileError(code, message, note="Slang compilation error: found when the call was compiled")
 
 
 def _label_of(diagnostic: Diagnostic, name: str, written: KernelText) -> str:

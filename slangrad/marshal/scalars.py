@@ -115,5 +115,5 @@ class UnsupportedMarshal(Marshal):
 _INSTEAD: dict[type, str] = {
     tuple: "pass a list for an array, or spy.float3(...) and the like for a vector",
     set: "pass a list",
-    str: "enum values are passed as their numbers",
+    str: "functions take no texts; what they choose between can be a number",
 }
