@@ -112,7 +112,9 @@ def errors_of(path: Path, block: Block) -> str:
     shown = checked.output.rpartition("\n\n")[0]
     if checked.exit_code == 0:
         checked = CliRunner().invoke(app, ["run", str(path)])
-        shown = checked.output.replace("note: Slang compilation error: found when the call was compiled\n", "")
+        shown = checked.output.replace(
+            "note: Slang compilation error: found when the call was compiled\n", ""
+        )
     assert checked.exit_code == 1, f"line {block.line}: no errors"
     return shown.replace(str(path), "example.slang")
 
