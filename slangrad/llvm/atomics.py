@@ -1,6 +1,6 @@
-"""Atomics as LLVM instructions: on one address at a time, in no order with other memory.
+"""Atomics as LLVM instructions: on one address at a time, and other memory is not moved over them.
 
-    atomic{kind="add"} %p, %v : u32     atomicrmw add ptr %p, i32 %v monotonic
+    atomic{kind="add"} %p, %v : u32     atomicrmw add ptr %p, i32 %v seq_cst
     atomic{kind="add"} %p, %v : f32     a loop around cmpxchg, with the row "add" inside
 
 In: scalar addresses and values; `spmd` has taken lanes apart. All kinds give what was in memory before.
@@ -34,7 +34,7 @@ def _atomic(e: Emitter, op: Op) -> None:
     if scalar.kind != "float" and kind in _INSTRUCTIONS:
         p, v = op.operands
         name = _INSTRUCTIONS[kind][scalar.kind == "unsigned"]
-        old = e.w.value(f"atomicrmw {name} {e.typed(p)}, {e.typed(v)} monotonic, align {scalar.size}")
+        old = e.w.value(f"atomicrmw {name} {e.typed(p)}, {e.typed(v)} seq_cst, align {scalar.size}")
     else:
         old = _loop(e, op, scalar, _replacement(e, op, kind, scalar))
     e.define(op.results[0], old)
@@ -69,7 +69,7 @@ def _loop(e: Emitter, op: Op, scalar: Scalar, replace: Callable[[str], str]) -> 
     phi_line = w.reserve_line()
     old = w.value(f"bitcast {bits} {old_bits} to {name}")
     new_bits = w.value(f"bitcast {name} {replace(old)} to {bits}")
-    exchange = f"cmpxchg {pointer}, {bits} {old_bits}, {bits} {new_bits} monotonic monotonic"
+    exchange = f"cmpxchg {pointer}, {bits} {old_bits}, {bits} {new_bits} seq_cst seq_cst"
     both = w.value(f"{exchange}, align {scalar.size}")
     seen = w.value(f"extractvalue {{ {bits}, i1 }} {both}, 0")
     stored = w.value(f"extractvalue {{ {bits}, i1 }} {both}, 1")

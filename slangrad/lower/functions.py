@@ -84,7 +84,8 @@ def _lower_primitive(f: Frame, reference: DeclRef) -> None:
     """The op that a declaration stands for, where it is named as a function: `fwd_diff(sin)`."""
     info: checked.FunctionInfo = f.program.info(reference.declaration)
     keys: list[Key] = [THIS] if info.this_type is not None else []
-    places: list[Place] = [Local(key, f.variables[key].type) for key in (*keys, *info.parameters)]
+    keys += [each for each in info.parameters if intrinsics.is_operand(f, each)]
+    places: list[Place] = [Local(key, f.variables[key].type) for key in keys]
     value = intrinsics.apply(f, info, reference, places)
     if value is not None:
         f.variables[RESULT] = value

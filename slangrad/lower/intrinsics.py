@@ -18,7 +18,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
-from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
+from slangrad.ir.types import U32, Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components, pointer
 from slangrad.lower import calls, expressions, operators, tangents, waves
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
@@ -35,11 +35,19 @@ def lower_intrinsic(
         return None
     places = [] if form.this is None or info.this_type is None else [expressions.place_of(f, form.this)]
     for parameter, argument in zip(info.parameters, form.arguments, strict=True):
+        if not is_operand(f, parameter):
+            continue
         if isinstance(argument, checked.Default) or f.program.info(parameter).direction == "in":
             places.append(Temporary(calls.argument_value(f, argument, reference)))
         else:
             places.append(expressions.place_of(f, argument))
     return apply(f, info, reference, places)
+
+
+def is_operand(f: Frame, parameter: ast.Parameter) -> bool:
+    """An order of memory is none: all atomics are as strong as there is."""
+    declared = f.program.info(parameter).type
+    return not (isinstance(declared, checked_types.EnumType) and str(declared) == "MemoryOrder")
 
 
 def apply(f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list[Place]) -> Value | None:
@@ -95,7 +103,8 @@ def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
 
 # --- Atomics: on memory component by component; a local variable, which no other thread sees, is just changed
 
-OPERANDS = {"load": 0, "compare_exchange": 2}
+OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
+STEPS = {"increment": "add", "decrement": "sub"}
 
 
 def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | None:
@@ -142,10 +151,23 @@ def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Va
         return f.emit("load", address, type=element)
     if kind == "store":
         kind = "exchange"
+    if kind == "compare_exchange_bits":
+        return _on_bits(f, address, operands)
+    if kind in STEPS:
+        kind, operands = STEPS[kind], [f.b.constant(element, 1)]
     if kind == "sub":
         kind, operands = "add", [f.emit("neg", operands[0])]
     assert kind in ATOMIC_KINDS, kind
     return f.emit("atomic", address, *operands, type=element, kind=kind)
+
+
+def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
+    """A float compared as the number that its bits are."""
+    assert isinstance(address.type, Pointer)
+    whole = f.emit("bitcast", address, type=pointer(U32, address.type.space))
+    bits = (f.emit("bitcast", x, type=U32) for x in operands)
+    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange")
+    return f.emit("bitcast", old, type=address.type.element)
 
 
 ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
@@ -153,10 +175,16 @@ ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and
 
 def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
     old = target.get(f)
-    place = target if not operands or operands[0].type is target.type else target.component(f, 0)
+    place = target.component(f, 0) if isinstance(target.type, Struct) else target
     before = place.get(f)
-    if kind == "compare_exchange":
-        new = f.emit("select", f.emit("equal", before, operands[0]), operands[1], before)
+    if kind.startswith("compare_exchange"):
+        seen = [before, operands[0]]
+        if kind == "compare_exchange_bits":
+            seen = [f.emit("bitcast", x, type=U32) for x in seen]
+        new = f.emit("select", f.emit("equal", *seen), operands[1], before)
+    elif kind in STEPS:
+        assert isinstance(before.type, Scalar)
+        new = f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
     elif kind != "load":
         new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
     else:
