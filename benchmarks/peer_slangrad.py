@@ -1,5 +1,7 @@
 """slangrad on its CPU device, written as a user would: one Slang function a workload, called on whole arrays."""
 
+from pathlib import Path
+
 import numpy as np
 import workloads as w
 
@@ -51,6 +53,8 @@ float sum(float a, float b, float c, float d)
 }}
 """
 
+EXAMPLE = Path(__file__).parent.parent / "examples" / "mlp"
+
 device = spy.create_device()
 module = spy.Module.load_from_source(device, "benchmark", SOURCE)
 
@@ -75,6 +79,58 @@ def W1(d):
 
 def W2(d):
     return elementwise(module.wave, d)
+
+
+class Training:
+    """W3: the network's parameters and gradients in two buffers; the network itself holds addresses in them."""
+
+    NAMES = ("w1", "b1", "w2", "b2")
+
+    def __init__(self, d, variant, n, dtype=np.float32):
+        defines = {"MLP_FLOAT": "1"} if dtype == np.float32 else {}
+        folders = [Path(__file__).parent, EXAMPLE]
+        self.device = made = spy.create_device(include_paths=folders, defines=defines)
+        self.learn, self.adjust = (
+            made.create_compute_kernel(made.load_program("training.slang", [k])) for k in ("learn", "adjust")
+        )
+        self.shapes = [d[k].shape for k in self.NAMES]
+        self.dtype, self.n, self.rate = np.dtype(dtype), n, w.w3_lr(n)
+        parameters = np.concatenate([d[k].ravel() for k in self.NAMES]).astype(dtype)
+        self.parameters = made.create_buffer(data=parameters)
+        self.gradients = made.create_buffer(data=np.zeros(len(parameters), dtype))
+        self.total = made.create_buffer(data=np.zeros(1, np.float32))
+        self.network = made.create_buffer(data=self._addresses())
+        self.count = len(parameters)
+        self.samples = {k + "s": made.create_buffer(data=d[k + variant]) for k in "xy"}
+
+    def _addresses(self):
+        found, at = [], 0
+        for shape in self.shapes:
+            found += [each.device_address + at for each in (self.parameters, self.gradients)]
+            at += int(np.prod(shape)) * self.dtype.itemsize
+        return np.array(found, np.uint64)
+
+    def step(self):
+        self.gradients.clear()
+        self.total.clear()
+        self.learn.dispatch(
+            [self.n, 1, 1], network=self.network, total=self.total, count=self.n, **self.samples
+        )
+        arguments = {"parameters": self.parameters, "gradients": self.gradients}
+        self.adjust.dispatch([self.count, 1, 1], rate=self.rate, count=self.count, **arguments)
+
+    def outputs(self):
+        found = {"loss": self.total.to_numpy().view(np.float32)[0]}
+        ends = np.cumsum([np.prod(shape) for shape in self.shapes])[:-1]
+        for prefix, buffer in (("g", self.gradients), ("new_", self.parameters)):
+            parts = np.split(buffer.to_numpy().view(self.dtype), ends)
+            found |= {prefix + k: part for k, part in zip(self.NAMES, parts, strict=True)}
+        return found
+
+
+def W3(d):
+    made = {v: Training(d, v, n) for v, n in w.W3_SIZES.items()}
+    return {v: (each.step, each.outputs) for v, each in made.items()}
 
 
 def W5a(d):

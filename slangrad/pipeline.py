@@ -25,7 +25,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef, Substitution
-from slangrad.check.files import STD
+from slangrad.check.modules import STD
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
@@ -45,13 +45,16 @@ from slangrad.llvm.target import Features, Target
 from slangrad.lower.instances import lower_functions, lower_program
 from slangrad.lower.type_map import SCALARS
 from slangrad.opt.branches import simplify_branches
+from slangrad.opt.chunk_sums import chunk_sums
 from slangrad.opt.dead import remove_dead
+from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
 from slangrad.opt.inline import inline, inline_into
 from slangrad.opt.unroll import unroll
+from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
-from slangrad.runtime.image import DRAIN, ENTRY, KernelImage
+from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
 from slangrad.runtime.object_code import Loaded, load_object
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.relocations import Unloadable
@@ -83,6 +86,7 @@ class Compilation:
     program: Program = field(default_factory=Program)
     name: str = ""
     reports: dict[str, Report] = field(default_factory=dict)
+    delayed: DelayedAdds | None = None
     wide: WideKernel | None = None
     machine: Target | None = None
     module: cpu.Module | None = None
@@ -149,9 +153,15 @@ def _expand_math(c: Compilation) -> None:
     c.replace(remove_dead(hoist(expand_math(c.function, library))))
 
 
+def _delay_adds(c: Compilation) -> None:
+    c.delayed = delay_adds(c.function)
+
+
 def _widen(c: Compilation) -> None:
     c.machine = native.target_of(c.options)
-    c.wide = widen(c.function, _lanes_for(c.function, c.machine, c.options), exclusive=is_ordered(c.function))
+    function = c.function if c.delayed is None else c.delayed.kernel
+    lanes = _lanes_for(function, c.machine, c.options)
+    c.wide = widen(function, lanes, exclusive=c.delayed is None and is_ordered(function))
 
 
 def _lanes_for(function: Function, machine: Target, options: Options) -> int:
@@ -164,8 +174,17 @@ def _lanes_for(function: Function, machine: Target, options: Options) -> int:
 
 def _write_llvm(c: Compilation) -> None:
     assert c.wide is not None and c.machine is not None
-    kernel = cpu.Kernel(c.wide.full, c.wide.masked, c.wide.lanes, c.program.arguments)
+    kernel = _kernel_of(c, c.wide)
+    if c.delayed is not None:
+        literal = widen(c.function, c.function.wave or 1, exclusive=True)
+        sums = chunk_sums(c.delayed.accumulators, c.wide.lanes)
+        after = cpu.Delayed(c.delayed.plan, sums, c.delayed.finish, _kernel_of(c, literal))
+        kernel = replace(kernel, delayed=after)
     c.module = cpu.kernel_module(kernel, c.machine, c.options)
+
+
+def _kernel_of(c: Compilation, wide: WideKernel) -> cpu.Kernel:
+    return cpu.Kernel(wide.full, wide.masked, wide.lanes, c.program.arguments)
 
 
 def _generate_code(c: Compilation) -> None:
@@ -174,9 +193,10 @@ def _generate_code(c: Compilation) -> None:
         name=c.name,
         argument_size=argument_size(c.program),
         code=native.object_code(c.module.text, c.machine, c.options.optimize),
-        functions=(ENTRY, DRAIN),
+        functions=(ENTRY, DRAIN) if c.delayed is None else (ENTRY, DRAIN, *DELAYED),
         sites=tuple(map(site_of, c.module.sites)),
-        ordered=is_ordered(c.function),
+        ordered=c.delayed is None and is_ordered(c.function),
+        granularity=DEFAULT_GRANULARITY if c.delayed is None else DELAYED_GRANULARITY,
     )
     c.kernel = c.image.kernel(load_code)
 
@@ -235,6 +255,14 @@ def _vjp_lines(c: Compilation) -> list[Line]:
     return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(c.program)]
 
 
+def _delayed_lines(c: Compilation) -> list[Line]:
+    """The kernel whose float adds wait for the end of the launch, what runs before and after; none if none may wait."""
+    if c.delayed is None:
+        return [Line("// no float add waits for the end of the launch")]
+    functions = (c.delayed.kernel, c.delayed.plan, c.delayed.finish)
+    return [line for f in functions for line in function_lines(f)]
+
+
 def _lanes_lines(c: Compilation) -> list[Line]:
     assert c.wide is not None
     return [line for f in (c.wide.full, c.wide.masked) if f is not None for line in function_lines(f)]
@@ -267,6 +295,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("flat",      _flatten,        BOTH,           verify.FLAT,           _program_lines),   # flatten
     Stage("math",      _expand_math,    BOTH,           verify.FLAT,           _program_lines),   # flatten, std
     Stage("interpret", _interpret,      (INTERPRETER,), None,                  _no_lines),        # ir
+    Stage("delayed",   _delay_adds,     (CPU,),         None,                  _delayed_lines),   # opt
     Stage("lanes",     _widen,          (CPU,),         None,                  _lanes_lines),     # spmd
     Stage("llvm",      _write_llvm,     (CPU,),         None,                  _llvm_lines),      # llvm
     Stage("asm",       _generate_code,  (CPU,),         None,                  _assembly_lines),  # llvm
@@ -280,6 +309,8 @@ BEFORE = (
     ("flat",     "math",     "library functions are flat IR"),
     ("flat",     "lanes",    "lanes hold scalars and pointers"),
     ("math",     "lanes",    "maths vectorizes with the rest"),
+    ("flat",     "delayed",  "addresses are pointers and offsets"),
+    ("delayed",  "lanes",    "each lane has accumulators of its own"),
 )
 # fmt: on
 

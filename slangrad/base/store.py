@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 
-from slangrad.base.source import SourceFile
-
 MAGIC = b"slangrad entry 1"
 DIGEST = 32
 ENTRIES = "entries"  # the folder inside of the one that is named, whose mode may be the user's affair
@@ -39,11 +37,6 @@ def content_key(*parts: object) -> str:
     for piece in _pieces(parts):
         digest.update(piece)
     return digest.hexdigest()
-
-
-def digest_of(source: SourceFile) -> str:
-    """Of a text under its name."""
-    return content_key(source.name, source.text)
 
 
 def _pieces(part: object) -> Iterator[bytes]:
@@ -103,8 +96,7 @@ class Store:
         return self._problem
 
     def get(self, key: str) -> bytes | None:
-        """The entry; None where there is none, and for the key ""."""
-        if not key or self.problem:
+        if self.problem:
             return None
         try:
             return _read(self._path(key), key)
@@ -112,7 +104,7 @@ class Store:
             return None
 
     def put(self, key: str, data: bytes) -> None:
-        if not key or self.problem or len(data) > self.limit // 4:
+        if self.problem or len(data) > self.limit // 4:
             return
         try:
             _write(self._path(key), key, data)

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-if TYPE_CHECKING:
-    from slangrad.syntax import ast
+from slangrad.syntax import ast
 
 _serial = count(1)
 

@@ -31,12 +31,13 @@ ABOUT = {
     "clean": "unrolled, hoisted, dead code gone",
     "flat": "scalars and memory only",
     "math": "sin, exp and others are arithmetic",
+    "delayed": "float adds wait for the end of the launch",
     "lanes": "one thread has become W lanes",
     "llvm": "LLVM's language",
     "asm": "assembly for this machine",
 }
 LANGUAGES = {"ast": "ast", "llvm": "llvm", "asm": "asm"}
-HIDDEN = ("ast", "inlined", "math")  # to begin with
+HIDDEN = ("ast", "inlined", "math", "delayed")  # to begin with
 
 Place = tuple[tuple[int, int], ...]  # (number of the source, line), the innermost first
 

@@ -161,6 +161,7 @@ row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,  
 row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
 row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
 # `atomic{kind} %p, %value` gives what was there before; compare_exchange takes the expected value before the new one.
+# With `alone`, no other thread of the machine reaches the address at the time.
 row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*")
 # --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is zero
 # until it is written; handle 0 reads zero everywhere and is never written. Written indices are not negative. Memory
@@ -184,6 +185,11 @@ row("wave_scan",     FIRST,   None,                        CONSTANT,            
 row("wave_ballot",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="b")
 row("wave_read",     FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="*")
 row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+# --- delayed adds: `launch{field}` is a number of the launch record, `planned{index}` a result of the plan that ran before
+# the launch, `accumulators{block, count}` memory of the wave that lives, from zero on, as long as a chunk of threads.
+row("launch",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
+row("planned",       GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("accumulators",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
 # `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
 # combines all lanes by a primitive, in a fixed order. `tape_address{write} %tape, %i` is where lane 0 has element i: when

@@ -31,7 +31,11 @@ _INSTRUCTIONS = {
 def _atomic(e: Emitter, op: Op) -> None:
     kind, scalar = op.attributes["kind"], scalar_type(op.results[0])
     assert isinstance(kind, str) and scalar.kind != "bool", op
-    if scalar.kind != "float" and kind in _INSTRUCTIONS:
+    if op.attributes.get("alone"):
+        pointer, name = e.typed(op.operands[0]), e.names.of(scalar)
+        old = e.w.value(f"load {name}, {pointer}, align {scalar.size}")
+        e.w.line(f"store {name} {_replacement(e, op, kind, scalar)(old)}, {pointer}, align {scalar.size}")
+    elif scalar.kind != "float" and kind in _INSTRUCTIONS:
         p, v = op.operands
         name = _INSTRUCTIONS[kind][scalar.kind == "unsigned"]
         old = e.w.value(f"atomicrmw {name} {e.typed(p)}, {e.typed(v)} seq_cst, align {scalar.size}")

@@ -2,24 +2,27 @@
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     all threads of one chunk
     void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` chunks from shared->next
+    void plan(const void* arguments, Launch* launch, i64 0)          before: launch->partial_size, or -1: run `literal`
+    void finish(const void* arguments, Launch* launch, i64 0)        after: adds the partial sums to memory
 
-A chunk is a part of one row of x, so y, z and what depends on nothing else are computed before the loop
-over waves. Full waves run `full`; the last wave, and all of them where there is no `full`, run `masked`,
-whose one parameter is the mask of its lanes. This file makes text; native.py makes machine code of it.
+The last two, `literal` and `literal_drain` are there for kernels whose adds are delayed. A chunk is a part of
+one row of x, so y, z and what depends on nothing else are computed before the loop over waves. Full waves run
+`full`; the last wave, and all of them where there is no `full`, run `masked`, whose one parameter is the mask
+of its lanes. This file makes text; native.py makes machine code of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
-from slangrad.llvm import atomics, emit, memory, reports, tapes
+from slangrad.llvm import atomics, delayed, emit, memory, reports, tapes
 from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
@@ -30,10 +33,11 @@ from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
 from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Declarations, Writer, phi
 
-RULES = emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | reports.RULES
+RULES = emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | reports.RULES | delayed.RULES
 
 TAPE_OPS = frozenset(tapes.RULES)
 
+_BEGIN = ["  br label %entry"]
 _FOOTER = f"""!0 = !{{}}
 !1 = !{{!"branch_weights", i32 2000, i32 1}}
 !2 = !{{i32 1}}
@@ -64,19 +68,57 @@ class Kernel:
     masked: Function | None
     lanes: int
     arguments: Struct | None  # the layout of the argument block
+    delayed: Delayed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delayed:
+    """For a kernel whose adds are delayed. `sums` runs at the end of a chunk, `literal` where adds may not wait."""
+
+    plan: Function
+    sums: Function
+    finish: Function
+    literal: Kernel
 
 
 def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
     declarations, sites = Declarations(), Sites()
-    entry = Writer(declarations, target.features, options.contraction)
-    local = Locals(options.limits.local_bytes * kernel.lanes)
-    _write_entry(entry, kernel, local, sites, target.triple)
-    drain = Writer(declarations, target.features, options.contraction)
-    _write_drain(drain)
-    parts = [_function("entry", "i64 %chunk", _begin(entry, local), entry)]
-    parts.append(_function("drain", "i64 %limit", ["  br label %entry"], drain))
+
+    def writer() -> Writer:
+        return Writer(declarations, target.features, options.contraction)
+
+    def entry_and_drain(kernel: Kernel, name: str, drain_name: str) -> tuple[list[str], Writer]:
+        entry, drain, local = writer(), writer(), Locals(options.limits.local_bytes * kernel.lanes)
+        _write_entry(entry, kernel, local, sites, target.triple)
+        _write_drain(drain, name)
+        text = _function(name, "i64 %chunk", _begin(entry, local), entry)
+        return [text, _function(drain_name, "i64 %limit", _BEGIN, drain)], entry
+
+    parts, entry = entry_and_drain(kernel, "entry", "drain")
+    if kernel.delayed is not None:
+        parts += entry_and_drain(kernel.delayed.literal, "literal", "literal_drain")[0]
+        parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer(), sites)
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     return Module("\n".join(parts) + "\n", tuple(sites.ops), entry)
+
+
+def _plan_and_finish(
+    kernel: Kernel, delayed: Delayed, plan: Writer, finish: Writer, sites: Sites
+) -> list[str]:
+    size = _emitter_of_one(plan, kernel, sites).region(delayed.plan.region)[0]
+    write_field(plan, "%launch", "partial_size", size)
+    _emitter_of_one(finish, kernel, sites).region(delayed.finish.region)
+    parts = []
+    for name, w in (("plan", plan), ("finish", finish)):
+        w.line("ret void")
+        parts.append(_function(name, "i64 %nothing", _BEGIN, w))
+    return parts
+
+
+def _emitter_of_one(w: Writer, kernel: Kernel, sites: Sites) -> Emitter:
+    """For code that runs once a launch."""
+    around = Environment("%arguments", kernel.arguments, "%launch", ("", "", ""), sites, Locals(0))
+    return Emitter(w, TypeNames(1), around, RULES)
 
 
 def _function(name: str, last: str, begin: list[str], w: Writer) -> str:
@@ -104,11 +146,15 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
     write_field(w, "%launch", "chunk", "%chunk")
     w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
     x, end, y, z = _chunk_range(w)
-    names = TypeNames(kernel.lanes)
+    names, accumulators = TypeNames(kernel.lanes), dict[int, str]()
+    planned: list[str] = []
+    if kernel.delayed is not None and _uses_plan(kernel):
+        planned = _emitter_of_one(w, kernel, sites).region(kernel.delayed.plan.region)
 
     def emitter() -> Emitter:
-        around = Environment("%arguments", kernel.arguments, "%launch", ("", y, z), sites, local)
-        return Emitter(w, names, around, RULES)
+        thread = ("", y, z)
+        around = Environment("%arguments", kernel.arguments, "%launch", thread, sites, local)
+        return Emitter(w, names, replace(around, planned=planned, accumulators=accumulators), RULES)
 
     done = "leave"
     full = emitter()
@@ -116,11 +162,18 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
         x = _write_waves(full, kernel.full, x, end, done)
     if kernel.masked is not None:
         _write_masked_waves(emitter(), kernel.masked, x, end, done)
+    if kernel.delayed is not None:
+        emitter().region(kernel.delayed.sums.region)
     w.jump(done)
     w.block(done)
     if full.environment.large:
         write_fence(w, triple)
     w.line("ret void")
+
+
+def _uses_plan(kernel: Kernel) -> bool:
+    functions = [f for f in (kernel.full, kernel.masked) if f is not None]
+    return any(op.name == "planned" for f in functions for op in walk(f.region))
 
 
 def _chunk_range(w: Writer) -> tuple[str, str, str, str]:
@@ -233,7 +286,7 @@ def counted_loop(w: Writer, start: str, limit: str, step: int) -> Iterator[str]:
     w.block(done)
 
 
-def _write_drain(w: Writer) -> None:
+def _write_drain(w: Writer, entry: str) -> None:
     """Take chunks until there are no more, `limit` were run or somebody asks to stop."""
     shared = read_field(w, "%launch", "shared")
     chunks = read_field(w, "%launch", "chunks")
@@ -246,7 +299,7 @@ def _write_drain(w: Writer) -> None:
         chunk = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
         w.branch(w.value(f"icmp ult i64 {chunk}, {chunks}"), run, done)
         w.block(run)
-        w.line(f"call void @entry(ptr %arguments, ptr %launch, i64 {chunk})")
+        w.line(f"call void @{entry}(ptr %arguments, ptr %launch, i64 {chunk})")
     w.jump(done)
     w.block(done)
     w.line("ret void")

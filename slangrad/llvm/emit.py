@@ -37,6 +37,8 @@ class Environment:
     sites: Sites
     locals: LocalMemory
     large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
+    planned: list[str] = field(default_factory=list)  # the results of the plan
+    accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
 
 
 class LocalMemory(Protocol):
@@ -141,6 +143,10 @@ def _zero(e: Emitter, op: Op) -> None:
 
 def _select(e: Emitter, op: Op) -> None:
     condition, then, otherwise = map(e.typed, op.operands)
+    if op.attributes.get("stored") and not e.w.features.masked_stores:
+        otherwise = f"{e.type(op.operands[2])} " + e.w.value(
+            f"freeze {otherwise}"
+        )  # LLVM does not look through it
     e.define(op.results[0], e.w.value(f"select {condition}, {then}, {otherwise}"))
 
 

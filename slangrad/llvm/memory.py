@@ -86,11 +86,11 @@ def _alloc(e: Emitter, op: Op) -> None:
     alignment = element.alignment if e.names.lanes == 1 else WAVE_ALIGNMENT
     place = e.environment.locals.place(e.w, max(size, 1), alignment)
     if op.attributes.get("zero"):
-        _clear(e, place, size)
+        clear(e, place, size)
     e.define(result, place)
 
 
-def _clear(e: Emitter, place: str, size: int) -> None:
+def clear(e: Emitter, place: str, size: int) -> None:
     if size <= UNROLLED_CLEAR:
         e.w.line(f"call void @llvm.memset.inline.p0.i64(ptr {place}, i8 0, i64 {size}, i1 false)")
         return

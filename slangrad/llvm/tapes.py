@@ -211,7 +211,9 @@ def _to_read(e: Emitter, tape: Value, index: str) -> str:
     """Negative indices are large ones here."""
     w, row = e.w, _row(e, tape)
     size = LARGEST_ELEMENT * e.names.lanes
-    w.declarations.add_functions(f"@zeros = internal constant [{size} x i8] zeroinitializer, align 64\n")
+    w.declarations.add_functions(
+        f"@zeros{size} = internal constant [{size} x i8] zeroinitializer, align 64\n"
+    )
     some, done = w.labels("tape", "element")
     before = w.label
     w.branch(w.value(f"icmp eq {e.typed(tape)}, null"), done, some)
@@ -219,11 +221,11 @@ def _to_read(e: Emitter, tape: Value, index: str) -> str:
     elements, capacity = _header(e, e.operand(tape))
     found = _element(e, elements, index, row)
     inside = w.value(f"icmp ult i64 {index}, {capacity}")
-    chosen = w.value(f"select i1 {inside}, ptr {found}, ptr @zeros")
+    chosen = w.value(f"select i1 {inside}, ptr {found}, ptr @zeros{size}")
     w.jump(done)
     w.block(done)
     result = w.name()
-    w.lines.append(phi(result, "ptr", [("@zeros", before), (chosen, some)]))
+    w.lines.append(phi(result, "ptr", [(f"@zeros{size}", before), (chosen, some)]))
     return result
 
 

@@ -6,6 +6,7 @@ Out: the effects of the kernel, and the exception for what it reported.
     void entry(const void* arguments, Launch* launch, i64 chunk)     // all threads of one chunk
     void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` chunks from shared->next
     void finish(const void* arguments, Launch* launch, i64 chunks)   // once, at the end: adds partial sums
+    void plan(const void* arguments, Launch* launch, i64 chunks)     // once, first: the size of partial sums, or -1
 
 Chunks depend on grid and kernel only, so results do not depend on the number of threads.
 """
@@ -32,6 +33,7 @@ from slangrad.runtime.reports import Failure, exception_of
 
 DEFAULT_GRANULARITY = 256
 MOST_CHUNKS = 512
+MOST_CHUNKS_WITH_PARTIALS = 128
 ALL_CHUNKS = 1 << 62
 PROBE = 16
 
@@ -65,7 +67,8 @@ class NativeKernel(Kernel):
     `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
     kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
-    keeps the machine code loaded.
+    keeps the machine code loaded. Each chunk has `partial_size` bytes for partial sums, which `finish` adds up;
+    where there is a `plan`, it writes the size to the launch record, or -1 if `literal` is to run instead.
     """
 
     entry: int
@@ -74,27 +77,31 @@ class NativeKernel(Kernel):
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
     partial_size: int = 0
+    plan: int = 0
+    literal: NativeKernel | None = None
     code: object = None
     run: NativeFunction = field(init=False, repr=False)
     run_many: NativeFunction | None = field(init=False, repr=False)
     run_finish: NativeFunction | None = field(init=False, repr=False)
+    run_plan: NativeFunction | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         assert self.entry and self.granularity > 0, self
-        assert bool(self.finish) == bool(self.partial_size), self
+        assert bool(self.plan) == (self.literal is not None), self
         self.run = _FUNCTION(self.entry)
         self.run_many = _FUNCTION(self.drain) if self.drain else None
         self.run_finish = _FUNCTION(self.finish) if self.finish else None
+        self.run_plan = _FUNCTION(self.plan) if self.plan else None
 
 
-def chunks_of(grid: Grid, granularity: int) -> tuple[int, int, int]:
+def chunks_of(grid: Grid, granularity: int, most: int = MOST_CHUNKS) -> tuple[int, int, int]:
     """Threads of x in a chunk, chunks in a row, all chunks. A chunk is a part of one row of x."""
     nx, ny, nz = grid
     if nx <= granularity and ny == 1 and nz == 1:
         return granularity, 1, 1
     rows = ny * nz
     units = -(-nx // granularity)
-    chunk_x = granularity * -(-units // max(1, MOST_CHUNKS // rows))
+    chunk_x = granularity * -(-units // max(1, most // rows))
     chunks_x = -(-nx // chunk_x)
     return chunk_x, chunks_x, chunks_x * rows
 
@@ -128,13 +135,19 @@ class CpuDevice(Device):
             raise TypeError(f"kernel '{kernel.name}' was not made for the CPU")
 
     def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
-        geometry = chunks_of(grid, kernel.granularity)
+        most = MOST_CHUNKS_WITH_PARTIALS if kernel.finish else MOST_CHUNKS
+        geometry = chunks_of(grid, kernel.granularity, most)
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
         failures: Failures = []
         try:
-            if kernel.partial_size:
-                self._run_with_partials(kernel, arguments, record, failures)
+            size = self._size_of_partials(kernel, arguments, record)
+            if size < 0:
+                assert kernel.literal is not None
+                with _ordered:
+                    self._launch_native(kernel.literal, arguments, grid)
+            elif size:
+                self._run_with_partials(kernel, arguments, record, size, failures)
             elif geometry[2] == 1:
                 kernel.run(arguments, record.address, 0)
             else:
@@ -147,19 +160,28 @@ class CpuDevice(Device):
             _, first = min(failures, key=_chunk_of)
             raise exception_of(first, kernel.name, kernel.sites, self._tape_limit)
 
+    def _size_of_partials(self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord) -> int:
+        """For each chunk; -1 where the kernel's literal form has to run."""
+        if kernel.run_plan is None:
+            return kernel.partial_size
+        kernel.run_plan(arguments, record.address, record.launch.chunks)
+        size: int = record.launch.partial_size
+        return size
+
     def _run_with_partials(
-        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
+        self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, size: int, failures: Failures
     ) -> None:
         """Each chunk adds into bytes of its own; `finish` adds those up, in the order of the chunks."""
         launch, chunks = record.launch, record.launch.chunks
         try:
-            partials = HOST_MEMORY.allocate(chunks * kernel.partial_size, zero=True)
+            partials = HOST_MEMORY.allocate(chunks * size, zero=True)
         except MemoryError as error:
             raise MemoryError(f"kernel '{kernel.name}': partial sums of {chunks} chunks: {error}") from None
-        launch.partials, launch.partial_size = partials.address, kernel.partial_size
+        launch.partials, launch.partial_size = partials.address, size
         self._run_chunks(kernel, arguments, record, failures)
         if kernel.run_finish is not None and not record.shared.stop:
-            kernel.run_finish(arguments, record.address, chunks)
+            with _ordered:  # others may add to the same memory
+                kernel.run_finish(arguments, record.address, chunks)
 
     def _run_chunks(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
@@ -21,7 +21,10 @@ from slangrad.runtime.reports import Site
 Load = Callable[[bytes, Sequence[str]], Loaded]
 
 _LENGTH = Struct("<I")
-ENTRY, DRAIN, FINISH = "entry", "drain", "finish"
+ENTRY, DRAIN, FINISH, PLAN = "entry", "drain", "finish", "plan"
+LITERAL, LITERAL_DRAIN = "literal", "literal_drain"
+DELAYED = (PLAN, FINISH, LITERAL, LITERAL_DRAIN)  # what there is besides, for kernels whose adds are delayed
+DELAYED_GRANULARITY = 1024  # so that adding up the lanes of accumulators takes little of a chunk's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +45,27 @@ class KernelImage:
 
     def kernel(self, load: Load) -> NativeKernel:
         loaded = load(self.code, self.functions)
-        return NativeKernel(
+        address = loaded.addresses
+        made = NativeKernel(
             name=self.name,
             argument_size=self.argument_size,
             sites=self.sites,
             strings=self.strings,
-            entry=loaded.addresses[ENTRY],
-            drain=loaded.addresses.get(DRAIN, 0),
-            finish=loaded.addresses.get(FINISH, 0),
+            entry=address[ENTRY],
+            drain=address.get(DRAIN, 0),
+            finish=address.get(FINISH, 0),
             ordered=self.ordered,
             granularity=self.granularity,
             partial_size=self.partial_size,
             code=loaded.code,
         )
+        if PLAN not in address:
+            return made
+        first, last = address[LITERAL], address[LITERAL_DRAIN]
+        literal = replace(
+            made, entry=first, drain=last, finish=0, ordered=True, granularity=DEFAULT_GRANULARITY
+        )
+        return replace(made, plan=address[PLAN], literal=literal)
 
     def to_bytes(self) -> bytes:
         fields = {name: getattr(self, name) for name in _PLAIN}

@@ -43,6 +43,12 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
     w.forms.set(result, Strided(base, b.constant(I64, element_size(result.type))))
 
 
+def _accumulators(w: Widening, b: Builder, op: Op) -> None:
+    (result,) = op.results
+    base = b.primitive("accumulators", (), result.type, op.attributes)
+    w.forms.set(result, Strided(base, b.constant(I64, element_size(result.type))))
+
+
 def _clear(w: Widening, b: Builder, base: Value, count: int) -> None:
     """Zero the elements of the lanes that are on; others may still use theirs."""
     assert isinstance(base.type, Pointer)
@@ -101,9 +107,13 @@ def _store(w: Widening, b: Builder, op: Op) -> None:
 def store_private(w: Widening, b: Builder, base: Value, value: Value) -> None:
     """To a row where each lane has its own place. Without a masked store it can become a register."""
     if w.mask.value is not None and not w.mask.is_entry:
-        old = b.primitive("load", (base,), value.type, {})
-        value = b.emit("select", w.mask.value, value, old)
+        value = blended(b, w.mask.value, value, b.primitive("load", (base,), value.type, {}))
     b.effect("store", base, value)
+
+
+def blended(b: Builder, mask: Value, new: Value, old: Value) -> Value:
+    """What is stored where `old` was loaded; LLVM is kept from making a masked store of it where these are slow."""
+    return b.emit("select", mask, new, old, stored=True)
 
 
 def _last(w: Widening, b: Builder, value: Value) -> Value:
@@ -197,6 +207,7 @@ def _if_neighbors(w: Widening, b: Builder, p: Value, then: Path, otherwise: Path
 
 RULES: dict[str, Rule] = {
     "alloc": _alloc,
+    "accumulators": _accumulators,
     "load": _load,
     "store": _store,
     "load_record": _load_record,

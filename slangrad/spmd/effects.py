@@ -17,7 +17,7 @@ from slangrad.ir.core import Op, Value
 from slangrad.ir.numbers import neutral
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import BOOL, U64, lanes
-from slangrad.spmd.access import choose, if_stride
+from slangrad.spmd.access import blended, choose, if_stride
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import any_lane, each_lane
 from slangrad.spmd.shapes import element_size
@@ -121,7 +121,9 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
         return ()
 
     combines = kind in COMBINING and not w.is_used(result)
-    if shape.is_uniform:
+    if w.shapes.is_private(address):
+        _add_to_accumulators(w, b, op)
+    elif shape.is_uniform:
         _define(w, op, (combined if combines else one_by_one)(b))
     elif not shape.is_strided:
         _define(w, op, one_by_one(b))
@@ -129,12 +131,29 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
         form, otherwise = w.forms.strided(address), one_by_one
         if combines:
             otherwise = lambda inner: if_stride(inner, form, 0, combined, one_by_one)
-        if w.exclusive and scalar_type(result).kind == "float":
+        if _is_alone(w, op):
             together = lambda inner: _together(w, inner, op)
             made = if_stride(b, form, element_size(address.type), together, otherwise)
         else:
             made = otherwise(b)
         _define(w, op, made)
+
+
+def _is_alone(w: Widening, op: Op) -> bool:
+    """Does nobody else reach the address at the time?"""
+    return bool(op.attributes.get("alone")) or (w.exclusive and scalar_type(op.results[0]).kind == "float")
+
+
+def _add_to_accumulators(w: Widening, b: Builder, op: Op) -> None:
+    """Each lane that is on to its own; nobody asks what was there before."""
+    (address, value), kind = op.operands, op.attributes["kind"]
+    assert isinstance(kind, str) and w.forms.shape(address).is_strided and not w.is_used(op.results[0])
+    base = w.forms.strided(address).base
+    old = b.emit("load", base, type=lanes(value.type))
+    new = b.emit(kind, old, w.lanes_of(b, value))
+    if w.mask.value is not None:
+        new = blended(b, w.mask.value, new, old)
+    b.effect("store", base, new)
 
 
 def _define(w: Widening, op: Op, made: tuple[Value, ...]) -> None:
@@ -146,7 +165,7 @@ def _act(w: Widening, b: Builder, op: Op, operands: tuple[Value, ...]) -> Value:
     """The atomic for one lane."""
     element, kind = op.results[0].type, op.attributes["kind"]
     assert isinstance(kind, str)
-    if not w.exclusive or scalar_type(op.results[0]).kind != "float":
+    if not _is_alone(w, op):
         return b.primitive("atomic", operands, element, op.attributes)
     old = b.emit("load", operands[0], type=element)
     b.effect("store", operands[0], _replacement(b, kind, old, operands[1:]))

@@ -113,6 +113,10 @@ class Shapes:
         private = result in self._private
         self._set(result, strided(element_size(result.type)) if private else UNIFORM)
 
+    def _accumulators(self, op: Op, uniform_control: bool) -> None:
+        (result,) = op.results
+        self._set(result, strided(element_size(result.type)))
+
     def _load(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], UNIFORM if self._of[op.operands[0]].is_uniform else VARYING)
 
@@ -229,6 +233,7 @@ Rule = Callable[[Shapes, Op, bool], None]
 
 _RULES: dict[str, Rule] = {
     "alloc": Shapes._alloc,
+    "accumulators": Shapes._accumulators,
     "load": Shapes._load,
     "load_record": Shapes._load_record,
     "store": Shapes._store,

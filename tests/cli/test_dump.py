@@ -20,7 +20,7 @@ def test_every_stage_of_the_linear_layers_gradient(slangrad):
     stages = stages_of(printed)
     assert (code, errors) == (0, "")
     assert list(stages) == [
-        "kernel", "ast", "lowered", "autodiff", "inlined", "clean", "flat", "math", "lanes", "llvm", "asm"
+        "kernel", "ast", "lowered", "autodiff", "inlined", "clean", "flat", "math", "delayed", "lanes", "llvm", "asm"
     ]  # fmt: skip
     assert "uniform DiffTensor<float, 2> weights," in stages["kernel"]
     assert "bwd_diff(linear_layer)(" in stages["kernel"]

@@ -83,11 +83,11 @@ def page(slangrad, write, tmp_path):
 
 def test_columns(page):
     made, printed = page("f", "--bwd")
-    assert printed == "page.html: 12 columns\n"
+    assert printed == "page.html: 13 columns\n"
     assert list(made.columns) == [
-        "program.slang", "kernel", "ast", "lowered", "autodiff", "inlined", "clean", "flat", "math", "lanes", "llvm", "asm"
+        "program.slang", "kernel", "ast", "lowered", "autodiff", "inlined", "clean", "flat", "math", "delayed", "lanes", "llvm", "asm"
     ]  # fmt: skip
-    assert made.hidden == ["ast", "inlined", "math"]
+    assert made.hidden == ["ast", "inlined", "math", "delayed"]
     assert made.elsewhere == []
     assert [text for text, _, _ in made.columns["program.slang"]] == PROGRAM.splitlines()
 
@@ -127,7 +127,7 @@ def test_colors_are_for_lines_of_the_program_that_became_code(page):
 
 def test_kernels_are_shown_as_they_are(page):
     made, printed = page("fill")
-    assert printed == "page.html: 11 columns\n"
+    assert printed == "page.html: 12 columns\n"
     assert "kernel" not in made.columns
     assert any("store" in line for line in made.lines_of("lanes", 17))
     assert any("and" in line for line in made.lines_of("asm", 17))

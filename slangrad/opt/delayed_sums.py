@@ -1,0 +1,247 @@
+"""Before and after a launch whose adds are delayed: the plan and the finish.
+
+    plan:    may the adds wait?  ->  bytes of partial sums for each chunk, or -1; then for each block the address of its
+             first element, and where the block lies in the partial sums
+    finish:  for each element of each block: sum over the chunks, in their order; added to memory unless it is zero
+
+Adds may wait where no other access of the kernel meets their memory, no block meets one of another type, and what the
+plan has loaded is not written by the kernel. Partial sums that would take more memory or time than the launch itself
+are not worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import I64, Pointer, Scalar, pointer
+from slangrad.opt.intervals import Interval
+from slangrad.opt.launch_values import LaunchValues
+from slangrad.opt.reach import Survey
+
+CHEAP_BYTES = 1 << 20  # of partial sums, for any launch
+BYTES_OF_A_THREAD = 8  # more for each thread
+MOST_BYTES = 1 << 28
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Elements that adds of one type reach from one root. `accumulators`: how many elements there are where each has
+    an accumulator for each lane; 0 where the chunk has one number for each element."""
+
+    adds: tuple[Op, ...]
+    root: Value  # a number in the plan
+    reach: Interval  # bytes from the root to where an element begins
+    element: Scalar
+    sums: Scalar  # what is summed up: f32 for f16
+    accumulators: int
+    first: int = 0  # where `accumulators`: the low end of `reach`
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulators:
+    """Of one block: how many elements there are, and where their sums go in the partial sums of the chunk."""
+
+    block: int
+    count: int
+    sums: Scalar
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`bases`, `counts` and `offsets` of the blocks are values of the function; blocks with accumulators come first."""
+
+    function: Function
+    blocks: list[Block]
+    bases: list[Value]
+    counts: list[Value]
+    offsets: list[Value]
+
+    def accumulators(self) -> tuple[Accumulators, ...]:
+        made, end = [], 0
+        for number, block in enumerate(self.blocks):
+            if block.accumulators:
+                made.append(Accumulators(number, block.accumulators, block.sums, end))
+                end += block.accumulators * block.sums.size
+                end += -end % ALIGNMENT
+        return tuple(made)
+
+    @staticmethod
+    def base_index(block: int) -> int:
+        """Which result of the plan is the address of a block's first element."""
+        return 1 + 2 * block
+
+    @staticmethod
+    def offset_index(block: int) -> int:
+        return 2 + 2 * block
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Bytes in memory, from `low` up to but not including `high`."""
+
+    low: Value
+    high: Value
+
+
+def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block]) -> Plan | None:
+    """None where some access cannot be followed."""
+    b = launch.plan
+    conditions: list[Value] = []
+    delayed = [
+        (_range(b, block.root, block.reach, block.element.size, conditions), block) for block in blocks
+    ]
+    others = _others(survey, {op for block in blocks for op in block.adds}, conditions)
+    if others is None:
+        return None
+    reads, writes = others
+    for each, block in delayed:
+        conditions += [_apart(b, each, other) for other in (*reads, *writes)]
+        conditions += [_apart(b, each, other) for other, o in delayed if o.element is not block.element]
+    for address in launch.loads:
+        loaded = _loaded_range(b, address)
+        conditions += [_apart(b, loaded, other) for other in writes]  # it is among the reads, too
+    bases = [each.low for each, _ in delayed]
+    counts = [_count(b, block) for block in blocks]
+    offsets, size = _offsets(b, blocks, counts)
+    allowed = b.emit("and", _all(b, conditions), _is_worth(b, size))
+    result = b.emit("select", allowed, size, b.constant(I64, -1))
+    yields = (result, *(v for pair in zip(bases, offsets, strict=True) for v in pair))
+    return Plan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
+
+
+def launch_field(b: Builder, name: str) -> Value:
+    """A number of the launch record."""
+    return b.emit("launch", type=I64, field=name)
+
+
+def _function(name: str, region: Region) -> Function:
+    return Function(name, (), None, region)
+
+
+def _range(b: Builder, root: Value, reach: Interval, size: int, conditions: list[Value]) -> _Range:
+    conditions += reach.conditions
+    high = b.emit("add", b.emit("add", root, reach.high), b.constant(I64, size))
+    return _Range(b.emit("add", root, reach.low), high)
+
+
+def _others(
+    survey: Survey, delayed: set[Op], conditions: list[Value]
+) -> tuple[list[_Range], list[_Range]] | None:
+    """What all other accesses read and write, each root's in one piece."""
+    v = survey.intervals
+    found: dict[tuple[Value, bool], Interval] = {}
+    for access in survey.accesses:
+        if access.op in delayed:
+            continue
+        root, reach = survey.root(access), survey.distances(access)
+        if root is None or reach is None:
+            return None
+        end = v.sum(reach, v.number(0, access.size))  # from where the first begins to where the last ends
+        key = root, access.writes
+        found[key] = v.hull(found[key], end) if key in found else end
+    made: tuple[list[_Range], list[_Range]] = ([], [])
+    for (root, writes), reach in found.items():
+        made[writes].append(_range(v.plan, root, reach, 0, conditions))
+    return made
+
+
+def _loaded_range(b: Builder, address: Value) -> _Range:
+    assert isinstance(address.type, Pointer)
+    low = b.emit("bitcast", address, type=I64)
+    return _Range(low, b.emit("add", low, b.constant(I64, layout_of(address.type.element).size)))
+
+
+def _apart(b: Builder, x: _Range, y: _Range) -> Value:
+    before, after = b.emit("less_equal", x.high, y.low), b.emit("less_equal", y.high, x.low)
+    return b.emit("or", before, after)
+
+
+def _all(b: Builder, conditions: Iterable[Value]) -> Value:
+    conditions = list(dict.fromkeys(conditions))
+    found = conditions[0] if conditions else b.emit("equal", b.constant(I64, 0), b.constant(I64, 0))
+    for each in conditions[1:]:
+        found = b.emit("and", found, each)
+    return found
+
+
+def _count(b: Builder, block: Block) -> Value:
+    if block.accumulators:
+        return b.constant(I64, block.accumulators)
+    bytes = b.emit("sub", block.reach.high, block.reach.low)
+    last = b.emit("shr", bytes, b.constant(I64, block.element.size.bit_length() - 1))
+    return b.emit("max", b.emit("add", last, b.constant(I64, 1)), b.constant(I64, 0))
+
+
+def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list[Value], Value]:
+    """Where each block lies in the partial sums of a chunk, and how many bytes these take."""
+    end, offsets = b.constant(I64, 0), []
+    for block, count in zip(blocks, counts, strict=True):
+        offsets.append(end)
+        end = b.emit("add", end, b.emit("mul", count, b.constant(I64, block.sums.size)))
+        padded = b.emit("add", end, b.constant(I64, ALIGNMENT - 1))
+        end = b.emit("and", padded, b.constant(I64, -ALIGNMENT))
+    return offsets, end
+
+
+def _is_worth(b: Builder, size: Value) -> Value:
+    """Not where sums of chunks would take more than the launch."""
+
+    rows = b.emit("mul", launch_field(b, "ny"), launch_field(b, "nz"))
+    threads = b.emit("mul", launch_field(b, "nx"), rows)
+    of_threads = b.emit("mul", threads, b.constant(I64, BYTES_OF_A_THREAD))
+    most = b.emit("min", b.emit("add", of_threads, b.constant(I64, CHEAP_BYTES)), b.constant(I64, MOST_BYTES))
+    fits = b.emit("less_equal", size, most)
+    return b.emit("and", fits, b.emit("less_equal", b.emit("mul", size, launch_field(b, "chunks")), most))
+
+
+# --- the finish
+
+
+def finish_of(plan: Plan) -> Function:
+    """Begins with the plan, whose numbers it needs."""
+    outer = Builder()
+    ops = list(plan.function.region.ops)
+    for base, count, offset, block in zip(plan.bases, plan.counts, plan.offsets, plan.blocks, strict=True):
+        _add_block(outer, base, count, offset, block)
+    return _function("finish", Region((), [*ops, *outer.ops], ()))
+
+
+def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Block) -> None:
+    element, body = Value(I64, "element"), b.nested()
+    place = body.emit("mul", element, body.constant(I64, block.sums.size))
+    partials = launch_field(body, "partials")
+    first = body.emit("add", body.emit("add", partials, offset), place)
+    total = _sum_of_chunks(body, first, block.sums)
+    inner, nothing = body.nested(), body.nested()
+    at = inner.emit("add", base, inner.emit("mul", element, inner.constant(I64, block.element.size)))
+    _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
+    changes = body.emit("not_equal", total, body.zero(block.sums))
+    body.control("if", (changes,), (), (Region((), inner.ops, ()), Region((), nothing.ops, ())))
+    b.control("for", (count,), (), (Region((element,), body.ops, ()),))
+
+
+def _sum_of_chunks(b: Builder, first: Value, sums: Scalar) -> Value:
+    chunk, carried, body = Value(I64, "chunk"), Value(sums, "total"), b.nested()
+    distance = body.emit("mul", chunk, launch_field(body, "partial_size"))
+    place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
+    total = body.emit("add", carried, body.emit("load", place, type=sums))
+    loop = Region((chunk, carried), body.ops, (total,))
+    chunks = launch_field(b, "chunks")
+    (made,) = b.control("for", (chunks, b.zero(sums)), (sums,), (loop,))
+    return made
+
+
+def _add_to(b: Builder, place: Value, total: Value, block: Block) -> None:
+    """Halves are rounded once, at the end."""
+    old = b.emit("load", place, type=block.element)
+    if block.element is block.sums:
+        b.effect("store", place, b.emit("add", old, total))
+        return
+    wide = b.emit("add", b.emit("convert", old, type=block.sums), total)
+    b.effect("store", place, b.emit("convert", wide, type=block.element))

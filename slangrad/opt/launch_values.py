@@ -1,0 +1,83 @@
+"""What is the same for all threads of a launch, as code of its own that runs before the launch.
+
+    %p = parameter {name="net"}      %g = load %p      %w = member %g {index=1}      %a = load %w
+    all four are the same for all threads; `of(%a)` emits them into the plan and gives %a there
+
+A load from global memory counts, too, and is remembered in `loads`: whoever relies on it must make sure that the launch
+does not write there. It is guarded against null, as the kernel may never execute it.
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.types import I64, Pointer
+
+DEEPEST = 200  # ops between a value and the parameters
+
+# They are pure, but differ from thread to thread or belong to the wave.
+_OF_THREADS = frozenset({"thread_id", "wave_lane"})
+
+
+class LaunchValues:
+    """Copies of a kernel's values in the plan, made when they are asked for."""
+
+    def __init__(self, kernel: Function, plan: Builder) -> None:
+        self.plan = plan
+        self.loads: dict[Value, Value] = {}  # address in global memory: what was loaded, both in the plan
+        self._made_by = {result: op for op in walk(kernel.region) for result in op.results}
+        self._copies: dict[Value, Value | None] = {}
+
+    def made_by(self, value: Value) -> Op | None:
+        """The op of the kernel; None for parameters of regions."""
+        return self._made_by.get(value)
+
+    def of(self, value: Value, depth: int = 0) -> Value | None:
+        """The value in the plan; None where threads may have different ones."""
+        if value not in self._copies:
+            self._copies[value] = self._copy(value, depth)
+        return self._copies[value]
+
+    def _copy(self, value: Value, depth: int) -> Value | None:
+        op = self._made_by.get(value)
+        if op is None or depth > DEEPEST or op.name not in PRIMITIVES or op.name in _OF_THREADS:
+            return None
+        if op.name != "load" and PRIMITIVES[op.name].effect != PURE:
+            return None
+        operands = []
+        for each in op.operands:
+            copy = self.of(each, depth + 1)
+            if copy is None:
+                return None
+            operands.append(copy)
+        if op.name == "load":
+            return self._load(op, operands[0])
+        return self.plan.primitive(op.name, tuple(operands), value.type, op.attributes)
+
+    def _load(self, op: Op, address: Value) -> Value | None:
+        assert isinstance(address.type, Pointer)
+        kind = op.results[0].type
+        if address.type.space == "constant":
+            return self.plan.primitive("load", (address,), kind, op.attributes)
+        if address.type.space != "global":
+            return None
+        if address not in self.loads:
+            there, nowhere = self.plan.nested(), self.plan.nested()
+            loaded = there.primitive("load", (address,), kind, op.attributes)
+            zero = nowhere.zero(kind)
+            number = self.plan.emit("bitcast", self._start(address), type=I64)
+            condition = self.plan.emit("not_equal", number, self.plan.constant(I64, 0))
+            regions = Region((), there.ops, (loaded,)), Region((), nowhere.ops, (zero,))
+            (self.loads[address],) = self.plan.control("if", (condition,), (kind,), regions)
+        return self.loads[address]
+
+    def _start(self, address: Value) -> Value:
+        """The address before members and elements were taken: that is null where there is nothing."""
+        while True:
+            op = self.plan.made_by(address)
+            if op is None or op.name not in ("member", "offset", "bitcast"):
+                return address
+            if not isinstance(op.operands[0].type, Pointer):
+                return address
+            address = op.operands[0]

@@ -1,0 +1,165 @@
+"""Which memory a kernel reaches, over all threads of a launch: addresses as ranges that the plan can compare.
+
+    %q = offset %p, %i          place: %p and steps of 4 bytes; %p must be the same for all threads
+    %m = member %q {index=1}    ... and 4 bytes more
+    range: from %p + 4 * low(%i) + 4 to %p + 4 * high(%i) + 8
+
+An address that is chosen, %r = if %c { yield %q } { yield null }, is %q where %c is true: code that uses it has asked
+whether it is null. What cannot be followed has no place or no range; memory of threads is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.layout import layout_of
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.types import I64, Pointer
+from slangrad.opt.intervals import Facts, Interval, Intervals
+
+# By effect: what they do to the memory behind their first operand.
+_READS, _WRITES = frozenset({"load"}), frozenset({"store", "atomic"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An address: `distance` bytes and some steps, each an index times bytes, from a root; where `chosen` are true."""
+
+    root: Value
+    steps: tuple[tuple[Value, int], ...]
+    distance: int
+    chosen: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load, store or atomic of memory that threads share, and what is known where it stands."""
+
+    op: Op
+    place: Place | None
+    facts: Facts
+
+    @property
+    def writes(self) -> bool:
+        return self.op.name in _WRITES
+
+    @property
+    def size(self) -> int:
+        address = self.op.operands[0].type
+        assert isinstance(address, Pointer)
+        return layout_of(address.element).size
+
+
+class Survey:
+    """All accesses of a kernel to shared memory, in order."""
+
+    def __init__(self, intervals: Intervals, region: Region) -> None:
+        self.intervals = intervals
+        self._launch = intervals.launch
+        self._indices: set[Value] = set()  # of `for` loops
+        self.accesses = list(self._region(region, Facts()))
+
+    def _region(self, region: Region, facts: Facts) -> Iterator[Access]:
+        for op in region.ops:
+            if op.name in _READS | _WRITES:
+                address = op.operands[0]
+                assert isinstance(address.type, Pointer)
+                if address.type.space == "global":
+                    yield Access(op, self._place(address), facts)
+            elif op.regions:
+                yield from self._inner(op, facts)
+
+    def _inner(self, op: Op, facts: Facts) -> Iterator[Access]:
+        v = self.intervals
+        if op.name == "if":
+            within = [v.assuming(facts, op.operands[0], truth) for truth in (True, False)]
+        elif op.name == "for":
+            self._indices.add(op.regions[0].parameters[0])
+            within = [v.in_for(facts, op)]
+        else:
+            within = [facts, v.in_while(facts, op)]
+        for region, known in zip(op.regions, within, strict=True):
+            yield from self._region(region, known)
+
+    # --- places
+
+    def _place(self, address: Value) -> Place | None:
+        steps: list[tuple[Value, int]] = []
+        chosen: list[Value] = []
+        distance = 0
+        while True:
+            op = self._launch.made_by(address)
+            if op is None:
+                return None
+            if op.name == "offset":
+                address, index = op.operands
+                assert isinstance(address.type, Pointer)
+                steps.append((index, layout_of(address.type.element).size))
+            elif op.name == "member":
+                (address,), member = op.operands, op.attributes["index"]
+                assert isinstance(address.type, Pointer) and isinstance(member, int)
+                distance += layout_of(address.type.element).offsets[member]
+            elif op.name == "bitcast" and isinstance(op.operands[0].type, Pointer):
+                (address,) = op.operands
+            elif op.name in ("if", "select"):
+                found = self._choice(op, address)
+                if found is None:
+                    return None
+                condition, address = found
+                chosen.append(condition)
+            else:
+                return Place(address, tuple(steps), distance, tuple(chosen))
+
+    def _choice(self, op: Op, result: Value) -> tuple[Value, Value] | None:
+        """The condition, and what is chosen where it is true; otherwise null."""
+        if op.name == "select":
+            condition, then, otherwise = op.operands
+        else:
+            condition, number = op.operands[0], op.results.index(result)
+            then, otherwise = (region.yields[number] for region in op.regions)
+        return (condition, then) if self._is_null(otherwise) else None
+
+    def _is_null(self, address: Value) -> bool:
+        op = self._launch.made_by(address)
+        while op is not None and op.name == "bitcast":
+            op = self._launch.made_by(op.operands[0])
+        return op is not None and (op.name == "zero" or op.attributes.get("value") == 0)
+
+    # --- ranges
+
+    def distances(self, access: Access) -> Interval | None:
+        """How many bytes from its root on an access begins."""
+        v, place, facts = self.intervals, access.place, access.facts
+        if place is None:
+            return None
+        for condition in place.chosen:
+            facts = v.assuming(facts, condition, True)
+        total = v.number(place.distance, place.distance)
+        for index, size in place.steps:
+            step = v.of(index, facts)
+            scaled = None if step is None else v.product(step, v.number(size, size))
+            if scaled is None:
+                return None
+            total = v.sum(total, scaled)
+        return total
+
+    def root(self, access: Access) -> Value | None:
+        """The number of the root's address in the plan; None where it is not the same for all threads."""
+        if access.place is None:
+            return None
+        root = self._launch.of(access.place.root)
+        return None if root is None else self._launch.plan.emit("bitcast", root, type=I64)
+
+    def varies_with_lane(self, value: Value) -> bool:
+        """Whether lanes of a wave may have different values; those of loops they share."""
+        if self._launch.of(value) is not None:
+            return False
+        op = self._launch.made_by(value)
+        if op is None:
+            return value not in self._indices
+        if op.name == "thread_id":
+            return op.attributes["axis"] == 0
+        pure = op.name == "in_bounds" or (op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE)
+        return not pure or any(self.varies_with_lane(x) for x in op.operands)

@@ -1,0 +1,1 @@
+"""Float adds that wait for the end of the launch."""
