@@ -195,3 +195,41 @@ def test_functions_that_are_called_over_arrays(device):
     shares = module.share(np.arange(1, 65, dtype=np.float32), _result="numpy")
     np.testing.assert_allclose(shares.reshape(2, 32).sum(axis=1), 1, rtol=1e-6)
     assert shares[31] == np.float32(32 / 528)
+
+
+GRADIENT = """
+[Differentiable]
+float share(float x, no_diff float k)
+{
+    float r = x;
+    for (int i = 0; i < 3; i++)
+        r = r * x + k / no_diff WaveActiveSum(r);
+    return r;
+}
+
+[shader("compute")] [numthreads(32, 1, 1)]
+void main(uint i : SV_DispatchThreadID, uniform float* x, uniform float* y, uniform uint n)
+{
+    if (i >= n) return;
+    var pair = diffPair(x[i]);
+    bwd_diff(share)(pair, 2.0, 1.0);
+    y[i] = pair.d;
+    y[i + n] = fwd_diff(share)(diffPair(x[i], 1.0), 2.0).d;
+}
+"""
+
+
+def test_derivatives_keep_what_waves_gave(device):
+    """Backward, each sum is that of the iteration; no derivative passes through it."""
+    module = device.load_module_from_source("wave_gradient", GRADIENT)
+    kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+    x = np.random.default_rng(6).uniform(0.5, 1, COUNT).astype(np.float32)
+    y = device.create_buffer(data=np.zeros(2 * LIMIT, np.float32))
+    kernel.dispatch([COUNT, 1, 1], x=device.create_buffer(data=x), y=y, n=LIMIT)
+    backward, forward = y.to_numpy().view(np.float32).reshape(2, LIMIT)
+    for values, threads in waves(x.astype(np.float64)):
+        r, d = values, np.ones_like(values)
+        for _ in range(3):
+            r, d = r * values + 2 / r.sum(), d * values + r
+        np.testing.assert_allclose(backward[threads], d, rtol=1e-5)
+        np.testing.assert_allclose(forward[threads], d, rtol=1e-5)
