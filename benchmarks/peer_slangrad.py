@@ -23,6 +23,20 @@ float wave(float x)
     return sin(x) * exp(-x * x) + log(1 + x * x);
 }}
 
+[Differentiable]
+float term(DiffTensor<float, 1> table, int index, no_diff float weight)
+{{
+    return table[index] * weight;
+}}
+
+RWStructuredBuffer<Atomic<float>> total;
+
+void gather(DiffTensor<float, 1> table, int index, float weight)
+{{
+    total[0] += term(table, index, weight);
+    bwd_diff(term)(table, index, weight, 1.0);
+}}
+
 float escape(float cr, float ci)
 {{
     float a = 0, b = 0, r2 = 0;
@@ -131,6 +145,27 @@ class Training:
 def W3(d):
     made = {v: Training(d, v, n) for v, n in w.W3_SIZES.items()}
     return {v: (each.step, each.outputs) for v, each in made.items()}
+
+
+def lookup(d, variant):
+    table, index, weight = (
+        tensor(d["table" + variant]).with_grads(),
+        tensor(d["idx" + variant]),
+        tensor(d["w"]),
+    )
+    total = device.create_buffer(data=np.zeros(1, np.float32))
+    gather = module.gather.set(total=total)
+
+    def run():
+        table.grad.clear()
+        total.clear()
+        gather(table, index, weight)
+
+    return run, lambda: {"loss": total.to_numpy().view(np.float32)[0], "gt": table.grad.to_numpy()}
+
+
+def W4(d):
+    return {variant: lookup(d, variant) for variant in w.W4_SIZES}
 
 
 def W5a(d):

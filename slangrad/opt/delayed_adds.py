@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, count_uses
-from slangrad.ir.types import F16, F32, I64, U8, Pointer, Scalar, is_float, pointer
+from slangrad.ir.types import F16, F32, I64, Pointer, Scalar, is_float, pointer
 from slangrad.opt.delayed_sums import Accumulators, Block, Plan, finish_of, launch_field, plan_of
 from slangrad.opt.intervals import Interval, Intervals
 from slangrad.opt.launch_values import LaunchValues
@@ -127,10 +127,8 @@ def _rewritten(kernel: Function, plan: Plan, survey: Survey) -> Function:
             return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
         number = numbers[op]
         block = plan.blocks[number]
-        if block.accumulators:
-            place = _in_accumulators(walk, b, number, block, places[op], address)
-        else:
-            place = _in_partials(b, number, block, address)
+        index = _element_of(walk, b, number, block, places[op], address, survey)
+        place = b.emit("offset", _start(b, number, block), index)
         wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
         b.emit("atomic", place, wide, type=block.sums, kind="add", alone=True)
         return (b.zero(block.element),)  # nobody asks
@@ -152,36 +150,35 @@ def _start(b: Builder, number: int, block: Block) -> Value:
     chunk = b.emit("mul", launch_field(b, "chunk"), launch_field(b, "partial_size"))
     offset = b.emit("planned", type=I64, index=Plan.offset_index(number))
     at = b.emit("add", b.emit("add", launch_field(b, "partials"), chunk), offset)
-    return b.emit("bitcast", at, type=pointer(U8))
+    return b.emit("bitcast", at, type=pointer(block.sums))
 
 
-def _in_accumulators(
-    walk: Rebuild, b: Builder, number: int, block: Block, access: Access, address: Value
+def _element_of(
+    walk: Rebuild, b: Builder, number: int, block: Block, access: Access, address: Value, survey: Survey
 ) -> Value:
-    """By the steps that lead to the element, which LLVM can fold, or by how far its address is from the first one."""
+    """Which element of its block an add is for: by the steps that lead there, or by how far it is from the first."""
     place, size = access.place, block.element.size
     assert place is not None
-    start = _start(b, number, block)
-    first = block.first
-    simple = not place.chosen and all(bytes % size == 0 for _, bytes in place.steps)
-    if not simple or (place.distance - first) % size:
-        return b.emit("offset", start, _elements_before(b, number, block, address))
-    index = b.constant(I64, (place.distance - first) // size)
-    for step, bytes in place.steps:
-        wide = b.emit("convert", walk.value(step), type=I64)
-        index = b.emit("add", index, b.emit("mul", wide, b.constant(I64, bytes // size)))
-    return b.emit("offset", start, index)
+    inside = survey.defined_in_choices(place)
+    known = place.root not in inside and not inside.intersection(index for index, _ in place.steps)
+    exact = known and all(bytes % size == 0 for _, bytes in place.steps)
+    if not exact or (place.distance - block.first) % size:
+        return _elements_before(b, number, block, address)
+    if len(place.steps) == 1 and place.steps[0][1] == size:  # as narrow as it is
+        index = walk.value(place.steps[0][0])
+    else:
+        index = b.zero(I64)
+        for step, bytes in place.steps:
+            wide = b.emit("convert", walk.value(step), type=I64)
+            index = b.emit("add", index, b.emit("mul", wide, b.constant(I64, bytes // size)))
+    if block.accumulators:
+        return b.emit("add", index, b.constant(index.type, (place.distance - block.first) // size))
+    before = _elements_before(b, number, block, walk.value(place.root))
+    start = b.emit("add", before, b.constant(I64, place.distance // size))
+    return b.emit("add", index, b.emit("convert", start, type=index.type))
 
 
 def _elements_before(b: Builder, number: int, block: Block, address: Value) -> Value:
     base = b.emit("planned", type=I64, index=Plan.base_index(number))
     distance = b.emit("sub", b.emit("bitcast", address, type=I64), base)
     return b.emit("shr", distance, b.constant(I64, block.element.size.bit_length() - 1))
-
-
-def _in_partials(b: Builder, number: int, block: Block, address: Value) -> Value:
-    base = b.emit("planned", type=I64, index=Plan.base_index(number))
-    distance = b.emit("sub", b.emit("bitcast", address, type=I64), base)
-    ratio = block.sums.size // block.element.size
-    moved = b.emit("offset", _start(b, number, block), b.emit("mul", distance, b.constant(I64, ratio)))
-    return b.emit("bitcast", moved, type=pointer(block.sums))

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.rebuild import defined_in
 from slangrad.ir.types import I64, Pointer
 from slangrad.opt.intervals import Facts, Interval, Intervals
 
@@ -31,6 +32,7 @@ class Place:
     steps: tuple[tuple[Value, int], ...]
     distance: int
     chosen: tuple[Value, ...]
+    branches: tuple[Op, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Survey:
     def _place(self, address: Value) -> Place | None:
         steps: list[tuple[Value, int]] = []
         chosen: list[Value] = []
+        branches: list[Op] = []
         distance = 0
         while True:
             op = self._launch.made_by(address)
@@ -109,8 +112,9 @@ class Survey:
                     return None
                 condition, address = found
                 chosen.append(condition)
+                branches.append(op)
             else:
-                return Place(address, tuple(steps), distance, tuple(chosen))
+                return Place(address, tuple(steps), distance, tuple(chosen), tuple(branches))
 
     def _choice(self, op: Op, result: Value) -> tuple[Value, Value] | None:
         """The condition, and what is chosen where it is true; otherwise null."""
@@ -151,6 +155,10 @@ class Survey:
             return None
         root = self._launch.of(access.place.root)
         return None if root is None else self._launch.plan.emit("bitcast", root, type=I64)
+
+    def defined_in_choices(self, place: Place) -> set[Value]:
+        """What is made in branches that choose the address, and does not exist outside."""
+        return {value for op in place.branches for region in op.regions for value in defined_in(region)}
 
     def varies_with_lane(self, value: Value) -> bool:
         """Whether lanes of a wave may have different values; those of loops they share."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
+from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.numbers import neutral
+from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import BOOL, U64, lanes
 from slangrad.spmd.access import blended, choose, if_stride
@@ -112,6 +113,8 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
     assert isinstance(kind, str)
 
     def one_by_one(inner: Builder) -> tuple[Value, ...]:
+        if combines and op.attributes.get("alone") and _add_to_elements(w, inner, op):
+            return ()
         old = in_lane_order(w, inner, op, lambda b, operands, lane: _act(w, b, op, operands))
         return () if old is None else (old,)
 
@@ -154,6 +157,40 @@ def _add_to_accumulators(w: Widening, b: Builder, op: Op) -> None:
     if w.mask.value is not None:
         new = blended(b, w.mask.value, new, old)
     b.effect("store", base, new)
+
+
+def _add_to_elements(w: Widening, b: Builder, op: Op) -> bool:
+    """Lane after lane, without branches: lanes that are off add -0.0 to the first element, which changes nothing."""
+    (address, value), kind = op.operands, op.attributes["kind"]
+    source = w.forms.made_by(address)
+    if source is None or source.name != "offset" or not w.forms.shape(source.operands[0]).is_uniform:
+        return False
+    assert isinstance(kind, str)
+    base, index, values = (
+        w.forms.scalar(source.operands[0]),
+        w.lanes_of(b, source.operands[1]),
+        w.lanes_of(b, value),
+    )
+    if w.mask.value is not None:
+        index = b.emit("select", w.mask.value, index, b.zero(index.type))
+        values = b.emit("select", w.mask.value, values, b.constant(values.type, -0.0))
+    for number in range(w.count):
+        lane = b.constant(U64, number)
+        place = b.emit("offset", base, b.emit("lane_get", index, lane, type=source.operands[1].type))
+        old = b.emit("load", place, type=value.type)
+        b.effect("store", place, b.emit(kind, old, b.emit("lane_get", values, lane, type=value.type)))
+    return True
+
+
+def exclusive(kernel: Function) -> Function:
+    """At one lane: float atomics need not be atomic."""
+
+    def atomic(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        is_float = scalar_type(op.results[0]).kind == "float"
+        attributes = op.attributes | {"alone": True} if is_float else op.attributes
+        return (b.primitive("atomic", walk.values(op.operands), op.results[0].type, attributes),)
+
+    return Rebuild({"atomic": atomic}).function(kernel)
 
 
 def _define(w: Widening, op: Op, made: tuple[Value, ...]) -> None:

@@ -103,7 +103,12 @@ class Forms:
             self._made_by[result] = op
             self.set(result, RULES[op.name](self, b, op))
         else:
+            self._made_by[result] = op
             self.set(result, self.compute(b, op))
+
+    def made_by(self, old: Value) -> Op | None:
+        """The pure op of the kernel that made a value which is not uniform."""
+        return self._made_by.get(old)
 
     def stride_constant(self, b: Builder, old: Value, stride: int) -> Value:
         return b.constant(I64 if isinstance(old.type, Pointer) else old.type, stride)

@@ -34,7 +34,8 @@ def widen(kernel: Function, lanes: int, exclusive: bool = False) -> WideKernel:
     """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time."""
     assert 0 < lanes <= 64 and lanes & (lanes - 1) == 0, lanes
     if lanes == 1:
-        return WideKernel(1, waves.alone(kernel), None)
+        single = waves.alone(kernel)
+        return WideKernel(1, effects.exclusive(single) if exclusive else single, None)
     kernel = join_records(kernel)
     shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
     masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)
