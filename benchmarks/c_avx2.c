@@ -259,6 +259,6 @@ void w5b(long n, float h, const float *p, float *x, float *gp) {
       EACH(u, U) tape[k][u] = v[u], v[u] -= h * (v[u] * v[u] * v[u] - q[u]);
     for (int k = STEPS; k--;)
       EACH(u, U) g[u] += h * adjoint[u], adjoint[u] *= 1 - 3 * h * tape[k][u] * tape[k][u];
-    EACH(u, U) store(x + i + u * L, v[u]), store(gp + i + u * L, load(gp + i + u * L) + g[u]);
+    EACH(u, U) store(x + i + u * L, v[u]), store(gp + i + u * L, g[u]);
   }
 }
