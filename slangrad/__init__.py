@@ -8,6 +8,9 @@ x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with
 result = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from numpy import (
     float16,
     float32,
@@ -22,7 +25,6 @@ from numpy import (
     uint64,
 )
 
-from slangrad.api.commands import CommandBuffer, CommandEncoder, ComputePassEncoder
 from slangrad.api.compiler_options import (
     SlangCompilerOptions,
     SlangDebugInfoLevel,
@@ -33,27 +35,9 @@ from slangrad.api.compiler_options import (
 from slangrad.api.device import Device, create_device
 from slangrad.api.features import DeviceInfo, DeviceType, Feature
 from slangrad.api.function import Function
-from slangrad.api.kernel import ComputeKernel, ComputePipeline
 from slangrad.api.module import Module
 from slangrad.api.plain_types import show as _show
-from slangrad.api.reflection import (
-    EntryPointLayout,
-    ProgramLayout,
-    ReflectionCursor,
-    TypeLayoutReflection,
-    TypeReflection,
-    VariableLayoutReflection,
-)
 from slangrad.api.session import SlangSession
-from slangrad.api.shader import (
-    ShaderProgram,
-    ShaderStage,
-    SlangEntryPoint,
-    SlangModule,
-    SpecializationArg,
-    TypeConformance,
-)
-from slangrad.api.shader_cursor import ShaderCursor, ShaderObject
 from slangrad.api.struct import Struct
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
@@ -81,7 +65,59 @@ from slangrad.tensors.element_types import TypeView as _TypeView
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
 
+if TYPE_CHECKING:
+    from slangrad.api.commands import CommandBuffer, CommandEncoder, ComputePassEncoder
+    from slangrad.api.kernel import ComputeKernel, ComputePipeline
+    from slangrad.api.reflection import (
+        EntryPointLayout,
+        ProgramLayout,
+        ReflectionCursor,
+        TypeLayoutReflection,
+        TypeReflection,
+        VariableLayoutReflection,
+    )
+    from slangrad.api.shader import (
+        ShaderProgram,
+        ShaderStage,
+        SlangEntryPoint,
+        SlangModule,
+        SpecializationArg,
+        TypeConformance,
+    )
+    from slangrad.api.shader_cursor import ShaderCursor, ShaderObject
+
 __version__ = "0.1.0"
+
+# What only programs with kernels of their own use is loaded when it is asked for.
+_LATE = {
+    "CommandBuffer": "commands",
+    "CommandEncoder": "commands",
+    "ComputePassEncoder": "commands",
+    "ComputeKernel": "kernel",
+    "ComputePipeline": "kernel",
+    "EntryPointLayout": "reflection",
+    "ProgramLayout": "reflection",
+    "ReflectionCursor": "reflection",
+    "TypeLayoutReflection": "reflection",
+    "TypeReflection": "reflection",
+    "VariableLayoutReflection": "reflection",
+    "ShaderProgram": "shader",
+    "ShaderStage": "shader",
+    "SlangEntryPoint": "shader",
+    "SlangModule": "shader",
+    "SpecializationArg": "shader",
+    "TypeConformance": "shader",
+    "ShaderCursor": "shader_cursor",
+    "ShaderObject": "shader_cursor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'slangrad' has no attribute '{name}'")
+    found = globals()[name] = getattr(import_module(f"slangrad.api.{_LATE[name]}"), name)
+    return found
+
 
 globals().update(_vectors)
 _TypeView.show = _show

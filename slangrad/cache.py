@@ -1,6 +1,6 @@
 """Compiled kernels on disk: what they are found by, and what is kept of them.
 
-    key = kernel_key(options, text, module_keys)            all that the machine code depends on, as a digest
+    key = kernel_key(options, "cpu", text, module_keys)     all that the machine code depends on, as a digest
     found = find_kernel(key, load)                          a StoredKernel, ready to be launched, or None
     keep_kernel(key, image, arguments, used, extra)         `image` comes from the pipeline: CompiledKernel.image
 
@@ -29,6 +29,7 @@ from slangrad.runtime.cpu import NativeKernel
 from slangrad.runtime.image import KernelImage, Load
 from slangrad.runtime.processors import processor_identity
 
+CPU = "cpu"
 FORMAT = 1
 PACKAGE = Path(__file__).parent
 
@@ -43,9 +44,9 @@ class StoredKernel:
     extra: Any
 
 
-def kernel_key(options: Options, *parts: object) -> str:
+def kernel_key(options: Options, target: str, *parts: object) -> str:
     """The key of a kernel or of anything else that depends on settings, compiler and machine."""
-    if options.verify or options.dump or Store.of_environment().problem:
+    if target != CPU or options.verify or options.dump or Store.of_environment().problem:
         return ""
     return content_key(environment_key(), _settings(options), *parts)
 

@@ -25,7 +25,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef, Substitution
-from slangrad.check.modules import STD
+from slangrad.check.files import STD
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays

@@ -12,22 +12,27 @@ import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from slangrad.api.commands import CommandBuffer, CommandEncoder, CommandError
 from slangrad.api.compiler_options import SlangCompilerOptions
 from slangrad.api.features import FEATURES, DeviceInfo, DeviceType, Feature
-from slangrad.api.kernel import ComputeKernel, ComputePipeline
-from slangrad.api.reflection import element_of_resource
-from slangrad.api.session import SlangSession
-from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
-from slangrad.api.shader_cursor import ShaderObject
+from slangrad.api.session import SHADER, SlangSession
+from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.check.modules import Program
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray
+
+if TYPE_CHECKING:
+    from slangrad.api.commands import CommandBuffer, CommandEncoder
+    from slangrad.api.kernel import ComputeKernel, ComputePipeline
+    from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
+    from slangrad.api.shader_cursor import ShaderObject
+    from slangrad.check.modules import Program
+
+COMMANDS, KERNEL = Late("slangrad.api.commands"), Late("slangrad.api.kernel")
+CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection")
 
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)
@@ -124,18 +129,21 @@ class Device:
 
     def create_compute_kernel(self, program: ShaderProgram) -> ComputeKernel:
         """Compile the first entry point of a program."""
-        if not isinstance(program, ShaderProgram):
+        if not isinstance(program, SHADER.ShaderProgram):
             note = "link_program() and load_program() give one"
             raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
-        return ComputeKernel(program)
+        made: ComputeKernel = KERNEL.ComputeKernel(program)
+        return made
 
     def create_compute_pipeline(self, program: ShaderProgram) -> ComputePipeline:
         """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`."""
-        return ComputePipeline(program)
+        made: ComputePipeline = KERNEL.ComputePipeline(program)
+        return made
 
     def create_root_shader_object(self, program: ShaderProgram) -> ShaderObject:
         """The parameters of a program, to be written by cursors."""
-        return ShaderObject(ComputePipeline(program))
+        made: ShaderObject = CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
+        return made
 
     def create_buffer(
         self,
@@ -168,7 +176,7 @@ class Device:
             )
         element = struct_type
         if resource_type_layout is not None:
-            element = element_of_resource(resource_type_layout)
+            element = REFLECTION.element_of_resource(resource_type_layout)
         return Buffer.create(
             self,
             size if desc is None else desc,
@@ -185,14 +193,15 @@ class Device:
 
     def create_command_encoder(self, queue: object = None) -> CommandEncoder:
         """Records commands, which run when they are submitted."""
-        return CommandEncoder(self)
+        made: CommandEncoder = COMMANDS.CommandEncoder(self)
+        return made
 
     def submit_command_buffer(
         self, command_buffer: CommandBuffer, queue: object = None, cuda_stream: object = None
     ) -> int:
         """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`."""
         if command_buffer.device is not self:
-            raise CommandError("E1021", "the command buffer belongs to another device")
+            raise COMMANDS.CommandError("E1021", "the command buffer belongs to another device")
         command_buffer.run()
         self._submits += 1
         return int(self._submits)

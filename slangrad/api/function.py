@@ -11,19 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.kernel import ComputeKernel
 from slangrad.api.parameter import Parameter, parameters_of, result_of
-from slangrad.api.raw_dispatch import Group, given_values, make_kernel
-from slangrad.call.caller import Caller, Settings, settings_key
+from slangrad.base.late import Late
+from slangrad.call.caller import Caller
+from slangrad.call.request import Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, TANGENT
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
+    from slangrad.api.kernel import ComputeKernel
     from slangrad.api.module import Module
     from slangrad.api.struct import Struct
 
+RAW = Late("slangrad.api.raw_dispatch")
 MOST_IN_GROUP = 1024
 
 
@@ -51,7 +53,7 @@ class Function:
         self._settings = replace(found, key=settings_key(found))
         self._backward: Function | None = None
         self._tangent: Function | None = None
-        self._group: Group | None = None
+        self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -128,8 +130,9 @@ class Function:
         """Launch the function over threads, whose id is its first parameter `uint3 dispatchThreadID`."""
         if self._kernel is None:
             own = self.module.device_module
-            self._kernel = make_kernel(own, self.name, self._caller.candidates, self._group)
-        values = {**given_values(self._settings.globals), **(vars or {})}
+            self._kernel = RAW.make_kernel(own, self.name, self._caller.candidates, self._group)
+        assert self._kernel is not None
+        values = {**RAW.given_values(self._settings.globals), **(vars or {})}
         self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
 
     def return_type(self, kind: Any) -> Function:

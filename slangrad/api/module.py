@@ -8,54 +8,92 @@ module.Particle                       types
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from slangrad.api.device import Device
 from slangrad.api.function import Function
-from slangrad.api.reflection import ProgramLayout
-from slangrad.api.session import SlangSession
-from slangrad.api.shader import SlangModule
+from slangrad.api.plain_types import PLAIN, is_plain
+from slangrad.api.session import FRONT, SHADER, LoadedModule, SlangSession
 from slangrad.api.struct import Struct
 from slangrad.call.caller import Caller
-from slangrad.call.program import candidate_of
-from slangrad.check.reflect import FunctionView
+from slangrad.call.module_index import UNKNOWN, Facts
+from slangrad.call.plan_store import PlanStore
 from slangrad.check.types import Type
+from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
+from slangrad.marshal.saved import Unsaved, restored_type, saved_type
+from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.spelling import spell
+
+if TYPE_CHECKING:
+    from slangrad.api.reflection import ProgramLayout
+    from slangrad.api.shader import SlangModule
+    from slangrad.call.program import ModuleTypes
+    from slangrad.check.reflect import FunctionView, Reflection
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
 
 
+class LateTypes:
+    """The types of a module, which is parsed when it is asked about one that is not plain."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+
+    def lower(self, t: Type) -> ir.Type | None:
+        return (PLAIN if is_plain(t) else self._module.types).lower(t)
+
+    def tangent(self, t: Type) -> Type | None:
+        return (PLAIN if is_plain(t) else self._module.types).tangent(t)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module.types, name)
+        setattr(self, name, found)
+        return found
+
+
 class Module:
-    """The functions and types of a module, to be called."""
+    """The functions and types of a module, to be called. The checker knows what there is, unless an earlier run has
+    kept the answer.
+    """
 
     def __init__(
         self,
-        device_module: SlangModule,
+        device_module: SlangModule | LoadedModule,
         options: dict[str, Any] | None = None,
         link: Sequence[Module] = (),
     ) -> None:
-        if not isinstance(device_module, SlangModule):
-            note = "Module.load_from_file() and Module.load_from_source() load one"
-            raise CallError("E1015", f"Module: {type(device_module).__name__} is no SlangModule", (), note)
-        self.device_module = device_module
-        self.session: SlangSession = device_module.session
-        self.device: Device = device_module.device
-        self.name = device_module.name
+        self._loaded = _handle_of(device_module)
+        self.session: SlangSession = self._loaded.session
+        self.device: Device = self.session.device
+        self.name = self._loaded.name
         self.options = _checked_options(options)
-        self.view = device_module.view
-        self.types = device_module.types
+        self._late_types: Any = LateTypes(self)
         self.link = tuple(link)
+        self._facts = Facts(self._loaded.key, self.session.settings, self.session.target)
         self._functions: dict[str, Function | None] = {}
-        self._structs: dict[Type, Struct] = {}
+        self._structs: dict[str, Struct] = {}
+
+    @property
+    def device_module(self) -> SlangModule:
+        """The module as kernels see it."""
+        return self.session.module_of(self._loaded)
+
+    @property
+    def view(self) -> Reflection:
+        return self.device_module.view
+
+    @property
+    def types(self) -> ModuleTypes:
+        return self.device_module.types
 
     @staticmethod
     def load_from_file(
         device: Device, path: str, options: dict[str, Any] | None = None, link: Sequence[Module] = ()
     ) -> Module:
         """The module of a file, looked for in the include paths."""
-        return Module(device.load_module(str(path)), options, link)
+        return Module(device.slang_session.load(str(path)), options, link)
 
     @staticmethod
     def load_from_source(
@@ -66,7 +104,7 @@ class Module:
         link: Sequence[Module] = (),
     ) -> Module:
         """A module from its text."""
-        return Module(device.load_module_from_source(name, source), options, link)
+        return Module(device.slang_session.add_source(name, source), options, link)
 
     @staticmethod
     def load_from_module(
@@ -76,7 +114,7 @@ class Module:
         link: Sequence[Module] = (),
     ) -> Module:
         """The same module with other options."""
-        return Module(module if isinstance(module, SlangModule) else module.device_module, options, link)
+        return Module(module._loaded if isinstance(module, Module) else module, options, link)
 
     @property
     def layout(self) -> ProgramLayout:
@@ -91,8 +129,19 @@ class Module:
     def find_function(self, name: str) -> Function | None:
         """The functions of a name, generic arguments perhaps in it; None when there are none."""
         if name not in self._functions:
-            self._functions[name] = self._make_function(name, self.view.find_functions(name), None)
+            views = lambda: self.view.find_functions(name)
+            self._functions[name] = self._find(name, name, views, None)
         return self._functions[name]
+
+    def _find(
+        self, label: str, name: str, views: Callable[[], Sequence[FunctionView]], struct: Struct | None
+    ) -> Function | None:
+        """Functions, if there are any; `label` names them in this module."""
+        exists = UNKNOWN if self.session.is_parsed else self._facts.get("function", label)
+        if exists is UNKNOWN:
+            exists = bool(views())
+            self._facts.put("function", label, exists)
+        return self._make_function(label, name, views, struct) if exists else None
 
     def require_function(self, name: str) -> Function:
         found = self.find_function(name)
@@ -102,7 +151,14 @@ class Module:
 
     def find_struct(self, name: str) -> Struct | None:
         """A type by name, `float3` and `Foo<4>` too; None when there is none."""
+        known = UNKNOWN if self.session.is_parsed else self._facts.get("type", name)
+        if known is not UNKNOWN:
+            return None if known is None else self.struct_of(restored_type(known))
         found = self.view.find_type(name)
+        try:
+            self._facts.put("type", name, None if found is None else saved_type(found, self.types))
+        except Unsaved:  # it depends on what is not known yet
+            return None if found is None else self.struct_of(found)
         return None if found is None else self.struct_of(found)
 
     def require_struct(self, name: str) -> Struct:
@@ -116,16 +172,17 @@ class Module:
         owner = self.find_struct(struct) if isinstance(struct, str) else struct
         if owner is None:
             return None
+        label = f"{owner.spelled}.{name}"
         if name == "__init":
-            return self._make_function(name, self.view.find_constructors(owner.checked), owner)
-        views = self.view.find_functions(f"{spell(owner.checked)}.{name}")
-        return self._make_function(name, views, owner)
+            return self._find(label, name, lambda: self.view.find_constructors(owner.checked), owner)
+        return self._find(label, name, lambda: self.view.find_functions(f"{owner.spelled}.{name}"), owner)
 
     def struct_of(self, checked: Type) -> Struct:
         """The one Struct for a checked type."""
-        found = self._structs.get(checked)
+        key = checked.spelled if isinstance(checked, SavedType) else spell(checked)
+        found = self._structs.get(key)
         if found is None:
-            found = self._structs[checked] = Struct(self, checked)
+            found = self._structs[key] = Struct(self, checked, self._late_types)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -144,30 +201,35 @@ class Module:
         return found
 
     def _make_function(
-        self, name: str, views: Sequence[FunctionView], struct: Struct | None
-    ) -> Function | None:
-        if not views:
-            return None
-        candidates = [candidate_of(view, self.types) for view in _own(views)]
-        caller = Caller(
-            name,
-            candidates,
-            self.types,
-            self.session.compiler,
-            self.device,
-            self._imports,
-            self.options.get("strict_broadcasting", False),
-        )
-        return Function(self, name, caller, struct)
+        self, label: str, name: str, views: Callable[[], Sequence[FunctionView]], struct: Struct | None
+    ) -> Function:
+        session = self.session
+
+        def binder() -> Any:
+            candidates = [FRONT.candidate_of(view, self.types) for view in _own(views())]
+            return FRONT.Binder(name, candidates, self.types, self._imports)
+
+        store = PlanStore(self._loaded.key, label, session.settings, session.target, self._late_types)
+        strict = self.options.get("strict_broadcasting", False)
+        return Function(self, name, Caller(name, binder, session, store, strict), struct)
 
     def _imports(self) -> tuple[str, ...]:
-        return self.session.imports_of(self.view.module)
+        return self.session.imports_of(self._loaded.checked)
 
     def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
         return NameNotFound(
             f"Could not find {what} '{name}' in module '{self.name}'",
             f"there are {', '.join(known) or 'none'}",
         )
+
+
+def _handle_of(given: Any) -> LoadedModule:
+    if isinstance(given, LoadedModule):
+        return given
+    if not isinstance(given, SHADER.SlangModule):
+        note = "Module.load_from_file() and Module.load_from_source() load one"
+        raise CallError("E1015", f"Module: {type(given).__name__} is no SlangModule", (), note)
+    return LoadedModule(given.session, given.name, given.checked.key, None, None, given.checked)
 
 
 def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:

@@ -9,11 +9,14 @@ A parameter that takes any type of an interface shows the interface.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from slangrad.call.program import Candidate
-from slangrad.check.reflect import ParameterView
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.slang_type import SlangType
+
+if TYPE_CHECKING:
+    from slangrad.call.program import Candidate
+    from slangrad.check.reflect import ParameterView
 
 
 @dataclass(frozen=True, slots=True)

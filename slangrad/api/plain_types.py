@@ -38,9 +38,7 @@ class PlainTypes:
         return None
 
     def tangent(self, t: Type) -> Type | None:
-        element = t
-        while isinstance(element, (Vector, Matrix, Array)):
-            element = element.element
+        element = innermost(t)
         return t if isinstance(element, Scalar) and element.is_float else None
 
     def tangent_field(self, t: Type, name: str) -> str | None:
@@ -56,14 +54,24 @@ class PlainTypes:
         raise LookupError(f"{name} is a type of the standard library, which belongs to a device")
 
 
+def innermost(t: Type) -> Type:
+    while isinstance(t, (Vector, Matrix, Array)):
+        t = t.element
+    return t
+
+
+def is_plain(t: Type) -> bool:
+    return isinstance(innermost(t), Scalar) and not t.abstract
+
+
 def _no_tag(t: EnumType) -> Type:
     raise LookupError(f"{t} is a type of a module")
 
 
-_PLAIN = PlainTypes()
+PLAIN = PlainTypes()
 
 
 def show(t: ir.Type) -> object:
     """The type as users see it; structs without their module stay types of memory."""
-    lifted = _PLAIN.lift(t)
-    return t if lifted is None else SlangType(lifted, _PLAIN)
+    lifted = PLAIN.lift(t)
+    return t if lifted is None else SlangType(lifted, PLAIN)

@@ -9,69 +9,165 @@ A device has a session of its own, which its methods of these names use.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slangrad.api.compiler_options import SlangCompilerOptions
-from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
+from slangrad.base.late import Late
 from slangrad.base.options import Options
-from slangrad.call.compile import KernelCompiler
-from slangrad.check.modules import Module as CheckedModule
-from slangrad.check.modules import Program
+from slangrad.base.source import SourceFile
+from slangrad.call.compiled import Compiled
+from slangrad.call.module_index import ModuleIndex
+from slangrad.check.files import Files
 from slangrad.marshal.errors import CallError
+
+if TYPE_CHECKING:
+    from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
+    from slangrad.check.modules import Module as CheckedModule
+    from slangrad.check.modules import Program
+
+FRONT, SHADER = Late("slangrad.call.front"), Late("slangrad.api.shader")
+
+
+class LoadedModule:
+    """A module of a session. `checked` is there at once if it had to be parsed, else when it is asked for."""
+
+    def __init__(
+        self,
+        session: SlangSession,
+        name: str,
+        key: str,
+        text: str | None,
+        path: Path | None,
+        parsed: CheckedModule | None = None,
+    ) -> None:
+        self.session = session
+        self.name = name
+        self.key = key
+        self.text = text  # None: it is in a file
+        self.path = path
+        self.parsed = parsed
+
+    @property
+    def checked(self) -> CheckedModule:
+        if self.parsed is None:
+            assert self.session.program is not None
+        assert self.parsed is not None, f"module '{self.name}' is not in its session"
+        return self.parsed
 
 
 class SlangSession:
-    """A program: one space of modules, with one set of include paths and macros."""
+    """A program: one space of modules, with one set of include paths and macros.
+
+    As long as all modules are as in an earlier process, they are not parsed: `program` and `compiler` are made when
+    they are first asked for.
+    """
 
     def __init__(self, device: Any, compiler_options: SlangCompilerOptions, options: Options) -> None:
         self.device = device
+        self.target: str = device.backend
         self.compiler_options = compiler_options
-        folders = [Path(each) for each in compiler_options.include_paths]
-        settings = compiler_options.applied_to(options)
-        self.program = Program(settings, folders, _texts(compiler_options.defines))
-        self.compiler = KernelCompiler(self.program, settings, device.backend)
-        self._texts: dict[str, tuple[str, Path | None]] = {}
+        self.settings = compiler_options.applied_to(options)
+        self.lock = threading.RLock()
+        self.kernels: dict[str, Compiled] = {}
+        self._defines = _texts(compiler_options.defines)
+        self._files = Files(compiler_options.include_paths)
+        self._index = ModuleIndex(self._files, self._defines, self.settings, self.target)
+        self._program: Program | None = None
+        self._compiler: Any = None
+        self._waiting: list[LoadedModule] = []
+        self._loaded: dict[str, LoadedModule] = {}
         self._aliases: dict[CheckedModule, str] = {}
         self._modules: dict[CheckedModule, SlangModule] = {}
 
     def __repr__(self) -> str:
         return f"SlangSession(modules={[each.name for each in self._modules.values()]})"
 
+    @property
+    def is_parsed(self) -> bool:
+        return self._program is not None
+
+    @property
+    def program(self) -> Program:
+        """The modules, parsed and checked."""
+        if self._program is None:
+            with self.lock:
+                if self._program is None:
+                    self._parse_all()
+        assert self._program is not None
+        return self._program
+
+    def _parse_all(self) -> None:
+        """Load what was only looked up so far, in the same order."""
+        program = FRONT.Program(self.settings, (), self._defines, self._files)
+        for each in self._waiting:
+            each.parsed = _load(program, each)
+        self._waiting.clear()
+        self._files.kept.clear()
+        self._program = program
+
+    @property
+    def compiler(self) -> Any:
+        if self._compiler is None:
+            with self.lock:
+                if self._compiler is None:
+                    made = FRONT.KernelCompiler(self.program, self.settings, self.target, self.lock)
+                    self._compiler = made
+        return self._compiler
+
     # --- Modules ---
 
     def load_module(self, module_name: str) -> SlangModule:
         """The module of a name or path, looked for in the include paths."""
-        return self._module(*self.load_checked(str(module_name)))
+        return self.module_of(self.load(str(module_name)))
 
     def load_module_from_source(
         self, module_name: str, source: str, path: str | Path | None = None
     ) -> SlangModule:
         """A module from its text. With a path it is as if it stood in that file."""
-        return self._module(*self.add_source(module_name, source, Path(path) if path else None))
+        return self.module_of(self.add_source(module_name, source, Path(path) if path else None))
 
     def load_source(self, module_name: str) -> str:
         """The text of a module's file."""
         return self.load_module(module_name).checked.declaration.source.text
 
-    def _module(self, checked: CheckedModule, name: str) -> SlangModule:
-        if checked not in self._modules:
-            self._modules[checked] = SlangModule(self, checked, name)
-        return self._modules[checked]
+    def module_of(self, loaded: LoadedModule) -> SlangModule:
+        """The module as kernels see it; it is parsed if it was not."""
+        checked = loaded.checked
+        with self.lock:
+            if checked not in self._modules:
+                self._modules[checked] = SHADER.SlangModule(self, checked, loaded.name)
+            return self._modules[checked]
 
-    def load_checked(self, name: str) -> tuple[CheckedModule, str]:
-        """A module by name or path, and that name."""
-        with self.compiler.lock:
-            return self.program.load_module(name), name
+    def load(self, name: str) -> LoadedModule:
+        """A module by name or path."""
+        with self.lock:
+            found = None if self.is_parsed else self._index.find(name)
+            return self._enter(LoadedModule(self, name, found.key if found else "", None, None))
 
-    def add_source(self, name: str, text: str, path: Path | None = None) -> tuple[CheckedModule, str]:
+    def add_source(self, name: str, text: str, path: Path | None = None) -> LoadedModule:
         """A module from its text. The same name with another text is another module."""
-        with self.compiler.lock:
-            if self._texts.get(name) != (text, path):
-                self.program.add_source(name, text, path)
-                self._texts[name] = (text, path)
-            return self.program.modules[name], name
+        with self.lock:
+            known = self._loaded.get(name)
+            if known is not None and (known.text, known.path) == (text, path):
+                return known
+            source = SourceFile(name if path is None else str(path), text)
+            found = None if self.is_parsed else self._index.of_text(name, source, path)
+            made = self._enter(LoadedModule(self, name, found.key if found else "", text, path))
+            self._loaded[name] = made
+            return made
+
+    def _enter(self, module: LoadedModule) -> LoadedModule:
+        """A module without a key is parsed now."""
+        if module.key:
+            self._waiting.append(module)
+            return module
+        module.parsed = _load(self.program, module)
+        module.key = module.parsed.key
+        self._index.keep(module.parsed)
+        return module
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """What a kernel imports in order to see a module and all that it sees."""
@@ -96,12 +192,13 @@ class SlangSession:
     ) -> ShaderProgram:
         """Modules and entry points that a kernel is made of."""
         for each in (*modules, *entry_points):
-            if not isinstance(each, (SlangModule, SlangEntryPoint)):
+            if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
                 message = f"link_program: {type(each).__name__} is neither module nor entry point"
                 raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
             if each.session is not self:
                 raise CallError("E1020", f"link_program: '{each.name}' belongs to another session")
-        return ShaderProgram(self, tuple(modules), tuple(entry_points))
+        program: ShaderProgram = SHADER.ShaderProgram(self, tuple(modules), tuple(entry_points))
+        return program
 
     def load_program(
         self,
@@ -118,6 +215,13 @@ class SlangSession:
         if additional_source:
             modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
         return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
+
+
+def _load(program: Program, module: LoadedModule) -> CheckedModule:
+    if module.text is None:
+        return program.load_module(module.name)
+    program.add_source(module.name, module.text, module.path)
+    return program.modules[module.name]
 
 
 def reachable(module: CheckedModule) -> list[CheckedModule]:

@@ -20,7 +20,7 @@ from slangrad.api.reflection import EntryPointLayout, ProgramLayout, ReflectionC
 from slangrad.call.program import ModuleTypes
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module as CheckedModule
-from slangrad.check.reflect import Reflection
+from slangrad.check.reflect import Reflection, is_launch_parameter
 from slangrad.check.types import Type, parameter_type
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
@@ -214,7 +214,7 @@ class SlangEntryPoint:
         return [
             (each, program.substitute(program.info(each).type, self.reference.substitution))
             for each in found
-            if is_uniform(each)
+            if is_launch_parameter(program, each)
         ]
 
     @property
@@ -258,11 +258,6 @@ class SlangEntryPoint:
         return SlangEntryPoint(self.module, self.reference, new_name)
 
     with_name = rename
-
-
-def is_uniform(parameter: ast.Parameter) -> bool:
-    """Whether the launch gives it; what has a semantic is known to each thread by itself."""
-    return parameter.has("uniform") or not parameter.semantics
 
 
 class ShaderProgram:

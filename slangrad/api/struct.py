@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from slangrad.api.function import Function
 from slangrad.check.types import Type
 from slangrad.marshal.errors import NameNotFound
+from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ class Struct(SlangType):
 
     __slots__ = ("_functions", "module")
 
-    def __init__(self, module: Module, checked: Type) -> None:
-        super().__init__(checked, module.types)
+    def __init__(self, module: Module, checked: Type, types: ProgramTypes) -> None:
+        super().__init__(checked, types)
         self.module = module
         self._functions: dict[str, Function] = {}
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 
+from slangrad.base.source import SourceFile
+
 MAGIC = b"slangrad entry 1"
 DIGEST = 32
 ENTRIES = "entries"  # the folder inside of the one that is named, whose mode may be the user's affair
@@ -37,6 +39,11 @@ def content_key(*parts: object) -> str:
     for piece in _pieces(parts):
         digest.update(piece)
     return digest.hexdigest()
+
+
+def digest_of(source: SourceFile) -> str:
+    """Of a text under its name."""
+    return content_key(source.name, source.text)
 
 
 def _pieces(part: object) -> Iterator[bytes]:
@@ -96,7 +103,8 @@ class Store:
         return self._problem
 
     def get(self, key: str) -> bytes | None:
-        if self.problem:
+        """The entry; None where there is none, and for the key ""."""
+        if not key or self.problem:
             return None
         try:
             return _read(self._path(key), key)
@@ -104,7 +112,7 @@ class Store:
             return None
 
     def put(self, key: str, data: bytes) -> None:
-        if self.problem or len(data) > self.limit // 4:
+        if not key or self.problem or len(data) > self.limit // 4:
             return
         try:
             _write(self._path(key), key, data)

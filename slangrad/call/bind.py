@@ -10,24 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from slangrad.call.broadcast import align_right, call_dimensions
+from slangrad.call.launchable import Launchable, Source
 from slangrad.call.program import FoundFunction
+from slangrad.call.request import RESULT
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf, Marshal, Node, ProgramTypes, Spot, Way, role_of
-
-RESULT = "_result"
-
-
-@dataclass(slots=True)
-class Source:
-    """Where a leaf finds its value: in which of the given values, and by which keys inside of it."""
-
-    given: int
-    path: tuple[Any, ...]
 
 
 @dataclass(slots=True)
@@ -50,6 +41,11 @@ class BoundCall:
     call_dims: int
     leaves: list[Leaf] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+
+    @property
+    def launchable(self) -> Launchable:
+        made = None if self.created is None else self.created.made
+        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made)
 
     @property
     def callee(self) -> str:

@@ -9,8 +9,7 @@ itself is loaded when the first kernel is needed.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,34 +18,17 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.cache import find_kernel, keep_kernel, kernel_key
 from slangrad.call.bind import BoundCall
+from slangrad.call.compiled import PIPELINE, Compiled, load_code
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.marshal.errors import SlangCompileError
 from slangrad.runtime.device import Kernel
-from slangrad.runtime.object_code import load_object
-from slangrad.runtime.relocations import Unloadable
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
-CPU = "cpu"
 Place = tuple[str, int, str]
-
-
-@dataclass(slots=True)
-class Compiled:
-    """The kernel of a call. What the pipeline made on the way, `stages`, is made anew for a kernel from the disk."""
-
-    kernel: Kernel
-    packer: Packer
-    used: frozenset[str]
-    text: str
-    make_stages: Callable[[], Any]
-
-    @property
-    def stages(self) -> Any:
-        return self.make_stages()
 
 
 @dataclass(slots=True)
@@ -67,16 +49,16 @@ class KernelCompiler:
 
     __slots__ = ("_compiled", "_entries", "lock", "options", "program", "target")
 
-    def __init__(self, program: Any, options: Options, target: str) -> None:
+    def __init__(self, program: Any, options: Options, target: str, lock: Any) -> None:
         self.program = program
         self.options = options
         self.target = target
-        self.lock = threading.RLock()
+        self.lock = lock
         self._compiled: dict[Hashable, Compiled] = {}
         self._entries: dict[Hashable, CompiledEntry] = {}
 
     def _disk_key(self, *parts: object) -> str:
-        return kernel_key(self.options, *parts) if self.target == CPU else ""
+        return kernel_key(self.options, self.target, *parts)
 
     # --- kernels of calls ---
 
@@ -98,12 +80,12 @@ class KernelCompiler:
         if found is None:
             return None
         packer = packer_of(found.arguments)
-        return Compiled(found.kernel, packer, found.used, written.text, lambda: self._make(call, written))
+        return Compiled(found.kernel, packer, found.used, key, lambda: self._make(call, written))
 
     def _compile(self, key: str, call: BoundCall, written: KernelText) -> Compiled:
         made = self._make(call, written)
         keep_kernel(key, made.image, made.arguments, made.used)
-        return Compiled(made.kernel, packer_of(made.arguments), made.used, written.text, lambda: made)
+        return Compiled(made.kernel, packer_of(made.arguments), made.used, key, lambda: made)
 
     def _make(self, call: BoundCall, written: KernelText) -> Any:
         name = f"kernel {len(self._compiled) + 1} of {call.function.name}"
@@ -138,9 +120,7 @@ class KernelCompiler:
         return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments)
 
     def _make_entry(self, key: str, entry: DeclRef) -> CompiledEntry:
-        from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
-
-        made = pipeline.compile_entry_point(self.program, entry, self.options, self.target)
+        made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target)
         arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
         extra = [[*place, argument] for place, argument in arguments.items()]
         keep_kernel(key, made.image, made.arguments, made.used, extra)
@@ -158,10 +138,8 @@ class KernelCompiler:
             raise SlangCompileError("E1016", message, details, "give the overloads different names")
 
     def _run_pipeline(self, source: SourceFile, written: KernelText) -> Any:
-        from slangrad import pipeline  # noqa: PLC0415  a warm start needs neither parser nor LLVM
-
         try:
-            return pipeline.compile_kernel(self.program, source, ENTRY, self.options, self.target)
+            return PIPELINE.compile_kernel(self.program, source, ENTRY, self.options, self.target)
         except CompileError as error:
             raise _explained(error, source.name, written) from error
 
@@ -169,16 +147,6 @@ class KernelCompiler:
 def place_of(declared: Any) -> Place:
     """What names a declaration of a program in another process."""
     return declared.span.source.name, declared.span.start, getattr(declared, "name", "")
-
-
-def load_code(code: bytes, names: Sequence[str]) -> Any:
-    """Machine code in memory, by LLVM's loader where our own does not serve."""
-    try:
-        return load_object(code, names)
-    except Unloadable:
-        from slangrad import pipeline  # noqa: PLC0415
-
-        return pipeline.load_code(code, names)
 
 
 def _called(page: ast.Module) -> Iterator[Any]:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.call.bind import BoundCall
 from slangrad.call.broadcast import Mapped, call_shape
-from slangrad.call.compile import Compiled, KernelCompiler
+from slangrad.call.compiled import Compiled
 from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, plan_loops
+from slangrad.call.launchable import Launchable
 from slangrad.call.overlap import Conflicts, Region, find_conflicts, pairs_of
 from slangrad.call.regions import added_alone, refuse_races, regions_of
 from slangrad.marshal import results
@@ -28,6 +28,10 @@ from slangrad.runtime.device import Device
 from slangrad.runtime.device import Region as Bytes
 
 MOST_GEOMETRIES = 256
+
+# The kernel for streams that move so along the lanes (letters of each leaf), and for gradients of these names that
+# no two calls share.
+CompileFor = Callable[[dict[str, str], frozenset[str]], Compiled]
 BYTE = np.dtype(np.uint8)
 
 
@@ -63,13 +67,13 @@ class Plan:
 
     # fmt: off
     __slots__ = ("_created", "_finishers", "_geometries", "_kernels", "_layouts", "_leaves", "_paths",
-                 "_prepares", "_runtime", "_scratch_size", "_scratches", "_strict", "call", "compiler",
+                 "_prepares", "_runtime", "_scratch_size", "_scratches", "_strict", "call", "compile_for",
                  "device")
     # fmt: on
 
-    def __init__(self, call: BoundCall, compiler: KernelCompiler, device: Any, strict: bool) -> None:
+    def __init__(self, call: Launchable, compile_for: CompileFor, device: Any, strict: bool) -> None:
         self.call = call
-        self.compiler = compiler
+        self.compile_for = compile_for
         self.device = device
         self._runtime: Device = device.runtime
         self._strict = strict
@@ -299,7 +303,7 @@ class Plan:
             given.update(each.name for each in leaf.parameters(letters))
         for name in compiled.packer.places:
             if name in compiled.used and name not in given:
-                callee = self.call.function.name
+                callee = self.call.name
                 message = f"Could not call function '{callee}': the module's value '{name}' is not set"
                 raise CallError("E1013", message, (), f"{callee}.set({name}=...)(...)")
 
@@ -324,7 +328,7 @@ class Plan:
         key = (classes, alone)
         found = self._kernels.get(key)
         if found is None:
-            found = self._kernels[key] = self.compiler.compile(self.call, self._letters(classes), alone)
+            found = self._kernels[key] = self.compile_for(self._letters(classes), alone)
         return found
 
     def _letters(self, classes: str) -> dict[str, str]:
@@ -359,7 +363,7 @@ def _place_scratch(leaves: Sequence[Leaf]) -> int:
     return at
 
 
-def _is_flat(call: BoundCall) -> bool:
+def _is_flat(call: Launchable) -> bool:
     """Whether the given values are the leaves' values as they stand."""
     sources = [each for each in call.sources if each.given != results.CREATED]
     return all(each.given == i and not each.path for i, each in enumerate(sources))

@@ -36,7 +36,7 @@ _MEANT: dict[str, tuple[str, Kinds]] = {
     **dict.fromkeys((
         "BackwardDerivative", "ForwardDerivative", "PrimalSubstitute", "BackwardDerivativeOf",
         "ForwardDerivativeOf", "PrimalSubstituteOf", "NoDiffThis", "PreferRecompute", "PreferCheckpoint",
-        "mutating", "nonmutating", "numthreads", "NumThreads", "shader", "Shader",
+        "mutating", "nonmutating", "numthreads", "NumThreads", "shader", "Shader", "WaveSize",
     ),                                                ("a function", _FUNCTIONS)),
     **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
     **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.Enum,))),
@@ -51,7 +51,7 @@ _HINTS = frozenset((
     "__requiresNVAPI", "require", "__AttributeUsage", "format", "push_constant", "shader_record",
     "SpecializationConstant", "raypayload", "disable_array_flattening", "COM", "DllExport", "DllImport",
     "AutoPyBindCUDA", "PyExport", "TorchEntryPoint", "CudaKernel", "CudaHost", "CudaDeviceExport", "CUDAKernel",
-    "CUDAHost", "CUDADeviceExport", "WaveSize", "MaximallyReconverges", "NonUniformReturn", "QuadDerivatives",
+    "CUDAHost", "CUDADeviceExport", "MaximallyReconverges", "NonUniformReturn", "QuadDerivatives",
     "RequireFullQuads", "DerivativeGroupQuad", "DerivativeGroupLinear", "Shader64BitIndexing", "domain",
     "partitioning", "outputtopology", "outputcontrolpoints", "patchconstantfunc", "maxtessfactor",
     "maxvertexcount", "instance", "earlydepthstencil", "payload", "intrinsic", "math_function", "drop_primal",

@@ -63,8 +63,11 @@ def fail(node: ast.Expression) -> Meaning:
 
 def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meaning:
     """The meaning of `base.name`; `base` is a checked value."""
-    kind = follow_pointer(base)
+    given, kind = value_type(base), follow_pointer(base)
     if kind is ERROR:
+        return fail(node)
+    if node.separator == "->" and not isinstance(given, Pointer):
+        scope.world.error("E0304", f"'->' follows a pointer, and this is a '{given}'", base.span, "write '.'")
         return fail(node)
     shaped = _BUILTIN_MEMBERS.get(type(kind))
     form = shaped(node.name, kind, base) if shaped is not None else None

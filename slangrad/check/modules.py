@@ -20,7 +20,7 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
-from slangrad.base.store import content_key
+from slangrad.base.store import content_key, digest_of
 from slangrad.check import (
     activity,
     bodies,
@@ -42,6 +42,7 @@ from slangrad.check import (
 )
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.declref import EMPTY, DeclRef, Substitution
+from slangrad.check.files import FILE, INCLUDED, MODULE, STD, Files, Request
 from slangrad.check.lookup import add_extension
 from slangrad.check.meanings import NamespaceMeaning
 from slangrad.check.scopes import ModuleScope
@@ -51,7 +52,6 @@ from slangrad.check.world import View, World
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
-STD = Path(__file__).parent.parent / "std"
 WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
 ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
 
@@ -66,6 +66,7 @@ class Module:
     files: list[ast.Module] = field(default_factory=list)
     imports: list[Module] = field(default_factory=list)
     path: Path | None = None
+    requests: tuple[Request, ...] = ()
     key: str = ""  # the digest of all texts that it was made from, those of its imports too
 
 
@@ -77,14 +78,16 @@ class Program(World):
         options: Options | None = None,
         include_paths: Iterable[str | Path] = (),
         defines: dict[str, str] | None = None,
+        files: Files | None = None,
     ) -> None:
         super().__init__(options or Options())
-        self.include_paths = [Path(each) for each in include_paths]
+        self.files = Files(include_paths) if files is None else files
+        self.include_paths = self.files.include_paths
         self.defines = dict(defines or {})
         self.modules: dict[str, Module] = {}
-        self.texts: dict[str, SourceFile] = {}
+        self.texts = self.files.texts
         self._loading: list[str] = []
-        self._read_texts: list[list[tuple[str, str]]] = []  # for each module that is being loaded
+        self._requests: list[list[Request]] = []  # for each module that is being loaded
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
         self._standard = ModuleScope(self, None, "std")
@@ -124,13 +127,13 @@ class Program(World):
                 module: Module | None = work()
             finally:
                 self._loading.clear()
-                self._read_texts.clear()
+                self._requests.clear()
         self.reporter.raise_if_errors()
         assert module is not None
         return module
 
     def _add(self, name: str, source: SourceFile, path: Path | None) -> Module:
-        self._read_texts.append([])
+        self._requests.append([])
         main = self._parse(source, {} if path is not None and path.parent == STD else None)
         scope = ModuleScope(self, self._standard, name)
         module = Module(name, main, scope, [main], [], path)
@@ -139,7 +142,7 @@ class Program(World):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
-        self._identify(module)
+        self._identify(module, source)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
         if not any(each.is_error for each in self.reporter.diagnostics):
@@ -152,10 +155,9 @@ class Program(World):
         self.view = importer if self._loading else self.view
         return module
 
-    def _identify(self, module: Module) -> None:
-        texts = self._read_texts.pop()
-        settings = sorted(self.defines.items())
-        module.key = content_key(texts, [each.key for each in module.imports], settings)
+    def _identify(self, module: Module, source: SourceFile) -> None:
+        module.requests = tuple(self._requests.pop())
+        module.key = content_key(source.name, source.text, module.requests, sorted(self.defines.items()))
         self._owners |= dict.fromkeys(module.files, module)
 
     def module_of(self, declaration: ast.Declaration) -> Module:
@@ -214,6 +216,8 @@ class Program(World):
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
             source, _ = self._find_text(member.path, module.path, member.span)
+            if source is not None:
+                self._note(FILE, member.path, str(module.path or ""), digest_of(source))
             if source is None or any(each.source.name == source.name for each in module.files):
                 continue
             found = self._parse(source)
@@ -231,7 +235,10 @@ class Program(World):
         if node.path in WITHIN_STANDARD and node.path not in self.texts:
             return
         found = self._find_module(node.path, module.path, node.span)
-        if found is None or found in module.imports:
+        if found is None:
+            return
+        self._note(MODULE, node.path, str(module.path or ""), found.key)
+        if found in module.imports:
             return
         for each in [found, *_reexported(found)]:
             if each not in module.imports:
@@ -266,56 +273,40 @@ class Program(World):
         self, name: str, importer: Path | None, span: Span | None
     ) -> tuple[SourceFile | None, Path | None]:
         """The text of a module or file: one that was provided, else a file."""
-        given = self.texts.get(name) or self.texts.get(name.replace("/", "."))
-        if given is not None:
-            return given, None
-        for folder in self._folders(importer):
-            for spelling in _spellings(name):
-                path = folder / spelling
-                if path.is_file():
-                    return self._read(path, span), path
-        where = ", ".join(str(each) for each in self.include_paths) or "the folder of the file"
-        self.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
-        return None, None
-
-    def _folders(self, importer: Path | None) -> list[Path]:
-        near = [importer.parent] if importer is not None else []
-        return [*near, *self.include_paths, Path(), STD]
-
-    def _read(self, path: Path, span: Span | None) -> SourceFile | None:
         try:
-            name = f"std/{path.name}" if path.parent == STD else str(path)
-            return SourceFile(name, path.read_text(encoding="utf-8-sig"))
+            found = self.files.module(name, importer)
         except (OSError, UnicodeDecodeError) as problem:
-            self.error("E0327", f"'{path}' cannot be read: {problem}", span)
-            return None
+            self.error("E0327", f"'{name}' cannot be read: {problem}", span)
+            return None, None
+        if found is None:
+            where = ", ".join(str(each) for each in self.include_paths) or "the folder of the file"
+            self.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
+            return None, None
+        return found
 
     def _parse_file(self, path: Path) -> ast.Module:
         return self._parse(SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8")), {})
 
     def _parse(self, source: SourceFile, defines: dict[str, str] | None = None) -> ast.Module:
         """The user's macros mean nothing in the library."""
-        self._note(source)
         known = self.defines if defines is None else defines
         return parse_module(source, self.reporter, self.options, self._include, known)
 
-    def _note(self, source: SourceFile) -> None:
-        if self._read_texts:
-            self._read_texts[-1].append((source.name, source.text))
-
     def _include(self, name: str, includer: SourceFile) -> SourceFile | None:
         """What `#include "name"` means."""
-        found = self.texts.get(name) or self._included_file(name, includer)
+        try:
+            found = self.files.included(name, includer.name)
+        except (OSError, UnicodeDecodeError) as problem:
+            self.error("E0327", f"'{name}' cannot be read: {problem}", None)
+            return None
         if found is not None:
-            self._note(found)
+            self._note(INCLUDED, name, includer.name, digest_of(found))
         return found
 
-    def _included_file(self, name: str, includer: SourceFile) -> SourceFile | None:
-        for folder in self._folders(Path(includer.name)):
-            path = folder / name
-            if path.is_file():
-                return self._read(path, None)
-        return None
+    def _note(self, kind: str, name: str, asker: str, found: str) -> None:
+        """For the module that is being loaded; the standard library asks for nothing."""
+        if self._requests:
+            self._requests[-1].append(Request(kind, name, asker, found))
 
     # --- What other stages ask for ---
 
@@ -488,11 +479,3 @@ def _reexported(module: Module) -> list[Module]:
 def _names_of(module: Module) -> set[str]:
     stem = Path(module.name).stem
     return {module.name, stem, stem.replace("-", "_"), module.declaration.module_name or ""}
-
-
-def _spellings(name: str) -> list[str]:
-    """The files that a module name may mean: a/b_c.slang, a/b-c.slang, or the path itself."""
-    if name.endswith(".slang"):
-        return [name]
-    spelled = [f"{name}.slang", f"{name.replace('_', '-')}.slang", name]
-    return list(dict.fromkeys(spelled))

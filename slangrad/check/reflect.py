@@ -328,3 +328,17 @@ class Reflection:
 def open_parameters(kind: Nominal) -> set[Any]:
     """The generic parameters inside the arguments of a type."""
     return {each.declaration for each in kind.arguments if hasattr(each, "declaration")}
+
+
+def is_launch_parameter(program: Program, declared: ast.Parameter) -> bool:
+    """Whether the launch of a kernel gives a parameter. Each thread knows by itself what has a semantic, and structs
+    of such fields."""
+    if declared.has("uniform") or declared.semantics:
+        return declared.has("uniform")
+    return not _has_semantics(program, program.info(declared).type)
+
+
+def _has_semantics(program: Program, kind: Type) -> bool:
+    if not isinstance(kind, StructType):
+        return False
+    return any(each.declaration.semantics or _has_semantics(program, t) for each, t in program.fields(kind))

@@ -10,11 +10,13 @@ here but asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
 from slangrad.check.values import Symbol, Value, identity_key
-from slangrad.syntax import ast
+
+if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already
+    from slangrad.syntax import ast
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
@@ -223,7 +225,7 @@ class ParameterType(Type):
     declaration: ast.TypeParameter | ast.Interface | ast.Extension
 
     def __str__(self) -> str:
-        return self.declaration.name if isinstance(self.declaration, ast.TypeParameter) else "This"
+        return self.declaration.name if _node(self.declaration) == "TypeParameter" else "This"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -273,17 +275,24 @@ def tuple_of(elements: tuple[Type, ...]) -> Tuple:
     return _intern(Tuple, elements)
 
 
-_NOMINAL: dict[type, type[Nominal]] = {
-    ast.Struct: StructType,
-    ast.Enum: EnumType,
-    ast.Interface: InterfaceType,
-    ast.Function: LambdaType,
+# By the names of the nodes that declare them.
+_NOMINAL: dict[str, type[Nominal]] = {
+    "Struct": StructType,
+    "Enum": EnumType,
+    "Interface": InterfaceType,
+    "Function": LambdaType,
 }
+_SCOPES = ("Struct", "Enum", "Interface", "Extension")
+_WITH_THIS = ("Interface", "Extension")
 
 
 def nominal(declaration: ast.Declaration, arguments: tuple[Any, ...] = ()) -> Any:
     """The type that a struct, enum, interface or lambda declares."""
-    return _intern(_NOMINAL[type(declaration)], declaration, arguments)
+    return _intern(_NOMINAL[_node(declaration)], declaration, arguments)
+
+
+def _node(declaration: object) -> str:
+    return type(declaration).__name__
 
 
 def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extension) -> ParameterType:
@@ -343,14 +352,14 @@ def short_name(scalar: Scalar) -> str:
 def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> str:
     """`Outer<float>.Inner<4>`."""
     parts: list[str] = []
-    scope: ast.Declaration | None = declaration
+    scope: Any = declaration
     left = list(arguments)
-    while isinstance(scope, (ast.Struct, ast.Enum, ast.Interface, ast.Extension)):
-        has_this = isinstance(scope, (ast.Interface, ast.Extension)) and scope is not declaration
+    while _node(scope) in _SCOPES:
+        has_this = _node(scope) in _WITH_THIS and scope is not declaration
         own = len(scope.generics) + has_this
         mine = left[len(left) - own :] if own else []
         del left[len(left) - own :]
-        if not isinstance(scope, ast.Extension):
+        if _node(scope) != "Extension":
             parts.insert(0, scope.name + (f"<{', '.join(map(str, mine))}>" if mine else ""))
         scope = scope.parent
     return ".".join(parts)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
-from slangrad.syntax import ast
+if TYPE_CHECKING:
+    from slangrad.syntax import ast
 
 _serial = count(1)
 

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,8 @@ from slangrad import pipeline
 from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.store import Store
-from slangrad.cli import doctor, stages
+from slangrad.cli import doctor, stages, train_mlp_show
+from slangrad.cli import train_mlp as train_mlp_command
 
 app = typer.Typer(
     help="Slang functions with gradients, on any CPU.",
@@ -147,6 +149,37 @@ def mode_of(forward: bool, backward: bool) -> str:
     if forward and backward:
         raise ValueError("error: choose one of --fwd and --bwd")
     return "bwds" if backward else "fwds" if forward else "call"
+
+
+class Precision(StrEnum):
+    half = "half"
+    float = "float"
+
+
+class Optimizer(StrEnum):
+    adam = "adam"
+    gd = "gd"
+
+
+@app.command()
+def train_mlp(
+    steps: Annotated[int, typer.Option(min=1, help="How many.")] = train_mlp_command.STEPS,
+    precision: Annotated[Precision, typer.Option(help="Of all numbers of the network.")] = Precision.half,
+    optimizer: Annotated[Optimizer, typer.Option(help="Adam, or plain gradient descent.")] = Optimizer.adam,
+    points: Annotated[
+        int | None, typer.Option(min=1, max=1 << 24, help="Of each step; 1024, or 8 with gd.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of first parameters and points.")] = 0,
+    out: Annotated[Path, typer.Option(help="The picture: .png, .svg or .pdf.")] = Path("mlp.png"),
+) -> None:
+    """Train a network of 148 parameters in Slang to be four functions at once, and draw what it has learned.
+
+    Ctrl-C ends it early, with what it has learned so far.
+    """
+    points = points or train_mlp_command.POINTS[optimizer]
+    settings = train_mlp_command.Settings(precision.value, optimizer.value, steps, points, seed)
+    with failures_shown():
+        train_mlp_show.run(Console(highlight=False), settings, out)
 
 
 cache_commands = typer.Typer(help="The cache of compiled kernels.", no_args_is_help=True)

@@ -57,8 +57,10 @@ class Tape:
         return self._held().get(index)
 
     def put(self, index: int, value: Datum) -> Tape:
-        elements = self._held()
-        made = Tape()
+        elements, made = self._held(), Tape()
+        if not elements:  # the start of many tapes, which have nothing in common
+            made._elements = {index: value}
+            return made
         made._elements, self._elements = elements, None
         self._newer, self._at, self._value = made, index, elements.get(index)
         elements[index] = value

@@ -1,22 +1,17 @@
-"""Function bodies and kernels: parameters become variables, the result and what was written is yielded.
+"""Function bodies: parameters become variables, the result and what was written is yielded.
 
-[shader("compute")] void main(uniform float* p, uint3 id : SV_DispatchThreadID)
-
-func @main() {kernel=true} {     %p = load (parameter {name="p"})      %x = thread_id {axis=0} ...
+float f(float x, inout float y) { y += x; return x; }     func @f(%x, inout %y) -> (f32) { ... yield %x, %y.1 }
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
-from slangrad.ir.types import U32, Type, Vector, is_integer
 from slangrad.lower import closures, intrinsics, statements
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key
-from slangrad.lower.globals import launch_parameter
 from slangrad.lower.places import Local, Place
 from slangrad.lower.signatures import Signature
 from slangrad.syntax import ast
@@ -123,80 +118,3 @@ ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
     "PreferCheckpoint": ("prefer", "checkpoint"),
     "drop_primal": ("drop_primal", True),
 }
-
-# --- Kernels ------------------------------------------------------------------------------------------
-
-
-def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
-    """An entry point: uniform parameters come from the launch, the others say what they are by a semantic."""
-    declared: ast.Function = reference.declaration
-    f = Frame(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
-    group = _group_size(f, declared)
-    info: checked.FunctionInfo = f.program.info(declared)
-    for parameter in info.parameters:
-        f.variables[parameter] = _kernel_parameter(f, parameter, group)
-    f.variables[RETURNED] = f.false()
-    lower_body(f, declared)
-    attributes: dict[str, Attribute] = {"kernel": True, "group_size": group}
-    return Function(
-        f.name, (), None, Region((), f.b.ops, ()), False, attributes=attributes, span=declared.span
-    )
-
-
-def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:
-    attribute = declared.attribute("numthreads") or declared.attribute("NumThreads")
-    given = [] if attribute is None else [f.program.constant(f.scope, each) for each in attribute.arguments]
-    known = [None if each is None else f.program.value(each, f.substitution) for each in given]
-    sizes = [size for size in known if isinstance(size, int) and size > 0]
-    if len(sizes) != len(known) or len(sizes) > 3:
-        assert attribute is not None
-        f.error("E0709", "numthreads takes up to three positive constants", attribute.span)
-        return (1, 1, 1)
-    x, y, z = [*sizes, 1, 1, 1][:3]
-    return (x, y, z)
-
-
-def _kernel_parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Value:
-    info: checked.ParameterInfo = f.program.info(declared)
-    t = f.type(info.type, declared.span)
-    semantic = declared.semantics[0].name.lower() if declared.semantics else ""
-    if semantic in SEMANTICS:
-        return _shaped(f, [SEMANTICS[semantic](f, axis, group) for axis in range(3)], t, declared.span)
-    if semantic == "sv_groupindex":
-        return f.emit("convert", _group_index(f, group), type=t)
-    if declared.has("uniform") or not semantic:
-        return f.emit("load", launch_parameter(f, declared, t), type=t)
-    f.error("E0709", f"the semantic '{declared.semantics[0].name}' is not known", declared.semantics[0].span)
-    return f.b.zero(t)
-
-
-def _thread(f: Frame, axis: int, group: tuple[int, ...]) -> Value:
-    return f.emit("thread_id", type=U32, axis=axis)
-
-
-def _group(f: Frame, axis: int, group: tuple[int, ...]) -> Value:
-    return f.emit("div", _thread(f, axis, group), f.b.constant(U32, group[axis]))
-
-
-def _in_group(f: Frame, axis: int, group: tuple[int, ...]) -> Value:
-    return f.emit("rem", _thread(f, axis, group), f.b.constant(U32, group[axis]))
-
-
-def _group_index(f: Frame, group: tuple[int, ...]) -> Value:
-    x, y, z = (_in_group(f, axis, group) for axis in range(3))
-    row = f.emit("add", y, f.emit("mul", z, f.b.constant(U32, group[1])))
-    return f.emit("add", x, f.emit("mul", row, f.b.constant(U32, group[0])))
-
-
-SEMANTICS = {"sv_dispatchthreadid": _thread, "sv_groupid": _group, "sv_groupthreadid": _in_group}
-
-
-def _shaped(f: Frame, axes: list[Value], t: Type, span: Span) -> Value:
-    """Ids in the declared type: uint3, int2, uint."""
-    if isinstance(t, Vector) and t.length <= 3 and is_integer(t.element):
-        parts = [f.emit("convert", axis, type=t.element) for axis in axes[: t.length]]
-        return f.emit("make", *parts, type=t)
-    if is_integer(t):
-        return f.emit("convert", axes[0], type=t)
-    f.error("E0709", "an id is a whole number, or a vector of up to three", span)
-    return f.b.zero(t)

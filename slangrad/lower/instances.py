@@ -20,7 +20,7 @@ from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core
-from slangrad.lower import derivatives, functions
+from slangrad.lower import derivatives, functions, kernels
 from slangrad.lower.frame import Frame
 from slangrad.lower.globals import LaunchParameters
 from slangrad.lower.signatures import Signature, SignatureParameter
@@ -248,7 +248,7 @@ def lower_program(
     program.look_from(kernel.declaration)
     lowering = Lowering(program, options, reporter)
     with deep_recursion():
-        entry = functions.lower_kernel(lowering, kernel)
+        entry = kernels.lower_kernel(lowering, kernel)
         lowered = lowering.finish()
     reporter.raise_if_errors()
     note_wave_size(lowered, entry, reporter)

@@ -8,7 +8,8 @@ is copied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class ArrayMarshal(ContainerMarshal):
         trailing = () if isinstance(element, ir.Struct) else numpy_layout(element)[1]
         leaf = make_elements(way, spot, role, self.described, ARRAY_ACCESS, trailing)
         if way.how == CONVERTED:
-            leaf.prepare = _converter(numpy_layout(element)[0], spot.label)
+            leaf.prepare = Converter(numpy_layout(element)[0], spot.label)
         return leaf
 
 
@@ -83,11 +84,15 @@ def _scalar_inside(t: Type) -> Scalar | None:
     return t if isinstance(t, Scalar) else None
 
 
-def _converter(dtype: np.dtype[Any], label: str) -> Callable[[Any], Any]:
-    def convert(array: Any) -> Any:
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """Makes arrays of another dtype, if every value survives."""
+
+    dtype: np.dtype[Any]
+    label: str
+
+    def __call__(self, array: Any) -> Any:
         try:
-            return convert_exactly(array, dtype, f"argument '{label}'")
+            return convert_exactly(array, self.dtype, f"argument '{self.label}'")
         except ValueError as error:
             raise CallError("E1010", str(error)) from None
-
-    return convert

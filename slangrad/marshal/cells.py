@@ -171,17 +171,17 @@ class ValueRefMarshal(Marshal):
             message = f"argument '{spot.label}': a ValueRef has no gradient, and bwds reads one here"
             raise CallError("E1007", message, (), "pass diffPair(p, d) or a Tensor with gradients")
         role = spot.role.without_derivative()
-        get = _get_value if role.reads or self.inner is not None else None
-        put = _set_value if role.writes else None
+        get = get_value if role.reads or self.inner is not None else None
+        put = set_value if role.writes else None
         parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put)]
         return make_cell(spot, way.type, role, self.described, parts if role.reads or role.writes else [])
 
 
-def _get_value(ref: ValueRef) -> Any:
+def get_value(ref: ValueRef) -> Any:
     return ref.value
 
 
-def _set_value(ref: ValueRef, value: Any) -> None:
+def set_value(ref: ValueRef, value: Any) -> None:
     ref.value = value
 
 
@@ -204,29 +204,29 @@ class DiffPairMarshal(Marshal):
             role = role.without_derivative()
         parts = []
         if role.reads or role.writes:
-            put = _set_primal if role.writes else None
-            parts.append(Part(PRIMAL_PART, way.type, lowered, role.writes, _get_primal, put))
+            put = set_primal if role.writes else None
+            parts.append(Part(PRIMAL_PART, way.type, lowered, role.writes, get_primal, put))
         tangent = spot.types.tangent(way.type) if role.differentiates else None
         below = None if tangent is None else spot.types.lower(tangent)
         if tangent is not None and below is not None:
             if role.takes:
-                parts.append(Part(TAKEN, tangent, below, False, _get_grad))
+                parts.append(Part(TAKEN, tangent, below, False, get_grad))
             if role.gives:
-                parts.append(Part(GIVEN, tangent, below, True, None, _set_grad))
+                parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
         return make_cell(spot, way.type, role, self.described, parts)
 
 
-def _get_primal(pair: DiffPair) -> Any:
+def get_primal(pair: DiffPair) -> Any:
     return pair.primal
 
 
-def _set_primal(pair: DiffPair, value: Any) -> None:
+def set_primal(pair: DiffPair, value: Any) -> None:
     pair.primal = value
 
 
-def _get_grad(pair: DiffPair) -> Any:
+def get_grad(pair: DiffPair) -> Any:
     return pair.grad
 
 
-def _set_grad(pair: DiffPair, value: Any) -> None:
+def set_grad(pair: DiffPair, value: Any) -> None:
     pair.grad = value

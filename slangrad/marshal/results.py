@@ -15,7 +15,7 @@ import numpy as np
 
 from slangrad.check.types import Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
-from slangrad.marshal.cells import Part, make_cell
+from slangrad.marshal.cells import Part, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
@@ -84,16 +84,25 @@ def ones(t: Type, types: ProgramTypes) -> str:
     raise CallError("E1007", message, (), "pass _result with gradients")
 
 
+Maker = Callable[[Any, Shape], Callable[[], Any]]
+
+
+@dataclass(slots=True, frozen=True)
+class Result:
+    """`maker` gives, for a device and a shape, what makes that which is filled; `give` what the caller gets of it."""
+
+    maker: Maker
+    give: Callable[[Any], Any]
+
+
 @dataclass(slots=True)
 class Created:
-    """A result that each call creates. `maker` gives, for a device and a shape, what makes that which is
-    filled; `give` what the caller gets of it."""
+    """A result that each call creates; `made` tells how once it is bound."""
 
     type: Type
     spot: Spot
     kind: str
-    maker: Callable[[Any, Shape], Callable[[], Any]] = lambda device, shape: lambda: None
-    give: Callable[[Any], Any] = lambda value: value
+    made: Result | None = None
 
     def bind(self, dims: int, types: ProgramTypes) -> Leaf:
         lowered = types.lower(self.type)
@@ -105,47 +114,59 @@ class Created:
 
 def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, _set_primal)]
+    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal)]
     tangent = spot.types.tangent(created.type) if spot.role.gives else None
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:
-        parts.append(Part(GIVEN, tangent, below, True, None, _set_grad))
-    created.maker = lambda device, shape: DiffPair
-    created.give = _give_pair if spot.mode == TANGENT and below is not None else _give_primal
+        parts.append(Part(GIVEN, tangent, below, True, None, set_grad))
+    created.made = Result(
+        make_pair, give_itself if spot.mode == TANGENT and below is not None else get_primal
+    )
     return make_cell(spot, created.type, spot.role, "result", parts)
 
 
-def _set_primal(pair: DiffPair, value: Any) -> None:
-    pair.primal = value
+def make_pair(device: Any, shape: Shape) -> Callable[[], Any]:
+    return DiffPair
 
 
-def _set_grad(pair: DiffPair, value: Any) -> None:
-    pair.grad = value
+def give_itself(made: Any) -> Any:
+    return made
 
 
-def _give_primal(pair: DiffPair) -> Any:
-    return pair.primal
+@dataclass(slots=True, frozen=True)
+class TensorMaker:
+    """Tensors of a type, shown as `shown`."""
 
+    lowered: ir.Type
+    shown: SlangType
+    differentiates: bool
 
-def _give_pair(pair: DiffPair) -> Any:
-    return pair
+    def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
+        sizes = as_shape(shape or (1,))
+        view = View(sizes, sizes.calc_contiguous_strides(), 0)
+        lowered, shown = self.lowered, self.shown
+        if self.differentiates:
+            return lambda: Tensor.over_new_memory(device, lowered, view, shown).with_grads(zero=False)
+        return lambda: Tensor.over_new_memory(device, lowered, view, shown)
 
 
 def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    shown = SlangType(created.type, spot.types)
-    differentiates = spot.role.differentiates
-
-    def maker(device: Any, shape: Shape) -> Callable[[], Any]:
-        sizes = as_shape(shape or (1,))
-        view = View(sizes, sizes.calc_contiguous_strides(), 0)
-        if differentiates:
-            return lambda: Tensor.over_new_memory(device, lowered, view, shown).with_grads(zero=False)
-        return lambda: Tensor.over_new_memory(device, lowered, view, shown)
-
-    created.maker = maker
+    maker = TensorMaker(lowered, SlangType(created.type, spot.types), spot.role.differentiates)
+    created.made = Result(maker, give_itself)
     way = Way(created.type, dims)
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))
+
+
+@dataclass(slots=True, frozen=True)
+class ArrayMaker:
+    """NumPy arrays of values of a type."""
+
+    lowered: ir.Type
+
+    def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
+        dtype, inner = numpy_layout(self.lowered)
+        return lambda: np.empty((*shape, *inner), dtype)
 
 
 def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
@@ -158,8 +179,8 @@ def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     if spot.role.differentiates:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
-    dtype, inner = numpy_layout(lowered)
-    created.maker = lambda device, shape: lambda: np.empty((*shape, *inner), dtype)
+    created.made = Result(ArrayMaker(lowered), give_itself)
+    inner = numpy_layout(lowered)[1]
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
 

@@ -90,11 +90,11 @@ class HostArrayMarshal(Marshal):
         rows = ArrayMarshal(self.made.dtype, len(self.made.shape), writable=False)
         node = rows.bind(way, spot)
         assert isinstance(node, Leaf)
-        node.prepare = _data_of
+        node.prepare = data_of
         return node
 
 
-def _data_of(value: HostArray) -> Any:
+def data_of(value: HostArray) -> Any:
     return value.data
 
 

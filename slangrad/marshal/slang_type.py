@@ -8,6 +8,7 @@ It stands for an element type wherever one is asked for (`ir_type`), and knows i
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from slangrad.check.types import Array, Matrix, Nominal, Type, Vector
@@ -15,17 +16,40 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
+from slangrad.marshal.spelling import spell
 from slangrad.tensors.shape import Shape
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class SavedType(Type):
+    """A declared type that was met in an earlier process: how it is shown, how it is written in a text, its form in
+    memory, and its derivative."""
+
+    text: str
+    spelled: str
+    lowered: ir.Type | None
+    tangent: Type | None = None
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class SlangType:
     """A checked type together with the program that knows it. Equal types of one program are equal."""
 
-    __slots__ = ("checked", "types")
+    __slots__ = ("_given", "types")
 
     def __init__(self, checked: Type, types: ProgramTypes) -> None:
-        self.checked = checked
+        self._given = checked
         self.types = types
+
+    @property
+    def checked(self) -> Type:
+        if isinstance(self._given, SavedType):
+            found = self.types.find(self._given.spelled)
+            assert found is not None, f"the program has lost its type '{self._given}'"
+            self._given = found
+        return self._given
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SlangType):
@@ -43,7 +67,12 @@ class SlangType:
 
     @property
     def name(self) -> str:
-        return str(self.checked)
+        return str(self._given)
+
+    @property
+    def spelled(self) -> str:
+        """As a text writes it that is outside of all namespaces."""
+        return self._given.spelled if isinstance(self._given, SavedType) else spell(self._given)
 
     @property
     def base_name(self) -> str:
@@ -58,12 +87,12 @@ class SlangType:
 
     @property
     def full_name(self) -> str:
-        return str(self.checked)
+        return str(self._given)
 
     @property
     def ir_type(self) -> ir.Type | None:
         """The type in memory; None for types that cannot be stored."""
-        return self.types.lower(self.checked)
+        return self._given.lowered if isinstance(self._given, SavedType) else self.types.lower(self.checked)
 
     @property
     def element_type(self) -> SlangType:
@@ -86,12 +115,15 @@ class SlangType:
 
     @property
     def differentiable(self) -> bool:
-        return self.types.tangent(self.checked) is not None
+        return self._tangent() is not None
+
+    def _tangent(self) -> Type | None:
+        return self._given.tangent if isinstance(self._given, SavedType) else self.types.tangent(self._given)
 
     @property
     def derivative(self) -> SlangType | None:
         """The type of a tangent or cotangent."""
-        found = self.types.tangent(self.checked)
+        found = self._tangent()
         return None if found is None else SlangType(found, self.types)
 
     @property

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from slangrad.check.types import Array, Nominal, Pointer, Type, nominal_name
-from slangrad.syntax import ast
 
 
 def spell(t: Type) -> str:
@@ -28,12 +27,12 @@ def spell_argument(argument: Any) -> str:
     return spell(argument) if isinstance(argument, Type) else str(argument)
 
 
-def namespaces_of(declaration: ast.Declaration) -> str:
+def namespaces_of(declaration: Any) -> str:
     """`outer::inner::` for what is declared in namespaces."""
     names: list[str] = []
-    scope: ast.Declaration | None = declaration.parent
+    scope: Any = declaration.parent
     while scope is not None:
-        if isinstance(scope, ast.Namespace):
+        if type(scope).__name__ == "Namespace":
             names.insert(0, f"{scope.name}::")
         scope = scope.parent
     return "".join(names)

@@ -10,8 +10,8 @@ containers, plain values stay what they are: only containers receive what the fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -222,21 +222,23 @@ def _bind_each(way: Way, spot: Spot, described: str) -> Node:
     element = spot.types.lower(way.type)
     assert element is not None
     leaf = make_elements(way, spot, spot.role.without_derivative(), described, ARRAY_ACCESS, ())
-    leaf.prepare = _packer(element, way.dims, spot.label)
+    leaf.prepare = Packer(element, way.dims, spot.label)
     return leaf
 
 
-def _packer(element: ir.Type, dims: int, label: str) -> Callable[[Any], Any]:
-    pack = memory_format(element)
-    record = np.dtype((np.void, layout_of(element).size))
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """Makes an array of the elements of a list."""
 
-    def prepare(values: Any) -> Any:
-        shape = _shape_of(values, dims)
-        items = _items(values, dims)
-        data = b"".join(pack.pack(*flatten(element, item, label)) for item in items)
+    element: ir.Type
+    dims: int
+    label: str
+
+    def __call__(self, values: Any) -> Any:
+        pack, record = memory_format(self.element), np.dtype((np.void, layout_of(self.element).size))
+        shape, items = _shape_of(values, self.dims), _items(values, self.dims)
+        data = b"".join(pack.pack(*flatten(self.element, item, self.label)) for item in items)
         return np.frombuffer(data or b"\0", record, count=len(items)).reshape(shape)
-
-    return prepare
 
 
 def _shape_of(values: Any, dims: int) -> tuple[int, ...]:

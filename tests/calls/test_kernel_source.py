@@ -14,7 +14,7 @@ def body(module, function, *args, **kwargs):
     function(*args, **kwargs)
     entries = function._caller._plans.values()
     (compiled,) = list(entries)[-1].plan._kernels.values()
-    text = compiled.text
+    text = compiled.stages.text("kernel")
     inside = text[text.index("{") + 1 : text.rindex("}")]
     return [line.strip() for line in inside.splitlines() if line.strip()], text
 

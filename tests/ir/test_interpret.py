@@ -345,3 +345,12 @@ def test_tapes_as_memory():
 def test_null_pointers_are_caught():
     with pytest.raises(AssertionError, match="address 0"):
         run("func @f(%p: ptr<f32, global>) -> (f32) { %x = load %p : f32 yield %x }", 0)
+
+
+def test_tapes_that_begin_with_one_zero_share_nothing() -> None:
+    empty = Tape()
+    first, second = empty.put(0, 1.0), empty.put(0, 2.0)
+    for i in range(1, 2000):
+        first, second = first.put(i, 1.0), second.put(i, 2.0)
+    assert (empty.items(), first.at(1999), second.at(0)) == ({}, 1.0, 2.0)
+    assert first._elements is not second._elements

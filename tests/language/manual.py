@@ -6,6 +6,7 @@ In: a Slang block of a Markdown file, with expectations in its comments.   Out: 
     int g() { return a[9]; }           // reports: 9 of 4      an index is out of range when the function runs
     void h() { printf("%d", 1); }      // prints: 1
     uint l() { return WaveGetLaneIndex(); }    // wave: 0, 1, 2    run by three threads of a wave
+    [shader("compute")] void k(uniform int* p) // launch: 4 -> 0, 1, 2, 3    what p holds after 4 threads
     double p(double x, int n) {...}    // gradient: 0.3, 4     both modes agree with finite differences there
     let v = a.xyz;                     // type: float3
     float y = undefined;               // error: E0301 "undefined"
@@ -22,22 +23,26 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from slangrad.autodiff.requests import differentiate
-from slangrad.base.diagnostics import CompileError
+from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module, Program
+from slangrad.ir import core as ir
 from slangrad.ir import verify
-from slangrad.ir.interpret import Recorded, evaluate, evaluate_wave
+from slangrad.ir.interpret import Recorded, evaluate, evaluate_wave, run_kernel
 from slangrad.ir.interpret_memory import leaves
-from slangrad.ir.types import Scalar, Type, components
-from slangrad.lower.instances import lower_functions
+from slangrad.ir.numbers import numpy_dtype
+from slangrad.ir.types import Pointer, Scalar, Type, components
+from slangrad.lower.instances import lower_functions, lower_program
 from slangrad.opt.inline import inline_into
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 from tests.language.gradients import gradient_text
 
-COMMENT = re.compile(r"//\s*(result|wave|reports|prints|gradient|type|error|file):\s*(.*?)\s*$")
+COMMENT = re.compile(r"//\s*(result|wave|launch|reports|prints|gradient|type|error|file):\s*(.*?)\s*$")
 TOLERANCE = {"f16": 2e-3, "f32": 2e-6, "f64": 1e-12}
 
 
@@ -150,6 +155,7 @@ def run_block(library: Library, block: Block) -> None:
         if gradients:
             module = program.add_source(f"{main.name}_gradients", _with_gradients(main, module, program))
         _run_functions(program, module, main)
+        _run_kernels(program, module, main)
     except CompileError as error:
         _expect_errors(files, error)
     else:
@@ -217,6 +223,44 @@ def _expect_wave(program: Program, function: ast.Function, text: str) -> None:
     values = [leaf for results in found for leaf in leaves(results[0])]
     same = all(_is(value, scalar, part) for value, part in zip(values, wanted, strict=True))
     expect(same, f"{function.name}() is {values} in the threads of a wave, not {wanted}")
+
+
+def _run_kernels(program: Program, module: Module, file: File) -> None:
+    """Launch the kernels that tell what they leave in memory; of others only the errors are wanted."""
+    expected = {_function_at(module, each.line): each.text for each in file.of("launch")}
+    problems: list[Diagnostic] = []
+    for each in module.declaration.members:
+        if isinstance(each, ast.Function) and each.attribute("shader") is not None:
+            try:
+                lowered, name, _ = lower_program(program, DeclRef(each, {}), program.options)
+            except CompileError as error:
+                problems += error.diagnostics
+            else:
+                verify.verify(lowered, verify.LOWERED)
+                if each in expected:
+                    _expect_memory(lowered, name, expected[each])
+    if problems:
+        raise CompileError(problems)
+
+
+def _expect_memory(lowered: ir.Program, name: str, text: str) -> None:
+    """`threads -> numbers`: the numbers behind the kernel's pointer, which were zero."""
+    threads, _, numbers = text.partition("->")
+    wanted = [part.strip() for part in numbers.split(",")]
+    made = differentiate(lowered, inline_into).program
+    kernel = inline_into(made, made.functions[name], lambda _: False)
+    assert made.arguments is not None
+    ((_, pointer),) = made.arguments.fields
+    assert isinstance(pointer, Pointer) and isinstance(pointer.element, Scalar)
+    memory = np.zeros(len(wanted), numpy_dtype(pointer.element))
+    block = np.array([memory.ctypes.data], np.uint64)
+    groups = [int(part) for part in threads.split("x")] + [1, 1]
+    size = kernel.attributes["group_size"]
+    assert isinstance(size, tuple)
+    x, y, z = (-(-n // g) * g for n, g in zip(groups, size, strict=False))
+    run_kernel(replace(made, functions={name: kernel}), name, block.ctypes.data, (x, y, z))
+    same = all(_is(value, pointer.element, part) for value, part in zip(memory.tolist(), wanted, strict=True))
+    expect(same, f"kernel {name} leaves {memory.tolist()}, not {wanted}")
 
 
 def _function_at(module: Module, line: int) -> ast.Function:

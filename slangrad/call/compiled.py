@@ -1,0 +1,39 @@
+"""A compiled call: what a device launches, and how arguments are packed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.base.late import Late
+from slangrad.call.packing import Packer
+from slangrad.runtime.device import Kernel
+from slangrad.runtime.object_code import Loaded, load_object
+from slangrad.runtime.relocations import Unloadable
+
+PIPELINE = Late("slangrad.pipeline")
+
+
+@dataclass(slots=True)
+class Compiled:
+    """The kernel of a call. What the pipeline made on the way, `stages`, is made anew for a kernel from the disk."""
+
+    kernel: Kernel
+    packer: Packer
+    used: frozenset[str]
+    key: str  # of the kernel on disk
+    make_stages: Callable[[], Any]
+
+    @property
+    def stages(self) -> Any:
+        return self.make_stages()
+
+
+def load_code(code: bytes, names: Sequence[str]) -> Loaded:
+    """Machine code in memory, by LLVM's loader where our own does not serve."""
+    try:
+        return load_object(code, names)
+    except Unloadable:
+        loaded: Loaded = PIPELINE.load_code(code, names)
+        return loaded

@@ -1,0 +1,11 @@
+"""What a call needs of the checker and of the compiler, in one place: it is loaded as a whole, and only when a module
+or a call is met that no earlier process has kept.
+"""
+
+from slangrad.call.binding import Binder
+from slangrad.call.compile import KernelCompiler
+from slangrad.call.program import ModuleTypes, candidate_of
+from slangrad.check.modules import Program
+from slangrad.check.reflect import Reflection
+
+__all__ = ["Binder", "KernelCompiler", "ModuleTypes", "Program", "Reflection", "candidate_of"]

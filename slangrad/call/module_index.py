@@ -1,0 +1,139 @@
+"""Modules that were loaded in an earlier process, found again without parsing them.
+
+    index.find("polynomial")        ->  LoadedModule, if its text, all that it includes and imports, macros and
+                                        settings are as they were; else None
+    Facts(module key).get("function", "scale")   ->   what was found out about a name
+
+Files are searched for as the compiler does, so a new file that comes first in a search path is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.base.store import Store, digest_of
+from slangrad.cache import kernel_key
+from slangrad.check.files import FILE, MODULE, Files
+
+UNKNOWN = object()
+
+
+@dataclass(slots=True, frozen=True)
+class LoadedModule:
+    """`key` is that of the checked module; `also` is the name that the text gives itself."""
+
+    key: str
+    also: str
+
+
+class ModuleIndex:
+    """The modules of a session, as long as none of them had to be parsed."""
+
+    def __init__(self, files: Files, defines: Mapping[str, str], options: Options, target: str) -> None:
+        self._files = files
+        self._defines = tuple(sorted(defines.items()))
+        self._options = options
+        self._target = target
+        self._known: dict[str, LoadedModule] = {}
+
+    def find(self, name: str, importer: Path | None = None) -> LoadedModule | None:
+        """The module of a name or path."""
+        known = self._known.get(name)
+        if known is not None:
+            return known
+        try:
+            found = self._files.module(name, importer)
+        except (OSError, UnicodeDecodeError):
+            return None
+        if found is None:
+            return None
+        source, path = found
+        key = name if path is None else str(path)
+        return self._enter(name, self._known.get(key) or self.of_text(key, source, path))
+
+    def of_text(self, name: str, source: SourceFile, path: Path | None) -> LoadedModule | None:
+        """The module of a text."""
+        data = Store.of_environment().get(self._key(source))
+        if data is None:
+            return None
+        key, also, requests = json.loads(data)
+        if not all(self._is_same(*each) for each in requests):
+            return None
+        self._keep_text(source)
+        made = LoadedModule(key, also)
+        if also:
+            self._known.setdefault(also, made)
+        return self._enter(name, made)
+
+    def _enter(self, name: str, module: LoadedModule | None) -> LoadedModule | None:
+        if module is not None:
+            self._known[name] = module
+        return module
+
+    def _is_same(self, kind: str, name: str, asker: str, wanted: str) -> bool:
+        """Whether a name still means what it meant."""
+        if kind == MODULE:
+            module = self.find(name, Path(asker) if asker else None)
+            return module is not None and module.key == wanted
+        try:
+            source = self._file(kind, name, asker)
+        except (OSError, UnicodeDecodeError):
+            return False
+        if source is None or digest_of(source) != wanted:
+            return False
+        self._keep_text(source)
+        return True
+
+    def _file(self, kind: str, name: str, asker: str) -> SourceFile | None:
+        if kind == FILE:
+            found = self._files.module(name, Path(asker) if asker else None)
+            return None if found is None else found[0]
+        return self._files.included(name, asker)
+
+    def _keep_text(self, source: SourceFile) -> None:
+        """The same text is parsed, should it come to that."""
+        self._files.kept[Path(source.name)] = source
+
+    def _key(self, source: SourceFile) -> str:
+        folders = tuple(map(str, self._files.include_paths))
+        here = str(Path().absolute())
+        said = (source.name, source.text, folders, here, self._defines)
+        return kernel_key(self._options, self._target, "module", *said)
+
+    def keep(self, module: Any) -> None:
+        """For later processes: a checked module, and those that it imports."""
+        for each in (module, *module.imports):
+            key = self._key(each.declaration.source)
+            if key:
+                entry = [each.key, each.declaration.module_name or "", each.requests]
+                Store.of_environment().put(key, json.dumps(entry).encode())
+            if each is not module:
+                self.keep(each)
+
+
+class Facts:
+    """What was found out about the names of a module."""
+
+    def __init__(self, module: str, options: Options, target: str) -> None:
+        self._said = (options, target, "fact", module)
+        self._module = module
+
+    def get(self, kind: str, name: str) -> Any:
+        """UNKNOWN where nothing is known."""
+        data = Store.of_environment().get(self._key(kind, name)) if self._module else None
+        return UNKNOWN if data is None else json.loads(data)
+
+    def put(self, kind: str, name: str, value: Any) -> None:
+        key = self._key(kind, name) if self._module else ""
+        if key and Store.of_environment().get(key) is None:
+            Store.of_environment().put(key, json.dumps(value).encode())
+
+    def _key(self, kind: str, name: str) -> str:
+        options, target, *said = self._said
+        return kernel_key(options, target, *said, kind, name)

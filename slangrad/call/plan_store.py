@@ -1,0 +1,154 @@
+"""Plans on disk: a call that was met in an earlier process needs neither the parser nor the checker.
+
+    key = store.key(settings, (1, float, (Tensor, f32, 1), ...), strict)     "" where nothing is kept
+    store.find(key)  ->  Launchable, or None          store.keep(key, launchable)
+
+The key holds all that a plan depends on: the texts of the module and of its imports, the function, settings, and the
+key of the arguments. Which kernels a plan needs is found out call by call; `Kernels` finds each by the way in
+which streams move, and binds the call anew for one that is not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from slangrad.base.options import Options
+from slangrad.base.store import Store
+from slangrad.cache import find_kernel, kernel_key
+from slangrad.call.compiled import Compiled, load_code
+from slangrad.call.launchable import Launchable, Source
+from slangrad.call.packing import packer_of
+from slangrad.call.request import Settings
+from slangrad.ir import types as ir
+from slangrad.ir.type_data import type_data
+from slangrad.marshal.marshal import ProgramTypes
+from slangrad.marshal.saved import Unsaved, restored, saved
+
+KNOWN_PACKAGES = ("builtins", "numpy", "slangrad")
+
+
+class PlanStore:
+    """The plans of one function of a module. `module` is the key of its texts; without one nothing is kept."""
+
+    def __init__(
+        self, module: str, function: str, options: Options, target: str, types: ProgramTypes
+    ) -> None:
+        self._module = module
+        self._function = function
+        self._options = options
+        self._target = target
+        self._types = types
+
+    def key(self, settings: Settings, arguments: tuple[Hashable, ...], strict: bool) -> str:
+        if not self._module:
+            return ""
+        try:
+            parts = [stable(settings.map_positional), stable(settings.map_named), stable(arguments)]
+        except Unsaved:
+            return ""
+        said = (settings.mode, tuple(settings.globals), strict, *parts)
+        return kernel_key(self._options, self._target, "plan", self._module, self._function, *said)
+
+    def find(self, key: str) -> Launchable | None:
+        data = Store.of_environment().get(key) if key else None
+        if data is None:
+            return None
+        name, dims, leaves, sources, created = json.loads(data)
+        types = self._types
+        return Launchable(
+            name,
+            dims,
+            [restored(each, types) for each in leaves],
+            [Source(given, tuple(path)) for given, path in sources],
+            restored(created, types),
+        )
+
+    def keep(self, key: str, call: Launchable) -> None:
+        if not key:
+            return
+        try:
+            leaves = [saved(each, self._types) for each in call.leaves]
+            created = saved(call.created, self._types)
+        except Unsaved:
+            return
+        sources = [(each.given, each.path) for each in call.sources]
+        data = json.dumps([call.name, call.call_dims, leaves, sources, created], separators=(",", ":"))
+        Store.of_environment().put(key, data.encode())
+
+
+def stable(part: Any) -> Any:
+    """A part of a key as it is in every process; `Unsaved` where there is no telling."""
+    if part is None or isinstance(part, (str, bool, int, float)):
+        return part
+    if isinstance(part, (tuple, list)):
+        return ("list", *map(stable, part))
+    if isinstance(part, dict):
+        return ("dict", *((name, stable(value)) for name, value in part.items()))
+    if isinstance(part, Enum):
+        return (stable(type(part)), str(part.value))
+    if isinstance(part, type) and part.__module__.split(".")[0] in KNOWN_PACKAGES:
+        return (part.__module__, part.__qualname__)
+    if isinstance(part, np.dtype):
+        return ("dtype", str(part.descr) if part.names else part.str)
+    if isinstance(part, ir.Type):
+        return ("type", json.dumps(type_data(part)))
+    raise Unsaved(f"{part!r} has no form that another process knows")
+
+
+class Kernels:
+    """The kernels of one plan. `bind` makes the bound call, which is needed for kernels that are not there yet."""
+
+    __slots__ = ("_bind", "_bound", "_key", "_session")
+
+    def __init__(self, key: str, session: Any, bind: Callable[[], Any]) -> None:
+        self._key = key
+        self._session = session
+        self._bind: Callable[[], Any] | None = bind
+        self._bound: Any = None
+
+    @property
+    def bound(self) -> Any:
+        if self._bind is not None:
+            with self._session.lock:
+                self._bound = self._bound or self._bind()
+                self._bind = None
+        return self._bound
+
+    def compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
+        """The kernel for streams that move so; see `CompileFor`."""
+        found = self._find(letters, alone) if self._bound is None else None
+        return found or self._compile(letters, alone)
+
+    def _compile(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled:
+        with self._session.lock:
+            bound = self.bound
+            made: Compiled = self._session.compiler.compile(bound, letters, alone)
+        if self._key and made.key:
+            Store.of_environment().put(self._link(letters, alone), made.key.encode())
+        return made
+
+    def _link(self, letters: dict[str, str], alone: frozenset[str]) -> str:
+        options = self._session.settings
+        said = (tuple(letters.items()), tuple(sorted(alone)))
+        return kernel_key(options, self._session.target, "kernel of a plan", self._key, *said)
+
+    def _find(self, letters: dict[str, str], alone: frozenset[str]) -> Compiled | None:
+        """A kernel that an earlier process has made for this plan."""
+        if not self._key:
+            return None
+        key = (Store.of_environment().get(self._link(letters, alone)) or b"").decode()
+        with self._session.lock:
+            loaded: dict[str, Compiled] = self._session.kernels
+            if key not in loaded:
+                found = find_kernel(key, load_code)
+                if found is None:
+                    return None
+                packer = packer_of(found.arguments)
+                stages = lambda: self._compile(letters, alone).stages
+                loaded[key] = Compiled(found.kernel, packer, found.used, key, stages)
+            return loaded[key]

@@ -1,0 +1,49 @@
+"""What a call asks for, before anything is known about the function: settings, and a marshal for each value.
+
+f.map(x=(0,)).bwds(2.0, x=t)   ->   Request(mode bwds, one positional argument, names ("x",), two marshals)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.marshal.marshal import PRIMAL, Marshal
+
+RESULT = "_result"
+
+
+@dataclass(slots=True, frozen=True)
+class Settings:
+    """What was said about a function before the call. `key` stands for all but the values of `globals`."""
+
+    mode: str = PRIMAL
+    map_positional: tuple[Any, ...] = ()
+    map_named: Mapping[str, Any] = field(default_factory=dict)
+    result: Any = None
+    globals: Mapping[str, Any] = field(default_factory=dict)
+    key: Hashable = ()
+
+
+def settings_key(settings: Settings) -> Hashable:
+    return (
+        settings.mode,
+        repr(settings.map_positional),
+        repr(sorted(settings.map_named.items())),
+        tuple(settings.globals),
+    )
+
+
+@dataclass(slots=True)
+class Request:
+    """The arguments of one call, sorted: `marshals` are those of the positional ones, of those by name, of the result
+    to fill, and of values of globals. It holds no values."""
+
+    settings: Settings
+    positional: int
+    names: tuple[str, ...]
+    marshals: list[Marshal]
+    result_kind: str
+    result_at: int
+    globals_at: int

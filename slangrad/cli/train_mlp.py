@@ -1,0 +1,137 @@
+"""`slangrad train-mlp`: train a small network in Slang to be four functions at once, and draw what it has learned.
+
+    settings   precision, optimizer, steps, points of each step, seed
+    result     the loss on the way, and the network's four functions on a grid
+
+Training ends after the steps or at Ctrl-C; either way there is a result. A loss that is no number is an error.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import FrameType
+
+import numpy as np
+
+from slangrad.cli.train_mlp_network import Array, Network, grid_points, random_points, targets_at
+
+PRECISIONS = {"half": np.float16, "float": np.float32}
+POINTS = {"adam": 1024, "gd": 8}  # of a step; plain descent along a sum of many gradients steps too far
+STEPS = 3000
+SIDE = 33  # of the grid on which the loss is measured
+FINE_SIDE = 84  # of the grid of the result
+MEASURED = 100  # times that the loss is measured on the way
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    precision: str = "half"
+    optimizer: str = "adam"
+    steps: int = STEPS
+    points: int = POINTS["adam"]
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known so far. `worst` has the largest loss of each step, `mean` the loss on a grid after some steps."""
+
+    settings: Settings
+    worst: list[float] = field(default_factory=list)
+    mean: list[tuple[int, float]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def steps(self) -> int:
+        return len(self.worst)
+
+    @property
+    def loss(self) -> float:
+        return self.mean[-1][1] if self.mean else math.nan
+
+    @property
+    def points_per_second(self) -> float:
+        return self.steps * self.settings.points / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`targets` and `learned` are the four functions on a grid: [function, row of y, column of x]."""
+
+    progress: Progress
+    targets: Array
+    learned: Array
+
+    @property
+    def is_complete(self) -> bool:
+        return self.progress.steps == self.progress.settings.steps
+
+
+def train(network: Network, settings: Settings, show: Callable[[Progress], None]) -> Result:
+    """Train until the end or Ctrl-C. `show` is called after each step."""
+    progress, random = Progress(settings), np.random.default_rng(settings.seed + 1)
+    interval = max(1, settings.steps // MEASURED)
+    with interruption() as interrupted:
+        while progress.steps < settings.steps and not interrupted():
+            _step(network, progress, random)
+            if progress.steps % interval == 0 or progress.steps in (1, settings.steps):
+                _measure(network, progress)
+            show(progress)
+    if progress.steps and progress.mean[-1][0] != progress.steps:
+        _measure(network, progress)
+    return _result(network, progress)
+
+
+def _step(network: Network, progress: Progress, random: np.random.Generator) -> None:
+    points = random_points(random, progress.settings.points)
+    start = perf_counter()
+    worst = network.step(points)
+    progress.seconds += perf_counter() - start
+    progress.worst.append(worst)
+    if not math.isfinite(worst):
+        raise ValueError(_diverged(progress))
+
+
+def _measure(network: Network, progress: Progress) -> None:
+    points = grid_points(SIDE)
+    differences = network.evaluate(points) - targets_at(points)
+    progress.mean.append((progress.steps, float((differences**2).sum(axis=1).mean())))
+
+
+def _diverged(progress: Progress) -> str:
+    settings = progress.settings
+    way = "--optimizer adam"
+    if settings.optimizer == "gd" and settings.points > 1:
+        way = f"fewer --points than {settings.points}, whose gradients are added up, or {way}"
+    if settings.precision == "half":
+        way += ", or --precision float"
+    return f"error: the loss is not a number after step {progress.steps}\nnote: try {way}"
+
+
+def _result(network: Network, progress: Progress) -> Result:
+    points = grid_points(FINE_SIDE)
+    targets, learned = (
+        each.T.reshape(4, FINE_SIDE, FINE_SIDE) for each in (targets_at(points), network.evaluate(points))
+    )
+    return Result(progress, targets, learned)
+
+
+@contextmanager
+def interruption() -> Iterator[Callable[[], bool]]:
+    """Meanwhile Ctrl-C lets the step that runs come to its end; a second one is as always."""
+    seen: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, before)

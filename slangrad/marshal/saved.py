@@ -1,0 +1,175 @@
+"""Leaves and results as plain data that JSON can hold, and back: what is kept of a call besides its kernels.
+
+    Elements(name="x", type=FLOAT, access=TENSOR_ACCESS, ...)  ->  ["Elements", {"name": "x", ...}]
+
+Only what is named in the tables here can be made from data: classes by name, functions and other single things by
+name. Structs come back as `SavedType`, which knows its name and its form in memory. What has no row is `Unsaved`:
+the plan that has it is made anew in each process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.check import types as checked
+from slangrad.ir import types as ir
+from slangrad.ir.type_data import type_data, type_from
+from slangrad.marshal import arrays, cells, indices, results, scalars, structs
+from slangrad.marshal.buffers import BufferLeaf
+from slangrad.marshal.elements import Elements
+from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
+from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
+from slangrad.marshal.slang_type import SavedType, SlangType
+from slangrad.marshal.spelling import spell
+from slangrad.marshal.uniform import Uniform
+from slangrad.marshal.whole import Family, WholeTensor
+
+Data = Any
+SAME = "same"
+MOST_DERIVATIVES = 3
+
+
+class Unsaved(Exception):
+    """Something that has no form on disk."""
+
+
+_CLASSES: dict[str, type] = {
+    each.__name__: each
+    for each in (
+        Role, StreamSpec, Family, Elements, WholeTensor, BufferLeaf, Uniform,
+        cells.Cell, cells.Part,
+        indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
+        arrays.Converter, structs.Packer,
+        results.Result, results.TensorMaker, results.ArrayMaker,
+    )
+}  # fmt: skip
+
+# fmt: off
+_NAMED: dict[str, object] = {
+    "tensor access": TENSOR_ACCESS,
+    "array access":  ARRAY_ACCESS,
+    "data":          scalars.data_of,
+    "get value":     cells.get_value,
+    "set value":     cells.set_value,
+    "get primal":    cells.get_primal,
+    "set primal":    cells.set_primal,
+    "get grad":      cells.get_grad,
+    "set grad":      cells.set_grad,
+    "make pair":     results.make_pair,
+    "give itself":   results.give_itself,
+}
+# fmt: on
+_NAMES = {id(thing): name for name, thing in _NAMED.items()}
+
+
+# --- To data ------------------------------------------------------------------------------------------
+
+
+def saved(thing: Any, types: ProgramTypes) -> Data:
+    """Numbers and texts are themselves; all else is a list that begins with its kind."""
+    if thing is None or isinstance(thing, (bool, int, float, str)):
+        return thing
+    if id(thing) in _NAMES:
+        return ["named", _NAMES[id(thing)]]
+    if isinstance(thing, tuple):
+        return ["tuple", *(saved(each, types) for each in thing)]
+    if isinstance(thing, ir.Type):
+        return ["memory", type_data(thing)]
+    if isinstance(thing, checked.Type):
+        return ["type", saved_type(thing, types)]
+    if isinstance(thing, SlangType):
+        return ["shown", saved_type(thing.checked, types)]
+    if isinstance(thing, np.dtype) and thing.names is None:
+        return ["dtype", thing.str]
+    name = type(thing).__name__
+    if _CLASSES.get(name) is not type(thing) or not is_dataclass(thing):
+        raise Unsaved(f"{thing!r} has no form on disk")
+    return [name, {each.name: saved(getattr(thing, each.name), types) for each in fields(thing) if each.init}]
+
+
+def saved_type(t: checked.Type, types: ProgramTypes) -> Data:
+    """A type without generic parameters as data."""
+    if isinstance(t, checked.Scalar):
+        return t.name
+    if isinstance(t, checked.Vector):
+        return ["vector", saved_type(t.element, types), _number(t.count)]
+    if isinstance(t, checked.Matrix):
+        return ["matrix", saved_type(t.element, types), _number(t.rows), _number(t.columns)]
+    if isinstance(t, checked.Array):
+        return ["array", saved_type(t.element, types), _number(t.count)]
+    if isinstance(t, checked.Pointer):
+        return ["pointer", saved_type(t.element, types)]
+    if t.abstract:
+        raise Unsaved(f"{t} is not known yet")
+    return _declared(t, types, MOST_DERIVATIVES)
+
+
+def _declared(t: checked.Type, types: ProgramTypes, depth: int) -> Data:
+    """A struct with its derivative, which is most often its own derivative."""
+    if isinstance(t, SavedType) or depth == 0:
+        raise Unsaved(f"{t} was saved already" if depth else f"{t} has too many derivatives")
+    lowered, tangent = types.lower(t), types.tangent(t)
+    derivative: Data = None
+    if tangent is not None:
+        plain = not isinstance(tangent, checked.Nominal)
+        derivative = saved_type(tangent, types) if plain else SAME
+        if not plain and tangent is not t:
+            derivative = _declared(tangent, types, depth - 1)
+    return ["declared", str(t), spell(t), None if lowered is None else type_data(lowered), derivative]
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise Unsaved(f"{value!r} is not known yet")
+    return value
+
+
+# --- From data ----------------------------------------------------------------------------------------
+
+
+def restored(data: Data, types: ProgramTypes) -> Any:
+    """What `saved` was given. `types` answers about types that are shown to the user."""
+    if not isinstance(data, list):
+        return data
+    kind, rest = data[0], data[1:]
+    if kind == "tuple":
+        return tuple(restored(each, types) for each in rest)
+    if kind in _READERS:
+        return _READERS[kind](rest[0])
+    if kind == "shown":
+        return SlangType(restored_type(rest[0]), types)
+    return _CLASSES[kind](**{name: restored(value, types) for name, value in rest[0].items()})
+
+
+def restored_type(data: Data) -> checked.Type:
+    if isinstance(data, str):
+        return checked.SCALAR_NAMES[data]
+    return _TYPES[data[0]](*data[1:])
+
+
+# fmt: off
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "named":  lambda name: _NAMED[name],
+    "memory": type_from,
+    "type":   restored_type,
+    "dtype":  np.dtype,
+}
+_TYPES: dict[str, Callable[..., checked.Type]] = {
+    "vector":   lambda element, count: checked.vector(restored_type(element), count),
+    "matrix":   lambda element, rows, columns: checked.matrix(restored_type(element), rows, columns),
+    "array":    lambda element, count: checked.array(restored_type(element), count),
+    "pointer":  lambda element: checked.pointer(restored_type(element)),
+    "declared": lambda *parts: _restored_declared(*parts),
+}
+# fmt: on
+
+
+def _restored_declared(text: str, spelled: str, lowered: Data, derivative: Data) -> SavedType:
+    made = SavedType(text, spelled, None if lowered is None else type_from(lowered))
+    if derivative is not None:
+        made.tangent = made if derivative == SAME else restored_type(derivative)
+    return made

@@ -1,0 +1,38 @@
+"""Slang text to IR, for tests.
+
+In: a text.   Out: the program that its function `f` needs; or printed functions, without what is not used.
+"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+from slangrad.base.options import Options
+from slangrad.check.declref import DeclRef
+from slangrad.check.modules import Program
+from slangrad.ir import core, verify
+from slangrad.ir.text import print_function
+from slangrad.lower.instances import lower_functions
+from slangrad.opt.dead import remove_dead
+from slangrad.syntax import ast
+
+
+def lower(text: str) -> core.Program:
+    """The verified IR of the function `f`, and of all that it calls."""
+    program = Program(Options())
+    module = program.add_source("test", lines(text))
+    wanted = next(m for m in module.declaration.members if isinstance(m, ast.Function) and m.name == "f")
+    lowered, _ = lower_functions(program, [DeclRef(wanted, {})], program.options)
+    verify.verify(lowered, verify.LOWERED)
+    return lowered
+
+
+def printed(text: str, *names: str) -> str:
+    """The functions of these names, or `f`; constants that nothing uses are left out."""
+    program = lower(text)
+    return "\n".join(print_function(remove_dead(program.functions[name])).strip() for name in names or ("f",))
+
+
+def lines(text: str) -> str:
+    """An expected text without its indentation."""
+    return dedent(text).strip()
