@@ -216,11 +216,11 @@ def as_source(data: Any, argument: str) -> AnyArray:
 
 
 def _size_in_bytes(size: int | None, count: int | None, stride: int, data: AnyArray | None) -> int:
-    for name, given in (("size", size), ("element_count", count)):
+    for name, given, units in (("size", size, "bytes"), ("element_count", count, "elements")):
         if given is not None and (isinstance(given, bool) or not isinstance(given, (int, np.integer))):
             raise TypeError(f"{name}: expected a whole number, not {given!r}")
         if given is not None and given < 0:
-            raise ValueError(f"{name}: a buffer cannot have {given} of them")
+            raise ValueError(f"{name}: a buffer cannot have {given} {units}")
     if size is None and count is None:
         if data is None:
             raise ValueError("size: give a size in bytes, an element_count, or data")
