@@ -13,7 +13,7 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Pointer, Struct
+from slangrad.ir.types import BOOL, I32, Pointer, Struct
 from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators
 from slangrad.lower.frame import THIS, Frame
 from slangrad.lower.places import Local, Memory, Place, Swizzle, Temporary, detached
@@ -89,7 +89,7 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
 
 def _text(f: Frame, node: ast.StringLiteral) -> Value:
     f.error("E0704", "a text can only be the format of printf", node.span)
-    return f.b.zero(f.type(node.type))
+    return f.b.zero(I32)
 
 
 # --- Reading places -----------------------------------------------------------------------------------

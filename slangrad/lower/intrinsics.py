@@ -3,7 +3,7 @@
 sin(v)              %r = sin %v              rows of the primitive table, by their name
 atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
 WaveActiveSum(v)    wave_reduce {kind="add"} see waves.py
-printf("%f\\n", x)   print {format="%f\\n"}
+printf("%f\\n", x)   print {format="%f\\n"}   see prints.py
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
-from slangrad.ir.types import U32, Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components, pointer
-from slangrad.lower import calls, expressions, operators, tangents, waves
+from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer
+from slangrad.lower import calls, expressions, operators, prints, tangents, waves
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
 from slangrad.syntax import ast
@@ -31,7 +31,7 @@ def lower_intrinsic(
     f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.Call
 ) -> Value | None:
     if info.intrinsic == "print":
-        _print(f, form)
+        prints.lower_print(f, form)
         return None
     places = [] if form.this is None or info.this_type is None else [expressions.place_of(f, form.this)]
     for parameter, argument in zip(info.parameters, form.arguments, strict=True):
@@ -191,25 +191,6 @@ def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Valu
         return old
     place.set(f, new)
     return old
-
-
-def _print(f: Frame, form: checked.Call) -> None:
-    literal = form.arguments[0]
-    while isinstance(literal, ast.Paren):
-        literal = literal.inner
-    if not isinstance(literal, ast.StringLiteral):
-        f.error("E0707", "the format of printf must be a string literal", f.b.span)
-        return
-    values = [expressions.lower(f, each) for each in form.arguments[1:] if isinstance(each, ast.Expression)]
-    f.b.effect("print", *(scalar for value in values for scalar in _printed(f, value)), format=literal.value)
-
-
-def _printed(f: Frame, value: Value) -> list[Value]:
-    """A vector prints as its components, each with a format of its own."""
-    if isinstance(value.type, (Vector, Matrix, Array, Struct)):
-        count = sum(1 for _ in components(value.type))
-        return [scalar for i in range(count) for scalar in _printed(f, f.emit("get", value, index=i))]
-    return [value]
 
 
 RULES: dict[str, Rule] = {

@@ -15,8 +15,8 @@ import ctypes
 from collections.abc import Sequence
 from struct import Struct
 
+from slangrad.base.formats import Value, parse_format
 from slangrad.runtime.device import Grid, Kernel
-from slangrad.runtime.formats import Value, parse_format
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.reports import OUT_OF_MEMORY, Failure, print_site
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slangrad.base.diagnostics import CODES
+from slangrad.base.formats import Value, parse_format
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span, excerpt
-from slangrad.runtime.formats import Value, parse_format
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 

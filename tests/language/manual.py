@@ -27,6 +27,7 @@ import numpy as np
 
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.formats import parse_format
 from slangrad.base.options import Options
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module, Program
@@ -298,7 +299,7 @@ def _expect_results(
 ) -> None:
     found = {
         "reports": ", ".join(f"{index} of {extent}" for index, extent in recorded.bounds),
-        "prints": "".join(text % values for text, values in recorded.prints).strip(),
+        "prints": "".join(parse_format(text).render(values) for text, values in recorded.prints).strip(),
     }
     for each in wanted:
         if each.kind == "result":
