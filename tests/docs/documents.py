@@ -2,6 +2,7 @@
 
     ```slang            checked; with a first line `// square.slang` it is also written to that file
     ```slang error      must have errors
+    ```slang excerpt    stands like this in the file that its first line names
     ```python           executed; all blocks of a document share their variables
     ```text             what the Slang block (its main, or its errors) or Python block before it prints
     ```console          lines after `$ slangrad ...`, `$ python ...` are what the command prints
@@ -71,6 +72,10 @@ class Session:
             RUN[block.language](self, block, expected)
 
     def slang(self, block: Block, expected: str | None) -> None:
+        if block.note == "excerpt":
+            name, _, text = block.text.partition("\n")
+            assert f"{text}\n" in Path(name.removeprefix("// ")).read_text(), f"line {block.line}"
+            return
         named = FILE_NAME.match(block.text)
         path = Path(named[1] if named else f"line_{block.line}.slang")
         path.write_text(block.text)

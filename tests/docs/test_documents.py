@@ -31,6 +31,11 @@ def test_links(document):
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_pictures_are_small():
+    pictures = {path.name: path.stat().st_size for path in (ROOT / "docs").glob("*.png")}
+    assert pictures and max(pictures.values()) < 200_000
+
+
 def test_all_codes_are_explained():
     rows = re.findall(r"^\| (E\d{4}) \| (.*?) \|", (ROOT / "docs/errors.md").read_text(), re.MULTILINE)
     assert dict(rows) == CODES
