@@ -1,0 +1,136 @@
+"""The tool that runs Slang's own tests, on tests written for it."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / "tools"
+
+CHECKED = """
+//TEST(compute):COMPARE_COMPUTE(filecheck-buffer=CHECK):-cuda -compute
+//TEST(compute):COMPARE_COMPUTE(filecheck-buffer=CHECK):-cpu -output-using-type -compute-dispatch 1,1,1 -DSCALE=2
+//TEST_INPUT: set input = ubuffer(data=[1.5 2.5], stride=4)
+RWStructuredBuffer<float> input;
+//TEST_INPUT:ubuffer(data=[0 0 7], stride=4):out,name=outputBuffer
+RWStructuredBuffer<float> outputBuffer;
+//TEST_INPUT: set offset = 1
+uniform int offset;
+
+[Differentiable]
+float square(float x) { return x * x; }
+
+[numthreads(2, 1, 1)]
+void computeMain(uint3 id : SV_DispatchThreadID)
+{
+    var x = diffPair(input[id.x], 0.0);
+    bwd_diff(square)(x, SCALE);
+    outputBuffer[id.x] = x.d + offset;
+    // CHECK: type: float
+    // CHECK-NEXT: 7.0
+    // CHECK-NEXT: {{1[0-9]}}.000
+    // CHECK-NOT: 8
+}
+"""
+
+WORDS = """
+//TEST:COMPARE_COMPUTE:-cpu
+//TEST_INPUT:ubuffer(data=[0 0], stride=4):out,name=outputBuffer
+RWStructuredBuffer<int> outputBuffer;
+[numthreads(1, 1, 1)]
+void computeMain() { outputBuffer[0] = 10; outputBuffer[1] = -1; }
+"""
+
+
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True, parents=True)
+        (folder / name).write_text(text)
+
+
+def test_outcomes(tmp_path: Path) -> None:
+    tests = {
+        "checked.slang": CHECKED,
+        "words.slang": WORDS,
+        "words.slang.expected.txt": "A\nFFFFFFFF\n",
+        "wrong.slang": WORDS,
+        "wrong.slang.expected.txt": "A\nB\n",
+        "broken.slang": WORDS.replace("= 10", "= nothing"),
+        "broken.slang.expected.txt": "A\n",
+        "textures.slang": WORDS.replace("ubuffer(data=[0 0], stride=4)", "Texture2D(size=4)"),
+        "disabled.slang": WORDS.replace("//TEST:", "//DISABLE_TEST:"),
+        "diagnostics.slang": "//TEST:SIMPLE(filecheck=CHECK):\nint x;\n",
+    }
+    write(tmp_path, {f"suite/{name}": text for name, text in tests.items()})
+    saved = tmp_path / "report.json"
+    command = [sys.executable, str(TOOLS / "conformance.py"), str(tmp_path), "suite", "--json", str(saved)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith(
+        "| folder | tests | pass | mismatch | compile_error | unsupported |\n"
+        "| --- | --- | --- | --- | --- | --- |\n"
+        "| suite | 5 | 2 | 1 | 1 | 1 |\n\n"
+    )
+    assert "- suite/wrong.slang: mismatch: line 2: FFFFFFFF, expected B\n" in done.stdout
+    outcomes = json.loads(saved.read_text())["suite"]
+    assert outcomes["suite/checked.slang"] == {"status": "pass", "reason": ""}
+    assert "nothing" in outcomes["suite/broken.slang"]["reason"]
+    assert outcomes["suite/textures.slang"]["reason"].startswith("test input 'Texture2D(size=4)")
+
+
+def test_an_unknown_folder_is_an_error(tmp_path: Path) -> None:
+    command = [sys.executable, str(TOOLS / "conformance.py"), str(tmp_path), "nowhere"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 2
+    assert "no 'nowhere' in" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("output", "expected", "message"),
+    [
+        ("type: float\n1.00001\n", "type: float\n1.0\n", ""),
+        ("type: float\n1.001\n", "type: float\n1.0\n", "line 2: 1.001, expected 1.0"),
+        ("type: float\n0.000001\n", "type: float\n0.0\n", "line 2: 0.000001, expected 0.0"),
+        ("type: int32_t\n1\n2\n", "type: int32_t\n1\n", ""),
+        ("type: int32_t\n1\n", "type: int32_t\n1\n2\n", "line 3: nothing, expected 2"),
+        ("type: int32_t\n10001\n", "type: int32_t\n10000\n", "line 2: 10001, expected 10000"),
+        ("type: float\n1\n", "type: int32_t\n1\n", "line 1: type: float, expected type: int32_t"),
+    ],
+)
+def test_expected_lines(output: str, expected: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    assert importlib.import_module("expectations").against_lines(output, expected) == message
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ("// C: 2\n// C-NEXT: 3", ""),
+        ("// C: 1\n// C-NEXT: 3", "C-NEXT finds no '3' after line 2"),
+        ("// C: 3\n// C: 1", "C finds no '1' after line 4"),
+        ("// C: 1\n// C-NOT: 2\n// C: 3", "'2' must not be there"),
+        ("// C: 4\n// C-SAME: 5\n/* C-NOT: 2 */", ""),
+        ("// C: {{[12]}}\n// C: {{[12]}}", ""),
+        ("// C: type:   int", ""),
+    ],
+)
+def test_check_comments(rules: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    output = "type: int\n1\n2\n3\n4 5\n"
+    assert importlib.import_module("expectations").against_checks(output, rules, "C") == message
+
+
+def test_what_cannot_be_checked_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    expectations, slang_tests = map(importlib.import_module, ("expectations", "slang_tests"))
+    for rules in ("// C-DAG: 1", "// C: [[X:1]]", "// OTHER: 1"):
+        with pytest.raises(slang_tests.Unsupported):
+            expectations.against_checks("1\n", rules, "C")

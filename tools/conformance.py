@@ -1,0 +1,189 @@
+"""Slang's own tests, run by slangrad: compute tests whose output buffer is compared with what Slang expects.
+
+    git clone https://github.com/shader-slang/slang
+    python tools/conformance.py slang/tests autodiff compute --json report.json
+
+A test runs in a process of its own. The table counts files; what is not `pass` or `unsupported` is listed
+below it with the first line of its reason. `unsupported` are tests that this tool cannot express, not what
+slangrad refuses. Exit code 1 when a test fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, where slangrad is not installed
+
+import expectations
+import numpy as np
+from slang_tests import Case, Unsupported, directives_of, read_case, read_text
+
+import slangrad as spy
+
+STATUSES = ("pass", "mismatch", "compile_error", "runtime_error", "crash", "timeout", "unsupported")
+
+
+class Failed(Exception):
+    """The test does not pass; (status, reason)."""
+
+
+def outcome(path: Path) -> dict[str, str]:
+    """Status and reason of one test, in this process."""
+    try:
+        run(read_case(path))
+    except Unsupported as error:
+        return {"status": "unsupported", "reason": str(error)}
+    except Failed as error:
+        status, reason = error.args
+        return {"status": status, "reason": reason}
+    return {"status": "pass", "reason": ""}
+
+
+def run(case: Case) -> None:
+    device = spy.create_device()
+    try:
+        program, kernel = compile_case(device, case)
+    except Exception as error:
+        raise Failed("compile_error", str(error)) from error
+    try:
+        outputs = launch(device, case, program, kernel)
+    except Exception as error:
+        raise Failed("runtime_error", str(error)) from error
+    text = "".join(outputs)
+    if case.prefix:
+        difference = expectations.against_checks(text, case.source, case.prefix)
+    else:
+        difference = expectations.against_lines(text, case.expected)
+    if difference:
+        raise Failed("mismatch", difference)
+
+
+def compile_case(device: Any, case: Case) -> tuple[Any, Any]:
+    """The linked program and its kernel."""
+    options = {"include_paths": [case.path.parent], "defines": {"__HLSL__": "1"} | case.defines}
+    session = device.create_slang_session(compiler_options=options)
+    module = session.load_module_from_source("main", case.source, case.path)
+    conformances = [spy.TypeConformance(*each) for each in case.conformances]
+    program = session.link_program([module], [module.entry_point(case.entry, conformances)])
+    return program, device.create_compute_kernel(program)
+
+
+def launch(device: Any, case: Case, program: Any, kernel: Any) -> list[str]:
+    """Runs the kernel; the texts of the output buffers."""
+    layout = program.layout
+    entry = layout.entry_points[0]
+    scopes = {each.name: each.type_layout for each in layout.globals_type_layout.fields}
+    parameters = {each.name: each.type_layout for each in entry.parameters}
+    given: dict[str, Any] = dict(case.values)
+    outputs = []
+    for index, each in enumerate(case.buffers):
+        name = each.name or list(scopes)[index]
+        given[name] = buffer = device.create_buffer(data=np.frombuffer(each.words, np.uint32))
+        if each.is_output:
+            scalar = scalar_of((scopes | parameters).get(name)) if case.is_typed else ""
+            outputs.append((buffer, scalar))
+    threads = [groups * size for groups, size in zip(case.groups, entry.compute_thread_group_size)]
+    own = {name: given.pop(name) for name in list(given) if name in parameters}
+    kernel.dispatch(threads, nested(given), **own)
+    return [expectations.written(buffer.to_numpy().tobytes(), scalar) for buffer, scalar in outputs]
+
+
+def scalar_of(layout: Any) -> str:
+    """The type of the numbers that a buffer holds; "" when they are in structs."""
+    element = getattr(layout, "element_type_layout", None)
+    return element.type.scalar_type.name if element is not None else ""
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """{"a.b": 1} as {"a": {"b": 1}}."""
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        *outer, last = name.split(".")
+        place = tree
+        for step in outer:
+            place = place.setdefault(step, {})
+        place[last] = value
+    return tree
+
+
+def outcome_of_process(path: Path, seconds: float) -> dict[str, str]:
+    """Status and reason of one test, in a process of its own."""
+    command = [sys.executable, __file__, str(path), "--one"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return {"status": "timeout", "reason": f"{seconds:g} s"}
+    if done.returncode:
+        last = done.stderr.strip().splitlines()[-1:] or [""]
+        return {"status": "crash", "reason": f"code {done.returncode}: {last[0]}"}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def found_in(tests: Path, folder: str) -> list[Path]:
+    """The folder's files with an enabled compute test."""
+    top = tests / folder
+    files = [top] if top.is_file() else sorted(top.rglob("*.slang"))
+    return [file for file in files if directives_of(read_text(file))]
+
+
+def table(report: dict[str, dict[str, dict[str, str]]]) -> str:
+    """Counts of each status in each folder, and the failures."""
+    used = [
+        status
+        for status in STATUSES
+        if any(status == each["status"] for of in report.values() for each in of.values())
+    ]
+    lines = ["| folder | tests | " + " | ".join(used) + " |", "|" + " --- |" * (len(used) + 2)]
+    failures = []
+    for folder, outcomes in report.items():
+        counts = Counter(each["status"] for each in outcomes.values())
+        lines.append(
+            f"| {folder} | {len(outcomes)} | " + " | ".join(str(counts[status]) for status in used) + " |"
+        )
+        for name, each in outcomes.items():
+            if each["status"] not in ("pass", "unsupported"):
+                reason = next(iter(each["reason"].splitlines()), "")
+                failures.append(f"- {name}: {each['status']}: {reason}"[:200])
+    return "\n".join([*lines, "", *failures]).rstrip() + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tests", type=Path, help="the folder tests of a checkout of Slang")
+    parser.add_argument("folders", nargs="*", help="folders or files in it (default: autodiff)")
+    parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
+    parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
+    parser.add_argument("--json", type=Path, help="write every outcome there")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(outcome(given.tests)))
+        return
+    folders = given.folders or ["autodiff"]
+    for folder in folders:
+        if not (given.tests / folder).exists():
+            parser.error(f"no '{folder}' in {given.tests}")
+    report = {}
+    with ThreadPoolExecutor(max(1, given.jobs)) as pool:
+        for folder in folders:
+            files = found_in(given.tests, folder)
+            done = pool.map(lambda file: outcome_of_process(file, given.timeout), files)
+            report[folder] = {str(file.relative_to(given.tests)): each for file, each in zip(files, done)}
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=1) + "\n")
+    print(table(report), end="")
+    statuses = {each["status"] for of in report.values() for each in of.values()}
+    sys.exit(1 if statuses - {"pass", "unsupported"} else 0)
+
+
+if __name__ == "__main__":
+    main()
