@@ -19,6 +19,7 @@ from itertools import count
 import llvmlite.binding as llvm
 
 from slangrad.base.options import Options
+from slangrad.llvm.cpu_names import check_cpu
 from slangrad.llvm.target import FUNCTION_ATTRIBUTES, LANES, Features, Target
 
 _PROBES = """
@@ -77,6 +78,7 @@ def target_of(options: Options) -> Target:
     here = describe_target(triple, llvm.get_host_cpu_name(), flags, lanes)
     if options.cpu in ("", "native"):
         return here
+    check_cpu(options.cpu, triple)
     named = describe_target(triple, options.cpu, "", lanes)
     if any(theirs and not ours for theirs, ours in zip(astuple(named.features), astuple(here.features))):
         raise ValueError(f"this machine cannot run code for {options.cpu} (SLANGRAD_CPU); it is a {here.cpu}")

@@ -12,6 +12,7 @@ from slangrad.ir.core import Program
 from slangrad.ir.text import parse_program
 from slangrad.llvm import native
 from slangrad.llvm.cpu import Kernel, kernel_module
+from slangrad.llvm.cpu_names import check_cpu
 from slangrad.llvm.target import Target
 from slangrad.spmd.widen import widen
 from tests.llvm.machine import KERNEL, module_for, options_for, target_for
@@ -200,3 +201,15 @@ def test_each_report_has_one_site() -> None:
         Kernel(wide.full, wide.masked, 8, program.arguments), target_for(""), Options(lanes=8)
     )
     assert {op.name for op in module.sites} == {"in_bounds", "print"}
+
+
+def test_an_unknown_cpu_is_an_error_that_lists_the_known_ones() -> None:
+    with pytest.raises(
+        ValueError, match=r"no CPU 'haswel' \(SLANGRAD_CPU\): did you mean 'haswell'\? .*znver3"
+    ):
+        check_cpu("haswel", "x86_64-unknown-linux-gnu")
+    with pytest.raises(ValueError, match="no CPU 'x86-64-v9'"):
+        check_cpu("x86-64-v9", "x86_64-unknown-linux-gnu")
+    check_cpu("x86-64-v3", "x86_64-unknown-linux-gnu")
+    check_cpu("haswell", "x86_64-unknown-linux-gnu")
+    check_cpu("cortex-a72", "aarch64-unknown-linux-gnu")

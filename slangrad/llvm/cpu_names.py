@@ -1,0 +1,47 @@
+"""The processors that LLVM knows by name.
+
+    check_cpu("x86-64-v9", triple)   ->   ValueError: there is no CPU 'x86-64-v9' (SLANGRAD_CPU): ... are known
+
+LLVM tells only on standard error, and takes an unknown name for a plain processor, so a child process is asked.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from difflib import get_close_matches
+from functools import cache
+
+COMMON = re.compile(r"generic|x86-64(-v[234])?")
+
+_ASK = """
+import sys
+import llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.Target.from_triple(sys.argv[1]).create_target_machine(cpu="help")
+"""
+
+
+def check_cpu(name: str, triple: str) -> None:
+    """ValueError for a name that LLVM does not know."""
+    if COMMON.fullmatch(name) and triple.startswith("x86_64"):
+        return
+    known = known_cpus(triple)
+    if known and name not in known:
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean '{close[0]}'? " if close else ""
+        raise ValueError(f"there is no CPU '{name}' (SLANGRAD_CPU): {hint}known are {', '.join(known)}")
+
+
+@cache
+def known_cpus(triple: str) -> tuple[str, ...]:
+    """Empty where LLVM does not tell."""
+    command = [sys.executable, "-c", _ASK, triple]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stderr
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    cpus = told.split("Available features")[0]
+    found = re.findall(r"^ +(\S+) +- Select the ", cpus, re.MULTILINE)
+    return tuple(each for each in found if "_" not in each)
