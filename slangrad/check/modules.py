@@ -82,10 +82,8 @@ class Program(World):
     ) -> None:
         super().__init__(options or Options())
         self.files = Files(include_paths) if files is None else files
-        self.include_paths = self.files.include_paths
         self.defines = dict(defines or {})
         self.modules: dict[str, Module] = {}
-        self.texts = self.files.texts
         self._loading: list[str] = []
         self._requests: list[list[Request]] = []  # for each module that is being loaded
         self._owners: dict[ast.Module, Module] = {}
@@ -106,7 +104,7 @@ class Program(World):
 
     def provide(self, name: str, text: str) -> None:
         """A text that `import name` and `#include "name"` find before any file."""
-        self.texts[name] = SourceFile(name, text)
+        self.files.texts[name] = SourceFile(name, text)
 
     def add_source(self, name: str, text: str, path: Path | None = None) -> Module:
         """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
@@ -232,7 +230,7 @@ class Program(World):
                 self.use(module.scope, member)
 
     def _import(self, module: Module, node: ast.Import) -> None:
-        if node.path in WITHIN_STANDARD and node.path not in self.texts:
+        if node.path in WITHIN_STANDARD and node.path not in self.files.texts:
             return
         found = self._find_module(node.path, module.path, node.span)
         if found is None:
@@ -279,7 +277,7 @@ class Program(World):
             self.error("E0327", f"'{name}' cannot be read: {problem}", span)
             return None, None
         if found is None:
-            where = ", ".join(str(each) for each in self.include_paths) or "the folder of the file"
+            where = ", ".join(str(each) for each in self.files.include_paths) or "the folder of the file"
             self.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
             return None, None
         return found

@@ -38,7 +38,7 @@ def test_sizes_that_cannot_be(device):
         device.create_buffer()
     with pytest.raises(ValueError, match="data: 8 bytes were given for a buffer of 9 bytes"):
         device.create_buffer(size=9, data=np.zeros(2, F))
-    with pytest.raises(ValueError, match="size: a buffer cannot have -1 of them"):
+    with pytest.raises(ValueError, match="size: a buffer cannot have -1 bytes"):
         device.create_buffer(size=-1)
     with pytest.raises(ValueError, match="3 elements of 4 bytes do not take 13 bytes"):
         device.create_buffer(size=13, element_count=3, struct_size=4)

@@ -26,8 +26,10 @@ def test_the_cache(slangrad, write, tmp_path):
     write("two.slang", "int main() { return 2; }")
     assert "0 entries, 0.0 MiB of 256.0 MiB" in slangrad("cache", "info", **settings)[1]
     assert slangrad("run", "two.slang", **settings)[:2] == (0, "2\n")
-    assert f"{tmp_path / 'kept' / 'entries'}, 1 entry" in slangrad("cache", "info", **settings)[1]
-    assert slangrad("cache", "clear", **settings)[:2] == (0, "1 entry removed\n")
+    kept = [each for each in (tmp_path / "kept" / "entries").rglob("*") if each.is_file()]
+    assert len(kept) >= 1
+    assert f"{tmp_path / 'kept' / 'entries'}, {len(kept)} entries" in slangrad("cache", "info", **settings)[1]
+    assert slangrad("cache", "clear", **settings)[:2] == (0, f"{len(kept)} entries removed\n")
     assert slangrad("run", "two.slang", **settings)[:2] == (0, "2\n")
 
 

@@ -30,6 +30,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.formats import parse_format
 from slangrad.base.options import Options
 from slangrad.check.declref import DeclRef
+from slangrad.check.files import Files
 from slangrad.check.modules import Module, Program
 from slangrad.ir import core as ir
 from slangrad.ir import verify
@@ -129,6 +130,7 @@ class Library:
 
     def program(self) -> Program:
         vars(self._program).update(_copied(self._state))
+        self._program.files = Files()
         return self._program
 
 
