@@ -22,6 +22,7 @@ from slangrad.autodiff.report import Report
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
+from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef, Substitution
@@ -367,9 +368,10 @@ def compile_entry_point(
 
 def _compile(c: Compilation) -> CompiledKernel:
     c.listings["kernel"] = lambda: source_lines(c.source)
-    for stage in STAGES:
-        if c.target in stage.targets:
-            _run_stage(c, stage)
+    with deep_recursion():  # a chain of two thousand `else if`s is as deep in the IR
+        for stage in STAGES:
+            if c.target in stage.targets:
+                _run_stage(c, stage)
     assert c.kernel is not None and c.program.arguments is not None
     return CompiledKernel(
         c.kernel,

@@ -15,7 +15,7 @@ from slangrad.autodiff.activity import Activity
 from slangrad.autodiff.residuals import Scope
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.core import Op, Value
-from slangrad.ir.types import Type
+from slangrad.ir.types import Type, component
 
 Change = Callable[[Value], Value]
 
@@ -61,9 +61,7 @@ class Cotangents:
         return self.zero(primal) if ct is None else ct
 
     def zero(self, primal: Type) -> Value:
-        tangent = self.space.tangent(primal)
-        assert tangent is not None, primal
-        return self.space.zero(self.b, tangent)
+        return self.space.zero(self.b, primal)
 
     # --- giving
 
@@ -75,7 +73,7 @@ class Cotangents:
         if not path and whole not in self._arrived:
             self._arrived[whole] = ct
         else:
-            self._change(whole, path, lambda old: self.space.add(self.b, old, ct))
+            self._change(whole, path, lambda old: self.space.add(self.b, value.type, old, ct))
 
     def give_component(self, value: Value, index: int, ct: Value) -> None:
         """Add to component `index` of the cotangent; nothing when that component has no derivative."""
@@ -83,9 +81,11 @@ class Cotangents:
         if position is None or not self.wants(value):
             return
 
+        primal = component(value.type, index)
+
         def change(part: Value) -> Value:
             old = self.b.emit("get", part, index=position)
-            return self.b.emit("set", part, self.space.add(self.b, old, ct), index=position)
+            return self.b.emit("set", part, self.space.add(self.b, primal, old, ct), index=position)
 
         self._change(*self._scope.outline.whole_of(value), change)
 
@@ -93,7 +93,8 @@ class Cotangents:
         """Add to the element at a run-time index."""
         if self.wants(value):
             whole, path = self._scope.outline.whole_of(value)
-            self._change(whole, path, lambda part: self.space.add_at(self.b, part, index, ct))
+            element = component(value.type, 0)
+            self._change(whole, path, lambda part: self.space.add_at(self.b, element, part, index, ct))
 
     def _change(self, whole: Value, path: list[Op], change: Change) -> None:
         """Change the part of the cotangent of `whole` that the ops of `path` pick, outermost first."""

@@ -78,9 +78,7 @@ class Forward:
         """The tangent as a value."""
         found = self._tangents.get(old)
         if found is None:
-            made = self._space.tangent(old.type)
-            assert made is not None, old
-            found = self._space.zero(b, made)
+            found = self._space.zero(b, old.type)
         return found
 
     def _rule(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -111,7 +109,7 @@ class Forward:
         for partial, tangent in zip(rows, tangents, strict=True):
             term = None if tangent is None else scaled(b, partial, tangent)
             if term is not None:
-                total = term if total is None else self._space.add(b, total, term)
+                total = term if total is None else self._space.add(b, op.results[0].type, total, term)
         return total
 
     # --- control flow: regions take and yield the tangents of active carried values after the primals

@@ -118,7 +118,7 @@ def _argument(
 ) -> Value:
     if not is_differentiable(p, space):
         return primal
-    return _pair(b, pair, primal, space.zero(b, tangent_of(p.type, space)) if ct is None else ct)
+    return _pair(b, pair, primal, space.zero(b, p.type) if ct is None else ct)
 
 
 def _present(values: list[Value | None]) -> list[Value]:

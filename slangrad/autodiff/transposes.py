@@ -135,7 +135,7 @@ def move_tangent(
     if isinstance(op.operands[0].type, Struct) and op.name in ("get", "set"):
         return _move_field(b, space, op, tangents)
     if op.name == "make" and isinstance(made, Struct):
-        return _make_struct(b, space, op, made, tangents)
+        return _make_struct(b, space, op, tangents)
     operands = [_or_zero(b, space, p, d) for p, d in zip(primals, tangents, strict=True)]
     attributes = {k: v for k, v in op.attributes.items() if k != "check"}
     return b.primitive(op.name, tuple(operands), made, attributes)
@@ -145,8 +145,7 @@ def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) ->
     """The operand of the op on tangents: an index or a condition stays what it is."""
     if tangent is not None:
         return tangent
-    made = space.tangent(primal.type)
-    return primal if made is None else space.zero(b, made)
+    return primal if space.tangent(primal.type) is None else space.zero(b, primal.type)
 
 
 def _move_field(b: Builder, space: VectorSpace, op: Op, tangents: tuple[Tangent, ...]) -> Tangent:
@@ -155,18 +154,14 @@ def _move_field(b: Builder, space: VectorSpace, op: Op, tangents: tuple[Tangent,
         return None if position is None or whole is None else b.emit("get", whole, index=position)
     if position is None:
         return whole
-    made = space.tangent(op.operands[0].type)
-    assert made is not None
-    whole = space.zero(b, made) if whole is None else whole
+    whole = space.zero(b, op.operands[0].type) if whole is None else whole
     part = _or_zero(b, space, op.operands[1], tangents[1])
     return b.emit("set", whole, part, index=position)
 
 
-def _make_struct(
-    b: Builder, space: VectorSpace, op: Op, made: Struct, tangents: tuple[Tangent, ...]
-) -> Tangent:
+def _make_struct(b: Builder, space: VectorSpace, op: Op, tangents: tuple[Tangent, ...]) -> Tangent:
     """Fields of the tangent that belong to no field of the struct stay zero."""
-    whole = space.zero(b, made)
+    whole = space.zero(b, op.results[0].type)
     for i, tangent in enumerate(tangents):
         position = space.field(op.results[0].type, i)
         if position is not None and tangent is not None:

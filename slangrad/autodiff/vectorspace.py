@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Differential, Region, Value
 from slangrad.ir.types import (
@@ -21,7 +23,6 @@ from slangrad.ir.types import (
     Type,
     array,
     components,
-    is_aggregate,
     scalar_of,
     struct,
 )
@@ -35,9 +36,7 @@ class VectorSpace:
 
     def __init__(self, differentials: Mapping[Struct, Differential]) -> None:
         self._differentials = dict(differentials)
-        self._by_tangent: dict[Type, Differential] = {}
-        for d in differentials.values():
-            self._by_tangent.setdefault(d.type, d)
+        self._tangents = {d.type for d in differentials.values()}
 
     def tangent(self, t: Type) -> Type | None:
         """The type of a derivative of a value of type `t`; None when it has none."""
@@ -57,89 +56,132 @@ class VectorSpace:
         d = self._differential(t)
         return None if d is None else dict(d.fields).get(index)
 
-    def zero(self, b: Builder, tangent: Type) -> Value:
-        """The zero of a tangent type."""
-        user = self._by_tangent.get(tangent)
+    def zero(self, b: Builder, primal: Type) -> Value:
+        """The zero of the tangents of a type. Types that share a tangent type may differ in their zeros."""
+        tangent, user = self._tangent_of(primal), self._functions(primal)
         if user is not None and user.zero is not None:
             return b.control("call", (), (tangent,), (), {"callee": user.zero})[0]
-        if not self._has_functions(tangent):
+        if not self._has_functions(primal):
             return b.zero(tangent)
-        if isinstance(tangent, Array) and tangent.length is None:
-            return b.zero(tangent)
-        if isinstance(tangent, Array) and (tangent.length or 0) > UNROLLED:
-            return self._loop(b, tangent, b.zero(tangent), lambda nb, i: self.zero(nb, tangent.element))
-        return b.emit("make", *(self.zero(b, c) for c in components(tangent)), type=tangent)
+        if isinstance(primal, Array):
+            return self._zero_array(b, primal, tangent)
+        assert isinstance(primal, Struct) and isinstance(tangent, Struct), primal
+        parts = self._parts(primal, tangent)
+        made = (
+            b.zero(t) if part is None else self.zero(b, part) for part, (_, t) in zip(parts, tangent.fields)
+        )
+        return b.emit("make", *made, type=tangent)
 
-    def add(self, b: Builder, x: Value, y: Value) -> Value:
-        """The sum of two tangents of one type."""
-        t = x.type
-        assert t is y.type, (t, y.type)
-        user = self._by_tangent.get(t)
+    def add(self, b: Builder, primal: Type, x: Value, y: Value) -> Value:
+        """The sum of two tangents of a type."""
+        t, user = x.type, self._functions(primal)
+        assert t is y.type and t is self.tangent(primal), (primal, t, y.type)
         if user is not None and user.add is not None:
             return b.control("call", (x, y), (t,), (), {"callee": user.add})[0]
         if _is_zero(b, x):
             return y
+        if _is_zero(b, y):
+            return x
         if scalar_of(t) is not None:
             return b.emit("add", x, y)
-        if isinstance(t, Array):
-            return self._add_arrays(b, t, x, y)
-        assert isinstance(t, Struct), t
-        return b.emit("make", *(self._add_component(b, x, y, i) for i in range(len(t.fields))), type=t)
+        if isinstance(primal, Array):
+            return self._add_arrays(b, primal, x, y)
+        assert isinstance(primal, Struct) and isinstance(t, Struct), primal
+        parts = self._parts(primal, t)
+        made = (self._add_component(b, part, x, y, i) for i, part in enumerate(parts))
+        return b.emit("make", *made, type=t)
 
-    def add_at(self, b: Builder, x: Value, index: Value, y: Value) -> Value:
-        """`x` with `y` added to the element at a run-time index; nothing where the index is out of range."""
+    def add_at(self, b: Builder, primal: Type, x: Value, index: Value, y: Value) -> Value:
+        """`x`, a tangent of an array of `primal`s, with `y` added to the element at a run-time index; nothing where
+        the index is out of range.
+        """
         made = b.made_by(x)
         if made is not None and made.name == "set_index" and made.operands[1] is index:
-            return b.emit("set_index", made.operands[0], index, self.add(b, made.operands[2], y))
-        if not self._has_functions(y.type):
+            return b.emit("set_index", made.operands[0], index, self.add(b, primal, made.operands[2], y))
+        if not self._has_functions(primal):
             return b.emit("add_index", x, index, y)
-        return b.emit("set_index", x, index, self.add(b, b.emit("index", x, index), y))
+        return b.emit("set_index", x, index, self.add(b, primal, b.emit("index", x, index), y))
 
-    def _add_component(self, b: Builder, x: Value, y: Value, index: int) -> Value:
-        """Fields without a derivative (a user's own tangent type may have some) are the first operand's."""
+    def _tangent_of(self, primal: Type) -> Type:
+        made = self.tangent(primal)
+        assert made is not None, primal
+        return made
+
+    def _functions(self, primal: Type) -> Differential | None:
+        return self._differential(primal) if isinstance(primal, Struct) else None
+
+    def _parts(self, primal: Struct, tangent: Struct) -> list[Type | None]:
+        """For each field of the tangent the type of the field that it belongs to."""
+        row = self._differential(primal)
+        assert row is not None, primal
+        found: list[Type | None] = [None] * len(tangent.fields)
+        for own, position in row.fields:
+            found[position] = primal.fields[own][1]
+        return found
+
+    def _zero_array(self, b: Builder, primal: Array, tangent: Type) -> Value:
+        if primal.length is None or primal.length == 0:
+            return b.zero(tangent)
+        if primal.length > UNROLLED:
+            return self._loop(b, primal, b.zero(tangent), lambda nb, i: self.zero(nb, primal.element))
+        parts = (self.zero(b, primal.element) for _ in range(primal.length))
+        return b.emit("make", *parts, type=tangent)
+
+    def _add_component(self, b: Builder, primal: Type | None, x: Value, y: Value, index: int) -> Value:
+        """What belongs to no field of the primal (a user's own tangent type may have such) is added as what it is, or
+        the first operand's where it has no sum."""
         first = b.emit("get", x, index=index)
-        if self.tangent(first.type) is not first.type:
+        primal = first.type if primal is None else primal
+        if self.tangent(primal) is not first.type:
             return first
-        return self.add(b, first, b.emit("get", y, index=index))
+        return self.add(b, primal, first, b.emit("get", y, index=index))
 
-    def _add_arrays(self, b: Builder, t: Array, x: Value, y: Value) -> Value:
-        assert t.length is not None, "the cotangents of a tape are added by element"
-        if t.length > UNROLLED:
+    def _add_arrays(self, b: Builder, primal: Array, x: Value, y: Value) -> Value:
+        if primal.length is None:
+            raise CompileError([_sum_of_tapes(b.span)])
+        element = primal.element
+        if primal.length > UNROLLED:
             return self._loop(
-                b, t, x, lambda nb, i: self.add(nb, nb.emit("index", x, i), nb.emit("index", y, i))
+                b,
+                primal,
+                x,
+                lambda nb, i: self.add(nb, element, nb.emit("index", x, i), nb.emit("index", y, i)),
             )
-        return b.emit("make", *(self._add_component(b, x, y, i) for i in range(t.length)), type=t)
+        parts = (self._add_component(b, element, x, y, i) for i in range(primal.length))
+        return b.emit("make", *parts, type=x.type)
 
-    def _loop(self, b: Builder, t: Array, start: Value, element: ElementMaker) -> Value:
+    def _loop(self, b: Builder, primal: Array, start: Value, element: ElementMaker) -> Value:
         """`start` with each element replaced by `element(builder, i)`."""
-        index, whole, nb = Value(U32, "i"), Value(t), b.nested()
+        index, whole, nb = Value(U32, "i"), Value(start.type), b.nested()
         changed = nb.emit("set_index", whole, index, element(nb, index))
-        count = b.constant(U32, t.length or 0)
-        return b.control("for", (count, start), (t,), (Region((index, whole), nb.ops, (changed,)),))[0]
+        count = b.constant(U32, primal.length or 0)
+        return b.control("for", (count, start), (start.type,), (Region((index, whole), nb.ops, (changed,)),))[
+            0
+        ]
 
-    def _has_functions(self, tangent: Type) -> bool:
-        """Whether the user's own zero or addition is somewhere in the type."""
-        user = self._by_tangent.get(tangent)
+    def _has_functions(self, primal: Type) -> bool:
+        """Whether the user's own zero or addition is somewhere in a type."""
+        if scalar_of(primal) is not None or self.tangent(primal) is None:
+            return False
+        user = self._functions(primal)
         if user is not None and (user.zero is not None or user.add is not None):
             return True
-        if scalar_of(tangent) is not None or not is_aggregate(tangent):
-            return False
-        if isinstance(tangent, Array):
-            return self._has_functions(tangent.element)
-        return any(self._has_functions(c) for c in components(tangent))
+        if isinstance(primal, Array):
+            return self._has_functions(primal.element)
+        assert isinstance(primal, Struct) and user is not None, primal
+        return any(self._has_functions(primal.fields[own][1]) for own, _ in user.fields)
 
     def _differential(self, t: Struct) -> Differential | None:
         found = self._differentials.get(t)
         if found is None:
-            found = self._own_tangent(t) if t in self._by_tangent else self._of_pair(t)
+            found = self._own_tangent(t) if t in self._tangents else self._of_pair(t)
             if found is not None:
                 self._differentials[t] = found
         return found
 
     def _own_tangent(self, t: Struct) -> Differential:
         """A tangent type as a vector space of its own."""
-        user, types = self._by_tangent[t], enumerate(components(t))
-        return Differential(t, tuple((i, i) for i, c in types if self.tangent(c) is c), user.zero, user.add)
+        return Differential(t, tuple((i, i) for i, c in enumerate(components(t)) if self.tangent(c) is c))
 
     def _of_pair(self, t: Struct) -> Differential | None:
         """A differential pair that the program does not list: both of its halves carry derivatives."""
@@ -153,6 +195,12 @@ class VectorSpace:
         same = derivative is primal and second is derivative
         tangent = t if same else struct(f"{t.name}.Differential", (("p", derivative), ("d", second)))
         return Differential(tangent, ((0, 0), (1, 1)))
+
+
+def _sum_of_tapes(span: Span | None) -> Diagnostic:
+    """A tape has no end, so only its elements are added, where they are read."""
+    message = "this derivative of a derivative would have to add what two loops of unknown length have kept"
+    return Diagnostic("E0704", message, span, "give one of the loops a bound that is known when compiling")
 
 
 def _is_zero(b: Builder, x: Value) -> bool:

@@ -145,8 +145,12 @@ class Program:
 
 
 def walk(region: Region) -> Iterator[Op]:
-    """All ops of a region and of the regions within it, outer ones first."""
-    for op in region.ops:
+    """All ops of a region and of the regions within it, outer ones first. No recursion: regions may be nested deeply."""
+    inside = [iter(region.ops)]
+    while inside:
+        op = next(inside[-1], None)
+        if op is None:
+            inside.pop()
+            continue
         yield op
-        for inner in op.regions:
-            yield from walk(inner)
+        inside += [iter(inner.ops) for inner in reversed(op.regions)]

@@ -116,11 +116,16 @@ def free_values(*regions: Region) -> list[Value]:
 
 
 def _used_in_order(region: Region) -> Iterable[Value]:
-    for op in region.ops:
+    inside = [(region, iter(region.ops))]
+    while inside:
+        innermost, ops = inside[-1]
+        op = next(ops, None)
+        if op is None:
+            inside.pop()
+            yield from innermost.yields
+            continue
         yield from op.operands
-        for inner in op.regions:
-            yield from _used_in_order(inner)
-    yield from region.yields
+        inside += [(inner, iter(inner.ops)) for inner in reversed(op.regions)]
 
 
 def count_uses(region: Region) -> Counter[Value]:

@@ -111,7 +111,7 @@ class _Request:
         return self.b.emit("get", pair, index=index)
 
     def _zero(self, p: SignatureParameter) -> Value:
-        return tangents.zero(self.lowering, self.own.name, self.b, self._tangent(p))
+        return tangents.zero(self.lowering, self.own.name, self.b, p.type)
 
     def _result_flags(self) -> list[Type | None]:
         """The tangent type of each result; None for those without."""

@@ -51,12 +51,22 @@ def is_operand(f: Frame, parameter: ast.Parameter) -> bool:
 
 
 def apply(f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list[Place]) -> Value | None:
-    declared = info.this_type if isinstance(reference.declaration, ast.Constructor) else info.result
+    declared = _typed_by(info, reference.declaration)
     assert declared is not None and info.intrinsic is not None
     result = f.program.substitute(declared, reference.substitution)
     t = None if result is checked_types.VOID else f.lowering.types.of(result, f.b.span)
     name, _, kind = info.intrinsic.partition(".")
     return RULES.get(name, _primitive)(f, kind or name, places, t)
+
+
+def _typed_by(info: checked.FunctionInfo, declaration: ast.Declaration) -> checked_types.Type | None:
+    """The type that a rule is told: what is constructed, whose tangents are added or made, else the result."""
+    if isinstance(declaration, ast.Constructor):
+        return info.this_type
+    if info.intrinsic in ("differential_zero", "differential_add"):
+        assert isinstance(declaration.parent, ast.Interface)
+        return checked_types.parameter_type(declaration.parent)
+    return info.result
 
 
 def _primitive(f: Frame, name: str, places: list[Place], t: Type | None) -> Value | None:
@@ -94,7 +104,7 @@ def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> V
 
 def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     x, y = (place.get(f) for place in places)
-    return tangents.add(f.lowering, f.name, f.b, x, y)
+    return tangents.add(f.lowering, f.name, f.b, t, x, y)
 
 
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
-from slangrad.ir.types import U32, Array, Struct, Type, components, is_aggregate, scalar_of
+from slangrad.ir.types import U32, Array, Struct, Type, components, scalar_of
 
 if TYPE_CHECKING:
     from slangrad.lower.instances import Lowering
@@ -17,49 +17,67 @@ if TYPE_CHECKING:
 UNROLLED = 8  # longer arrays are added by a loop
 
 
-def zero(lowering: Lowering, caller: str, b: Builder, t: Type) -> Value:
-    """The zero of a tangent type, for code of the function `caller`."""
-    user = lowering.types.own_differential(t)
-    if user is not None and user.zero is not None:
-        return _call(lowering, caller, b, user.zero, (), t)
-    if not _has_functions(lowering, t):
-        return b.zero(t)
-    return b.emit("make", *(zero(lowering, caller, b, part) for part in components(t)), type=t)
+def zero(lowering: Lowering, caller: str, b: Builder, primal: Type) -> Value:
+    """The zero of the tangents of a type, for code of the function `caller`. Types that share a tangent type may differ
+    in their zeros."""
+    tangent, row = lowering.types.tangent_of(primal), lowering.types.row(primal)
+    if row is not None and row.zero is not None:
+        return _call(lowering, caller, b, row.zero, (), tangent)
+    if not _has_functions(lowering, primal):
+        return b.zero(tangent)
+    parts = (
+        b.zero(t) if part is None else zero(lowering, caller, b, part) for part, t in _parts(lowering, primal)
+    )
+    return b.emit("make", *parts, type=tangent)
 
 
-def add(lowering: Lowering, caller: str, b: Builder, x: Value, y: Value) -> Value:
-    """The sum of two tangents. What carries no derivative is taken from the first."""
-    t = x.type
-    user = lowering.types.own_differential(t)
-    if user is not None and user.add is not None:
-        return _call(lowering, caller, b, user.add, (x, y), t)
+def add(lowering: Lowering, caller: str, b: Builder, primal: Type | None, x: Value, y: Value) -> Value:
+    """The sum of two tangents of a type. What carries no derivative is taken from the first."""
+    t, row = x.type, lowering.types.row(primal)
+    if row is not None and row.add is not None:
+        return _call(lowering, caller, b, row.add, (x, y), t)
     scalar = scalar_of(t)
     if scalar is not None:
         return b.emit("add", x, y) if scalar.kind == "float" else x
-    if not isinstance(t, (Array, Struct)):
+    if primal is None or not isinstance(t, (Array, Struct)):
         return x
+    if isinstance(primal, Array) and (primal.length or 0) > UNROLLED:
+        return _add_by_loop(lowering, caller, b, primal, x, y)
+    parts = [part for part, _ in _parts(lowering, primal)]
+    pairs = [(b.emit("get", x, index=i), b.emit("get", y, index=i)) for i in range(len(parts))]
+    sums = (add(lowering, caller, b, part, *pair) for part, pair in zip(parts, pairs, strict=True))
+    return b.emit("make", *sums, type=t)
 
-    if isinstance(t, Array) and (t.length or 0) > UNROLLED:
-        return _add_by_loop(lowering, caller, b, t, x, y)
-    pairs = [(b.emit("get", x, index=i), b.emit("get", y, index=i)) for i, _ in enumerate(components(t))]
-    return b.emit("make", *(add(lowering, caller, b, *pair) for pair in pairs), type=t)
 
-
-def _add_by_loop(lowering: Lowering, caller: str, b: Builder, t: Array, x: Value, y: Value) -> Value:
-    index, whole, inner = Value(U32, "i"), Value(t), b.nested()
-    part = add(lowering, caller, inner, inner.emit("index", x, index), inner.emit("index", y, index))
+def _add_by_loop(lowering: Lowering, caller: str, b: Builder, primal: Array, x: Value, y: Value) -> Value:
+    index, whole, inner = Value(U32, "i"), Value(x.type), b.nested()
+    pair = inner.emit("index", x, index), inner.emit("index", y, index)
+    part = add(lowering, caller, inner, primal.element, *pair)
     body = Region((index, whole), inner.ops, (inner.emit("set_index", whole, index, part),))
-    return b.control("for", (b.constant(U32, t.length or 0), x), (t,), (body,))[0]
+    return b.control("for", (b.constant(U32, primal.length or 0), x), (x.type,), (body,))[0]
 
 
-def _has_functions(lowering: Lowering, t: Type) -> bool:
+def _parts(lowering: Lowering, primal: Type) -> list[tuple[Type | None, Type]]:
+    """Of each component of the tangent: what it is the tangent of, None where it belongs to nothing; and its type."""
+    types = list(components(lowering.types.tangent_of(primal)))
+    if isinstance(primal, Array):
+        return [(primal.element, t) for t in types]
+    row = lowering.types.row(primal)
+    assert row is not None and isinstance(primal, Struct), primal
+    owners = {position: primal.fields[own][1] for own, position in row.fields}
+    return [(owners.get(i), t) for i, t in enumerate(types)]
+
+
+def _has_functions(lowering: Lowering, primal: Type) -> bool:
     """Whether a user's own zero is somewhere in the type."""
-    if lowering.types.own_differential(t) is not None:
-        return True
-    if scalar_of(t) is not None or not is_aggregate(t):
+    if isinstance(primal, Array):
+        return _has_functions(lowering, primal.element)
+    row = lowering.types.row(primal)
+    if row is None or not isinstance(primal, Struct):
         return False
-    parts = [t.element] if isinstance(t, Array) else components(t)
-    return any(_has_functions(lowering, part) for part in parts)
+    return row.zero is not None or any(
+        _has_functions(lowering, primal.fields[own][1]) for own, _ in row.fields
+    )
 
 
 def _call(

@@ -59,7 +59,6 @@ class TypeMap:
         self._known: dict[checked.Type, types.Type] = {}
         self._making: set[checked.Type] = set()
         self._names: dict[str, int] = {}
-        self._own: dict[types.Type, core.Differential] = {}  # by tangent type: those with functions of users
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
         """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
@@ -168,9 +167,16 @@ class TypeMap:
         assert info is not None, t
         return self.of(info.type)
 
-    def own_differential(self, tangent: types.Type) -> core.Differential | None:
-        """The row whose zero and addition a user wrote for a tangent type."""
-        return self._own.get(tangent)
+    def row(self, primal: types.Type | None) -> core.Differential | None:
+        """What the derivative of a struct is; None for other types."""
+        return self.ir.differentials.get(primal) if isinstance(primal, types.Struct) else None
+
+    def tangent_of(self, primal: types.Type) -> types.Type:
+        """The type of the derivative of an IR type that has one."""
+        if isinstance(primal, types.Array):
+            return types.array(self.tangent_of(primal.element), primal.length)
+        row = self.row(primal)
+        return primal if row is None else row.type
 
     def cuts_field(self, t: types.Type, index: int) -> bool:
         """Whether a field's derivative is lost in its struct."""
@@ -201,9 +207,7 @@ class TypeMap:
             if own is not None and isinstance(tangent, types.Struct)
         )
         zero, add = (None if each is None else self._function(each) for each in (info.zero, info.add))
-        row = self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add)
-        if has_own:
-            self._own.setdefault(tangent, row)
+        self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add)
 
     def _enter_tuple(self, t: checked.Tuple, lowered: types.Struct) -> None:
         info = self.program.differential(t)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from slangrad.base.diagnostics import CompileError
 from slangrad.ir import types as t
 from slangrad.ir.core import walk
 from tests.autodiff.calculus import check, derivative, differentiated, parse
@@ -378,3 +379,28 @@ def test_parts_of_an_array_have_no_cotangents_of_their_own():
     assert carried == {'struct "Net"', "[8 x f64]", "f64"}
     names = [op.name for op in walk(loops[-1].regions[0])]
     assert names.count("add_index") == 2 and "for" not in names
+
+
+def test_two_cotangents_of_one_tape_are_refused():
+    text = """
+    func @f(%x: f64, %n: i32) -> (f64) {
+      %empty = zero : [? x f64]
+      %zero = const 0 : i32
+      %t = set_index %empty, %n, %x
+      %a = for %n, %t : [? x f64] (%i: i32, %b: [? x f64]) {
+        %c = set_index %b, %i, %x
+        yield %c
+      }
+      %d = for %n, %t : [? x f64] (%i: i32, %e: [? x f64]) {
+        %g = index %e, %zero
+        %h = sin %g
+        %k = set_index %e, %i, %h
+        yield %k
+      }
+      %p = index %a, %n
+      %q = index %d, %n
+      %r = mul %p, %q
+      yield %r
+    }"""
+    with pytest.raises(CompileError, match="E0704.*two loops of unknown length"):
+        derivative(parse(text), "f", "vjp", (0.5, 3, 1.0))
