@@ -145,7 +145,7 @@ class Program:
 
 
 def walk(region: Region) -> Iterator[Op]:
-    """All ops of a region and of the regions within it, outer ones first. No recursion: regions may be nested deeply."""
+    """All ops of a region and of the regions within it, outer ones first. Without recursion: regions may be deep."""
     inside = [iter(region.ops)]
     while inside:
         op = next(inside[-1], None)

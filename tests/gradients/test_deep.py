@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.std.programs import lowered
 
 ELSE_IFS = 240
 CHAIN = " ".join(f"else if (x < {i}) s = s * {i}.0;" for i in range(1, ELSE_IFS))
@@ -45,7 +46,20 @@ def test_long_chains(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ids=["loops", "ifs", "parentheses", "choices"],
 )
 def test_deep_nesting_is_refused(body: str) -> None:
-    with pytest.raises(spy.CompileError, match="E0206.*nested more than 256 deep"):
+    with pytest.raises(spy.CompileError, match=r"E0206.*nested more than 256 deep"):
         spy.Module.load_from_source(
             spy.create_device(), "deep", f"[Differentiable] float f(float x) {{ {body} }}"
         )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "float f<let N : int>(float x) { return f<N + 1>(x) + 1; } float g(float x) { return f<0>(x); }",
+        "struct Wrapped<T> { T value; } float f<T>(T x) { Wrapped<T> w = { x }; return f(w); } float g(float x) { return f(x); }",
+    ],
+    ids=["numbers", "types"],
+)
+def test_instances_without_an_end_are_refused(text: str) -> None:
+    with pytest.raises(spy.CompileError, match=r"E0702.*'f' asks for more and more instances of itself"):
+        lowered(text)
