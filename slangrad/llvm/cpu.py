@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from slangrad.base.options import Options
 from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
-from slangrad.llvm import atomics, delayed, emit, memory, reports, tapes
+from slangrad.llvm import atomics, delayed, emit, memory, polling, reports, tapes
 from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
@@ -147,6 +147,7 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
     w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
     x, end, y, z = _chunk_range(w)
     names, accumulators = TypeNames(kernel.lanes), dict[int, str]()
+    done, budget = "leave", polling.start_budget(w)
     planned: list[str] = []
     if kernel.delayed is not None and _uses_plan(kernel):
         planned = _emitter_of_one(w, kernel, sites).region(kernel.delayed.plan.region)
@@ -154,9 +155,10 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
     def emitter() -> Emitter:
         thread = ("", y, z)
         around = Environment("%arguments", kernel.arguments, "%launch", thread, sites, local)
-        return Emitter(w, names, replace(around, planned=planned, accumulators=accumulators), RULES)
+        around.planned, around.accumulators = planned, accumulators
+        around.budget, around.leave, around.rounds = budget, done, polling.rounds
+        return Emitter(w, names, around, RULES)
 
-    done = "leave"
     full = emitter()
     if kernel.full is not None:
         x = _write_waves(full, kernel.full, x, end, done)

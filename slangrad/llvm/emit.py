@@ -37,8 +37,22 @@ class Environment:
     sites: Sites
     locals: LocalMemory
     large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
+    budget: str = (
+        ""  # a slot: how many ops are left until loops look whether to stop; empty where they need not
+    )
+    leave: str = ""  # the label where the chunk ends
+    rounds: Callable[[Emitter, Op, Sequence[tuple[str, str]]], LoopOfRounds | None] | None = None
     planned: list[str] = field(default_factory=list)  # the results of the plan
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
+
+
+class LoopOfRounds(Protocol):
+    """Around a long loop, which looks whether it has to stop after each round."""
+
+    label: str
+    starts: list[str]
+
+    def look_up(self, carried: Sequence[str]) -> None: ...
 
 
 class LocalMemory(Protocol):
@@ -63,6 +77,10 @@ class Emitter:
 
     def operand(self, value: Value) -> str:
         return self._operands[value]
+
+    def known(self, value: Value) -> str | None:
+        """The operand of a value that may not have been met yet."""
+        return self._operands.get(value)
 
     def typed(self, value: Value) -> str:
         """As LLVM writes an argument: the type, then the value."""
@@ -262,11 +280,17 @@ def _for(e: Emitter, op: Op) -> None:
     index, *carried = region.parameters
     head, body, done = w.labels("for", "body", "endfor")
     index_type, count_text = e.type(index), e.operand(count)
-    starts, before = _carry(e, start), w.label
+    first, starts = "0", _carry(e, start)
+    types = [index_type, *(_carried_type(e, value) for value in carried)]
+    rounds, before = _rounds(e, op, types, [first, *starts]), w.label
+    if rounds is not None:
+        first, *starts = rounds.starts
     w.jump(head)
     w.block(head)
     step, next_step, step_line = w.name(), w.name(), w.reserve_line()
     phis = _reserve_phis(e, carried)
+    if rounds is not None:
+        rounds.look_up([step, *(name for _, name in phis)])
     less = "slt" if scalar_type(count).kind == "signed" else "ult"
     w.branch(w.value(f"icmp {less} {index_type} {step}, {count_text}"), body, done)
     w.block(body)
@@ -277,11 +301,16 @@ def _for(e: Emitter, op: Op) -> None:
     ends = _carry(e, region.yields)
     w.line(f"{next_step} = add {index_type} {step}, 1")
     _fill_phis(e, phis, carried, starts, before, ends)
-    w.lines[step_line] = phi(step, index_type, [("0", before), (next_step, w.label)])
+    w.lines[step_line] = phi(step, index_type, [(first, before), (next_step, w.label)])
     w.jump(head)
     w.block(done)
     for result, value in zip(op.results, carried, strict=True):
         e.define(result, e.operand(value))
+
+
+def _rounds(e: Emitter, op: Op, types: Sequence[str], starts: Sequence[str]) -> LoopOfRounds | None:
+    make = e.environment.rounds
+    return None if make is None else make(e, op, list(zip(types, starts, strict=True)))
 
 
 def _reversed_index(e: Emitter, index_type: str, step: str, count: str) -> str:
@@ -292,10 +321,15 @@ def _reversed_index(e: Emitter, index_type: str, step: str, count: str) -> str:
 def _while(e: Emitter, op: Op) -> None:
     w, (test, region) = e.w, op.regions
     head, body, done = w.labels("while", "body", "endwhile")
-    starts, before = _carry(e, op.operands), w.label
+    starts, types = _carry(e, op.operands), [_carried_type(e, value) for value in test.parameters]
+    rounds, before = _rounds(e, op, types, starts), w.label
+    if rounds is not None:
+        starts = rounds.starts
     w.jump(head)
     w.block(head)
     phis = _reserve_phis(e, test.parameters)
+    if rounds is not None:
+        rounds.look_up([name for _, name in phis])
     (condition,) = e.region(test)
     w.branch(condition, body, done)
     w.block(body)

@@ -11,10 +11,10 @@ from slangrad.llvm.writer import Writer
 
 _LAUNCH = (
     "nx ny nz chunk_x chunks_x chunks shared partials partial_size chunk arena arena_used arena_size "
-    "error:i32 site:i32 index extent error_chunk print reserve"
+    "error:i32 site:i32 index extent error_chunk print reserve poll"
 )
 _SHARED = "next stop:i32"
-_POINTERS = frozenset({"shared", "partials", "arena", "print", "reserve"})
+_POINTERS = frozenset({"shared", "partials", "arena", "print", "reserve", "poll"})
 
 
 def _places(fields: str) -> dict[str, tuple[int, str]]:

@@ -6,13 +6,13 @@ atomics; what the threads share is behind `shared`. Native byte order, natural a
     struct Shared { i64 next; i32 stop; };
     struct Launch { i64 nx, ny, nz, chunk_x, chunks_x, chunks; Shared* shared; ... };   // see LAUNCH_OFFSETS
 
-This file moves numbers and serves the two callbacks; it starts nothing.
+This file moves numbers and serves the three callbacks; it starts nothing.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from struct import Struct
 
 from slangrad.base.formats import Value, parse_format
@@ -53,6 +53,7 @@ class Launch(ctypes.Structure):
         ("error_chunk", ctypes.c_int64),      # and the value of `chunk`
         ("print", ctypes.c_void_p),           # void (*)(Launch*, i32 site, const i64* values)
         ("reserve", ctypes.c_void_p),         # void* (*)(Launch*, i64 bytes)
+        ("poll", ctypes.c_void_p),            # void (*)(Launch*), now and then from long loops; null for helpers
     ]
     # fmt: on
 
@@ -76,8 +77,8 @@ class LaunchRecord:
     """One `Launch` and one `Shared`, reused by launch after launch."""
 
     # fmt: off
-    __slots__ = ("_arenas", "_memory", "_own_shared", "address", "kernel", "launch", "raised", "shared",
-                 "tape_limit")
+    __slots__ = ("_arenas", "_memory", "_own_shared", "_poll", "_poll_address", "address", "kernel", "launch", "raised",
+                 "shared", "tape_limit")
     # fmt: on
 
     def __init__(self) -> None:
@@ -92,11 +93,14 @@ class LaunchRecord:
         self.tape_limit = 0
         self.launch.print = _PRINT_ADDRESS
         self.launch.reserve = _RESERVE_ADDRESS
+        self._poll = _POLL(_polling(self))
+        self._poll_address = ctypes.cast(self._poll, ctypes.c_void_p).value
         _RECORDS[self.address] = self
 
     def begin(self, kernel: Kernel, tape_limit: int, grid: Grid, chunks: Grid) -> None:
         """For the thread that launches; `chunks` are chunk_x, chunks_x and their number."""
         self.kernel = kernel
+        self.launch.poll = self._poll_address
         self._limit_tapes(tape_limit)
         shared = self.shared = self._own_shared
         _SHARED.pack_into(shared, 0, 0, 0)
@@ -106,6 +110,7 @@ class LaunchRecord:
         """For a helper: take part in the launch of `other`."""
         ctypes.memmove(self.address, other.address, LAUNCH_OFFSETS["chunk"])
         self.kernel = other.kernel
+        self.launch.poll = None
         self.shared = other.shared
         self._limit_tapes(other.tape_limit)
 
@@ -221,6 +226,23 @@ def _reserve(address: int, size: int) -> int | None:
         return None
 
 
+def _polling(record: LaunchRecord) -> Callable[[int], None]:
+    """Called from long loops, so that Python sees signals. It is a generator that goes on, as Python calls handlers at
+    the very start of a function: what they raise there, no `try` in it could catch."""
+
+    def wait() -> Generator[None, int, None]:
+        while True:
+            try:
+                yield
+            except BaseException as error:
+                record.stop_with(error)
+
+    waiting = wait()
+    next(waiting)
+    return waiting.send
+
+
+_POLL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _PRINT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_int64))(_print)
 _RESERVE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(_reserve)
 _PRINT_ADDRESS = ctypes.cast(_PRINT, ctypes.c_void_p).value

@@ -74,6 +74,7 @@ def test_the_struct_that_compiled_code_sees() -> None:
         "error_chunk": 128,
         "print": 136,
         "reserve": 144,
+        "poll": 152,
     }
     assert SHARED_OFFSETS == {"next": 0, "stop": 8}
 
