@@ -111,6 +111,15 @@ class Function:
             raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
         return self._with(globals={**self._settings.globals, **given})
 
+    def constants(self, values: Mapping[str, Any]) -> Function:
+        """Values for constants that the module leaves open: `extern static const int N;`."""
+        module = self.module.with_constants(values)
+        owner = None if self.struct is None else module.require_struct(self.struct.name)
+        found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
+        made = Function(module, self.name, found._caller, owner, self._settings)
+        made._group = self._group
+        return made
+
     def thread_group_size(self, size: Any) -> Function:
         """Threads of a group in x, y and z, for `dispatch`."""
         x, y, z = (int(each) for each in size)

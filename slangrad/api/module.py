@@ -8,7 +8,7 @@ module.Particle                       types
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.device import Device
@@ -22,6 +22,7 @@ from slangrad.call.plan_store import PlanStore
 from slangrad.check.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
+from slangrad.marshal.literals import spell_value
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
 from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.spelling import spell
@@ -62,10 +63,13 @@ class Module:
         self,
         device_module: SlangModule | LoadedModule,
         options: dict[str, Any] | None = None,
-        link: Sequence[Module] = (),
+        link: Sequence[Module | SlangModule] = (),
     ) -> None:
         self._loaded = _handle_of(device_module)
         self.session: SlangSession = self._loaded.session
+        if link:
+            given = [each.device_module if isinstance(each, Module) else each for each in link]
+            self._loaded = _handle_of(self.session.linked(self.device_module, given))
         self.device: Device = self.session.device
         self.name = self._loaded.name
         self.options = _checked_options(options)
@@ -74,6 +78,7 @@ class Module:
         self._facts = Facts(self._loaded.key, self.session.settings, self.session.target)
         self._functions: dict[str, Function | None] = {}
         self._structs: dict[str, Struct] = {}
+        self._with_constants: dict[str, Module] = {}
 
     @property
     def device_module(self) -> SlangModule:
@@ -90,7 +95,10 @@ class Module:
 
     @staticmethod
     def load_from_file(
-        device: Device, path: str, options: dict[str, Any] | None = None, link: Sequence[Module] = ()
+        device: Device,
+        path: str,
+        options: dict[str, Any] | None = None,
+        link: Sequence[Module | SlangModule] = (),
     ) -> Module:
         """The module of a file, looked for in the include paths."""
         return Module(device.slang_session.load(str(path)), options, link)
@@ -101,7 +109,7 @@ class Module:
         name: str,
         source: str,
         options: dict[str, Any] | None = None,
-        link: Sequence[Module] = (),
+        link: Sequence[Module | SlangModule] = (),
     ) -> Module:
         """A module from its text."""
         return Module(device.slang_session.add_source(name, source), options, link)
@@ -111,7 +119,7 @@ class Module:
         device: Device,
         module: Module | SlangModule,
         options: dict[str, Any] | None = None,
-        link: Sequence[Module] = (),
+        link: Sequence[Module | SlangModule] = (),
     ) -> Module:
         """The same module with other options."""
         return Module(module._loaded if isinstance(module, Module) else module, options, link)
@@ -123,6 +131,23 @@ class Module:
 
     def __repr__(self) -> str:
         return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"
+
+    def with_constants(self, values: Mapping[str, Any]) -> Module:
+        """The module with constants that it leaves open: `extern static const int N;`."""
+        text = "\n".join(self._constant(name, value) for name, value in values.items())
+        if text not in self._with_constants:
+            name = f"constants {len(self._with_constants)} of {self.device_module.checked.name}"
+            given = self.session.load_module_from_source(name, text)
+            self._with_constants[text] = Module(self._loaded, self.options, (*self.link, given))
+        return self._with_constants[text]
+
+    def _constant(self, name: str, value: Any) -> str:
+        found = self.session.program.extern_constants(self.view.module)
+        if name not in found:
+            known = ", ".join(found) or "none"
+            message = f"constants: there is no 'extern static const' of the name '{name}'"
+            raise CallError("E1013", message, (), f"there are {known}")
+        return f"export static const {found[name]} {name} = {spell_value(value, name)};"
 
     # --- Names ---
 

@@ -81,6 +81,7 @@ class SlangSession:
         self._loaded: dict[str, LoadedModule] = {}
         self._aliases: dict[CheckedModule, str] = {}
         self._modules: dict[CheckedModule, SlangModule] = {}
+        self._linked: dict[tuple[CheckedModule, ...], SlangModule] = {}
 
     def __repr__(self) -> str:
         return f"SlangSession(modules={[each.name for each in self._modules.values()]})"
@@ -197,8 +198,23 @@ class SlangSession:
                 raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
             if each.session is not self:
                 raise CallError("E1020", f"link_program: '{each.name}' belongs to another session")
-        program: ShaderProgram = SHADER.ShaderProgram(self, tuple(modules), tuple(entry_points))
+        linked = {each: self.linked(each, modules) for each in modules}
+        entries = tuple(each.moved_to(linked.get(each.module, each.module)) for each in entry_points)
+        program: ShaderProgram = SHADER.ShaderProgram(self, tuple(linked.values()), entries)
         return program
+
+    def linked(self, module: SlangModule, others: Sequence[SlangModule]) -> SlangModule:
+        """The module with what it leaves open (`extern`) taken from others that `export` it."""
+        exporters = [each.checked for each in others if each is not module]
+        if not exporters:
+            return module
+        with self.lock:
+            key = (module.checked, *exporters)
+            if key not in self._linked:
+                checked = self.program.link(module.checked, exporters)
+                made = LoadedModule(self, module.name, checked.key, None, None, checked)
+                self._linked[key] = self.module_of(made)
+            return self._linked[key]
 
     def load_program(
         self,

@@ -165,9 +165,16 @@ class SpecializationArg:
 class SlangEntryPoint:
     """A function that a kernel starts with."""
 
-    def __init__(self, module: SlangModule, reference: DeclRef, name: str = "") -> None:
+    def __init__(
+        self,
+        module: SlangModule,
+        reference: DeclRef,
+        name: str = "",
+        arguments: Sequence[SpecializationArg] = (),
+    ) -> None:
         self.module = module
         self.reference = reference
+        self.arguments = tuple(arguments)
         self.name = name or reference.declaration.name
 
     def __repr__(self) -> str:
@@ -198,7 +205,7 @@ class SlangEntryPoint:
             return (1, 1, 1)
         program = self.session.program
         scope = program.scope_of(self.declaration)
-        with self.session.compiler.lock:
+        with self.session.compiler.lock, program.silence():
             sizes = [program.constant(scope, each) for each in attribute.arguments]
             known = [
                 None if each is None else program.value(each, self.reference.substitution) for each in sizes
@@ -230,7 +237,15 @@ class SlangEntryPoint:
         found: dict[Any, Any] = dict(zip(generics, map(self._argument, specialization_args)))
         for parameter, argument in found.items():
             self._check_bounds(parameter, argument, found)
-        return SlangEntryPoint(self.module, DeclRef(self.declaration, found), self.name)
+        return SlangEntryPoint(self.module, DeclRef(self.declaration, found), self.name, specialization_args)
+
+    def moved_to(self, module: SlangModule) -> SlangEntryPoint:
+        """The same in a module that was linked."""
+        if module is self.module:
+            return self
+        made = module.entry_point(self.declaration.name)
+        made = made.specialize(self.arguments) if self.arguments else made
+        return made.rename(self.name)
 
     def _argument(self, given: SpecializationArg) -> Any:
         if not isinstance(given, SpecializationArg):
@@ -255,7 +270,7 @@ class SlangEntryPoint:
 
     def rename(self, new_name: str) -> SlangEntryPoint:
         """The same under another name."""
-        return SlangEntryPoint(self.module, self.reference, new_name)
+        return SlangEntryPoint(self.module, self.reference, new_name, self.arguments)
 
     with_name = rename
 

@@ -69,6 +69,8 @@ class KernelCompiler:
             modules = tuple(self.program.modules[name] for name in call.function.imports())
             key = (written.text, modules)
             if key not in self._compiled:
+                for each in modules:
+                    self.program.require_closed(each)
                 on_disk = self._disk_key("call", written.text, [each.key for each in modules])
                 self._compiled[key] = self._find(on_disk, call, written) or self._compile(
                     on_disk, call, written
@@ -101,6 +103,7 @@ class KernelCompiler:
         """The kernel of a function of the program that is an entry point itself."""
         with self.lock:
             if entry.key not in self._entries:
+                self.program.require_closed(self.program.module_of(entry.declaration))
                 key = self._entry_key(entry)
                 self._entries[entry.key] = self._find_entry(key) or self._make_entry(key, entry)
             return self._entries[entry.key]

@@ -183,12 +183,6 @@ def _normalized(world: World, node: ast.Declaration) -> None:
     world.error("E0704", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
 
 
-def _extern(world: World, node: ast.Declaration) -> None:
-    if isinstance(node, ast.Variable) and node.initializer is None:
-        note = "give it a value here, or import the module that has it"
-        world.error("E0704", f"'{node.name}' has no value: modules are not linked", node.name_span, note)
-
-
 def _override(world: World, node: ast.Declaration) -> None:
     """An interface of the type around must have something of the name."""
     owner = node.parent
@@ -206,6 +200,5 @@ _MODIFIERS: dict[str, Callable[[World, ast.Declaration], None]] = {
     "column_major": _column_major,
     "unorm": _normalized,
     "snorm": _normalized,
-    "extern": _extern,
     "override": _override,
 }

@@ -18,7 +18,8 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import field_declarations
 from slangrad.check.generics import generic_info, interfaces_in
 from slangrad.check.interfaces import check_conformance
-from slangrad.check.lookup import all_members, interface_bases
+from slangrad.check.linking import is_open
+from slangrad.check.lookup import all_members, conforms, interface_bases
 from slangrad.check.scopes import Body, Scope, this_type
 from slangrad.check.signatures import signature_of
 from slangrad.check.statements import check_statement
@@ -117,10 +118,17 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
 
 
 def _check_conformances(world: World, node: Any, kind: Type) -> None:
+    if is_open(node):
+        return
+    alias = node.alias if isinstance(node, ast.Struct) else None
+    meant = kind if alias is None else world.resolve_type(world.scope_of(node), alias)
     for base in node.bases:
         for interface in interfaces_in(world.resolve_type(world.scope_of(node), base)):
             for each in _with_inherited(world, interface):
-                check_conformance(world, kind, each, base.span)
+                if alias is None:
+                    check_conformance(world, kind, each, base.span)
+                elif not conforms(world, meant, each):
+                    world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
 
 
 def _with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:

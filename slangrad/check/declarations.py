@@ -26,6 +26,7 @@ from slangrad.check.constants import evaluate
 from slangrad.check.differentiable import has_no_diff
 from slangrad.check.generics import generic_info, interfaces_in
 from slangrad.check.interfaces import attribute_text, required_value_of
+from slangrad.check.linking import is_open
 from slangrad.check.places import is_nonmutating
 from slangrad.check.scopes import Scope, this_type
 from slangrad.check.substitution import self_type
@@ -47,7 +48,7 @@ from slangrad.check.types import (
     parameter_type,
     pointer,
 )
-from slangrad.check.values import Value, parameter_value
+from slangrad.check.values import Value, open_value, parameter_value
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -112,6 +113,8 @@ def _variable(world: World, node: ast.Variable) -> VariableInfo:
     _refuse_type(world, node, made)
     if kind == "required" and isinstance(made.type, Scalar) and not made.type.is_float and node.has("static"):
         made.constant = required_value_of(node)
+    if is_open(node) and _is_known_when_compiling(node, made):
+        made.constant = open_value(node)
     return made
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from slangrad.base.source import SourceFile
 
 STD = Path(__file__).parent.parent / "std"
-MODULE, FILE, INCLUDED = "module", "file", "included"
+MODULE, FILE, INCLUDED, LINK = "module", "file", "included", "link"
 
 
 class Request(NamedTuple):

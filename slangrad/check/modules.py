@@ -11,12 +11,12 @@ The standard library is visible everywhere; its bodies are checked when they are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from slangrad.base.diagnostics import Reporter
+from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
@@ -42,7 +42,8 @@ from slangrad.check import (
 )
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.declref import EMPTY, DeclRef, Substitution
-from slangrad.check.files import FILE, INCLUDED, MODULE, STD, Files, Request
+from slangrad.check.files import FILE, INCLUDED, LINK, MODULE, STD, Files, Request
+from slangrad.check.linking import can_be_linked, exported_names, open_names
 from slangrad.check.lookup import add_extension
 from slangrad.check.meanings import NamespaceMeaning
 from slangrad.check.scopes import ModuleScope
@@ -85,6 +86,8 @@ class Program(World):
         self.defines = dict(defines or {})
         self.modules: dict[str, Module] = {}
         self._loading: list[str] = []
+        self._links: dict[str, Module] = {}
+        self._linked: dict[Module, Module] = {}
         self._requests: list[list[Request]] = []  # for each module that is being loaded
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
@@ -117,6 +120,64 @@ class Program(World):
         """The module of that name or path."""
         return self._guarded(lambda: self._find_module(name, None, None))
 
+    def link(self, module: Module, exporters: Sequence[Module]) -> Module:
+        """The module, checked again so that what it and its imports leave open is what others export."""
+        self._links = {name: each for each in exporters for name in exported_names(each.files)}
+        try:
+            return self._guarded(lambda: self._again(module))
+        finally:
+            self._links, self._linked = {}, {}
+
+    def _again(self, module: Module) -> Module:
+        """A module as it is with the links; itself where they change nothing."""
+        if module not in self._linked:
+            changed = any(can_be_linked(each, self._links) for part in module.files for each in part.members)
+            changed |= any(self._again(each) is not each for each in module.imports)
+            self._linked[module] = module
+            if changed:
+                name = f"{module.name}@{len(self.modules)}"
+                self._linked[module] = self._add(name, module.declaration.source, module.path)
+        return self._linked[module]
+
+    def _put_links(self, module: Module) -> None:
+        """Import what is linked instead of what a module leaves open."""
+        for part in module.files:
+            given = [each for each in part.members if can_be_linked(each, self._links)]
+            part.members = [each for each in part.members if each not in given]
+            for exporter in dict.fromkeys(self._links[each.name] for each in given):
+                self._note(LINK, exporter.name, str(module.path or ""), exporter.key)
+                if exporter not in module.imports:
+                    module.imports.append(exporter)
+                    module.scope.imports.append(exporter.scope)
+
+    def open_declarations(self, module: Module) -> dict[str, ast.Declaration]:
+        """What a module and its imports leave open."""
+        found: dict[str, ast.Declaration] = {}
+        pending = [module]
+        for each in pending:  # grows while it is read
+            found |= open_names(each.files)
+            pending += [one for one in each.imports if one not in pending]
+        return found
+
+    def extern_constants(self, module: Module) -> dict[str, Type]:
+        """The types of the constants that other modules may give a module."""
+        found = [each for part in module.files for each in part.members]
+        constants = [each for each in found if isinstance(each, ast.Variable) and each.has("extern")]
+        return {each.name: self.info(each).type for each in constants}
+
+    def require_closed(self, module: Module) -> None:
+        """Report what a module and its imports leave open."""
+        note = "give it a value here, or link a module that exports it"
+        found = self.open_declarations(module).values()
+        errors = [
+            Diagnostic(
+                "E0704", f"'{each.name}' has no value: no linked module exports it", each.name_span, note
+            )
+            for each in found
+        ]
+        if errors:
+            raise CompileError(errors)
+
     def _guarded(self, work: Any) -> Module:
         """Run one stage with its own errors; raise them together."""
         self.reporter = Reporter()
@@ -137,6 +198,8 @@ class Program(World):
         module = Module(name, main, scope, [main], [], path)
         self._loading.append(name)
         self._gather_files(module, main)
+        if self._links:
+            self._put_links(module)
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
@@ -235,6 +298,7 @@ class Program(World):
         found = self._find_module(node.path, module.path, node.span)
         if found is None:
             return
+        found = self._again(found) if self._links else found
         self._note(MODULE, node.path, str(module.path or ""), found.key)
         if found in module.imports:
             return

@@ -172,8 +172,12 @@ class ModuleScope(Scope):
 
 
 def is_exported(declaration: ast.Declaration) -> bool:
-    """Public, or without an own visibility, as namespaces and extensions."""
-    return declaration.has("public") or isinstance(declaration, (ast.Namespace, ast.Extension))
+    """Public or for linking, or without an own visibility, as namespaces and extensions."""
+    return (
+        declaration.has("public")
+        or declaration.has("export")
+        or isinstance(declaration, (ast.Namespace, ast.Extension))
+    )
 
 
 def seen_inside(declaration: Any) -> dict[Any, Any]:

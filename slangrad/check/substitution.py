@@ -42,6 +42,7 @@ from slangrad.check.types import (
     vector,
 )
 from slangrad.check.values import (
+    OpenValue,
     Operation,
     ParameterValue,
     Polynomial,
@@ -212,6 +213,7 @@ def _certain(operator: str, left: Value, right: Value) -> Value:
 
 _VALUES: dict[type[Symbol], Rule] = {
     ParameterValue: lambda world, value, substitution: substitution.get(value.declaration, value),
+    OpenValue: lambda world, value, substitution: value,
     RequiredValue: _required,
     Operation: _operation,
     Polynomial: _polynomial,

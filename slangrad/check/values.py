@@ -55,6 +55,16 @@ class RequiredValue(Symbol):
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class OpenValue(Symbol):
+    """`extern static const int N;`: what another module will give."""
+
+    declaration: ast.Variable
+
+    def __str__(self) -> str:
+        return self.declaration.name
+
+
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Operation(Symbol):
     """`a / b`, `a < b`, `sizeof(T)`: no polynomial. Operands are values, or one type."""
 
@@ -87,6 +97,10 @@ _TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 
 def parameter_value(declaration: ast.ValueParameter) -> ParameterValue:
     return _intern(ParameterValue, declaration)
+
+
+def open_value(declaration: ast.Variable) -> OpenValue:
+    return _intern(OpenValue, declaration)
 
 
 def required_value(base: object, interface: object, declaration: ast.Variable) -> RequiredValue:

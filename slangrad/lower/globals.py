@@ -9,6 +9,7 @@ from __future__ import annotations
 from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
+from slangrad.check.linking import is_open
 from slangrad.ir.core import Value
 from slangrad.ir.types import Struct, Type, pointer, struct
 from slangrad.lower import closures
@@ -59,6 +60,10 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
         known = f.program.value(info.constant, resolved.substitution)
         if isinstance(known, int):
             return Temporary(f.b.constant(t, known))
+    if is_open(declared):
+        note = "give it a value there, or link a module that exports it"
+        f.error("E0704", f"'{declared.name}' has no value: no linked module exports it", span, note)
+        return Temporary(f.b.zero(t))
     if not info.mutable and (declared.has("static") or declared.initializer is not None):
         return Temporary(closures.field_default(f, resolved))
     if declared.has("static") or declared.has("groupshared"):

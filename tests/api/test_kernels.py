@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from slangrad.base.options import Options
+from slangrad.llvm.target import LANES
 from slangrad.marshal.errors import CallError
 
 F = np.float32
@@ -70,6 +72,35 @@ def test_three_dimensions_and_rounding_up(device, kernel):
     assert (found[..., 1] == x // 4 + 100 * (y // 2) + 10000 * (z // 3)).all()
     assert (found[..., 2] == x % 4 + 100 * (y % 2) + 10000 * (z % 3)).all()
     assert (found[..., 3] == x % 4 + 4 * (y % 2) + 8 * (z % 3)).all()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_ids_at_every_number_of_lanes(lanes):
+    device = spy.Device(options=Options(lanes=lanes, verify=True))
+    module = device.load_module_from_source("groups", GROUPS)
+    kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+    data = device.create_buffer(data=np.zeros((6, 4, 8, 4), np.uint32))
+    kernel.dispatch([7, 4, 6], {"data": data})
+    found = data.to_numpy().view(np.uint32).reshape(6, 4, 8, 4)
+    z, y, x = np.indices((6, 4, 8))
+    assert (found[..., 0] == x + 100 * y + 10000 * z).all()
+    assert (found[..., 1] == x // 4 + 100 * (y // 2) + 10000 * (z // 3)).all()
+    assert (found[..., 2] == x % 4 + 100 * (y % 2) + 10000 * (z % 3)).all()
+    assert (found[..., 3] == x % 4 + 4 * (y % 2) + 8 * (z % 3)).all()
+
+
+def test_many_threads_on_all_processors(device, kernel):
+    count = kernel("""
+        RWStructuredBuffer<uint> data;
+        [shader("compute")] [numthreads(3, 1, 1)]
+        void main(uint3 id : SV_DispatchThreadID, uint3 group : SV_GroupID) { data[id.x + 9000 * id.y] = group.x * 3 + id.y; }
+    """)
+    size = 9000 if device.backend == "cpu" else 90
+    data = device.create_buffer(data=np.zeros((5, 9000), np.uint32))
+    count.dispatch([size, 5, 1], {"data": data})
+    found = data.to_numpy().view(np.uint32).reshape(5, 9000)[:, :size]
+    y, x = np.indices((5, size))
+    assert (found == x // 3 * 3 + y).all()
 
 
 def test_no_threads(device, kernel):

@@ -1,0 +1,42 @@
+"""What one module leaves open and another one gives: `extern` and `export`.
+
+extern static const int N;          export static const int N = 16;
+extern struct Op : IOp;             export struct Op : IOp = AddOp;
+
+A module that leaves something open is checked as it is. Linking checks it again without these declarations, the
+exporting modules imported instead. A constant with a value, `extern static const int N = 4;`, is open, too: the value
+is what counts where nothing is linked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from slangrad.syntax import ast
+
+
+def is_open(declared: ast.Node) -> bool:
+    """Whether a declaration has no meaning before another module gives it one."""
+    if not isinstance(declared, ast.Declaration) or not declared.has("extern"):
+        return False
+    if isinstance(declared, ast.Variable):
+        return declared.initializer is None and declared.has("static")
+    return isinstance(declared, ast.Struct) and not declared.has_body and declared.alias is None
+
+
+def open_names(files: Iterable[ast.Module]) -> dict[str, ast.Declaration]:
+    """What the files of a module leave open."""
+    return {each.name: each for part in files for each in part.members if is_open(each)}
+
+
+def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
+    """Whether a declaration gives way to one of these names in another module."""
+    kinds = (ast.Variable, ast.Struct)
+    return isinstance(declared, kinds) and declared.has("extern") and declared.name in names
+
+
+def exported_names(files: Iterable[ast.Module]) -> tuple[str, ...]:
+    """What the files of a module export by name."""
+    found: list[Any] = [each for part in files for each in part.members]
+    return tuple(each.name for each in found if isinstance(each, ast.Declaration) and each.has("export"))

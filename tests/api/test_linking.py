@@ -1,0 +1,130 @@
+"""What one module leaves open (`extern`) and another one gives (`export`): constants and types."""
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import CompileError, Module
+from slangrad.marshal.errors import CallError
+
+F = np.float32
+
+OPEN = """
+    extern static const uint THREADS;
+    extern static const float VALUE;
+    RWStructuredBuffer<float> result;
+
+    [shader("compute")] [numthreads(THREADS, 1, 1)]
+    void main(uint3 id : SV_DispatchThreadID)
+    {
+        float copies[THREADS + 1];
+        for (int i = 0; i <= THREADS; i++) copies[i] = i * VALUE;
+        result[id.x] = copies[id.x];
+    }
+"""
+
+
+def test_linked_constants(device):
+    module = device.load_module_from_source("open_constants", OPEN)
+    for threads, value in ((4, 2), (3, 0.5)):
+        given = device.load_module_from_source(
+            f"given_{threads}",
+            f"export static const uint THREADS = {threads}; export static const float VALUE = {value};",
+        )
+        program = device.link_program([module, given], [module.entry_point("main")])
+        assert program.layout.entry_points[0].compute_thread_group_size == [threads, 1, 1]
+        result = device.create_buffer(element_count=threads, resource_type_layout=program.reflection.result)
+        device.create_compute_kernel(program).dispatch([1, 1, 1], {"result": result})
+        assert result.to_numpy().view(F).tolist() == [value * i for i in range(threads)]
+
+
+def test_what_stays_open(device):
+    module = device.load_module_from_source("open_constants", OPEN)
+    with pytest.raises(CompileError, match="'THREADS' has no value: no linked module exports it"):
+        device.create_compute_kernel(device.link_program([module], [module.entry_point("main")]))
+    with pytest.raises(CompileError, match="'COUNT' has no value: no linked module exports it"):
+        Module.load_from_source(
+            device, "open_count", "extern static const int COUNT; int f() { return COUNT; }"
+        ).f()
+
+
+OPERATIONS = """
+    interface IOperation : IDifferentiable { [Differentiable] static float apply(float a, float b); }
+    struct Add : IOperation { [Differentiable] static float apply(float a, float b) { return a + b; } }
+    struct Multiply : IOperation { [Differentiable] static float apply(float a, float b) { return a * b; } }
+    struct Other {}
+"""
+
+OPEN_TYPE = """
+    import operations;
+    extern struct Operation : IOperation;
+    RWStructuredBuffer<float> result;
+    [Differentiable] float use(float a, float b) { return Operation::apply(a, b); }
+    [shader("compute")] [numthreads(1, 1, 1)] void main() { result[0] = use(3, 4); }
+"""
+
+
+@pytest.mark.parametrize(("name", "expected", "slope"), [("Add", 7, 1), ("Multiply", 12, 4)])
+def test_linked_types(device, tmp_path, name, expected, slope):
+    (tmp_path / "operations.slang").write_text(OPERATIONS)
+    (tmp_path / "open_type.slang").write_text(OPEN_TYPE)
+    own = spy.Device(backend=device.backend, include_paths=[tmp_path])
+    text = f"import operations; export struct Operation : IOperation = {name};"
+    program = own.load_program("open_type", ["main"], additional_source=text)
+    result = own.create_buffer(data=np.zeros(1, F))
+    own.create_compute_kernel(program).dispatch([1, 1, 1], {"result": result})
+    assert result.to_numpy().view(F).tolist() == [expected]
+    given = own.load_module_from_source(f"given_{name}", text)
+    module = Module.load_from_file(own, "open_type", link=[given])
+    a = spy.diffPair(3.0)
+    module.use.bwds(a, 4.0)
+    assert (module.use(3, 4), a.grad) == (expected, slope)
+
+
+def test_types_that_do_not_conform(device):
+    with pytest.raises(CompileError, match="'Other' does not conform to 'IOperation'"):
+        device.load_module_from_source(
+            "no_operation", OPERATIONS + "export struct Operation : IOperation = Other;"
+        )
+
+
+CONSTANTS = """
+    extern static const bool FLAG;
+    extern static const int COUNT;
+    extern static const double SCALE = 2;
+    extern static const float3 OFFSET;
+    double f(int i) { return FLAG ? COUNT * SCALE + OFFSET[i] : 0; }
+    void fill(uint3 dispatchThreadID, RWTensor<float, 1> x) { x[dispatchThreadID.x] = COUNT; }
+"""
+
+
+def test_constants_of_functions(device):
+    module = Module.load_from_source(device, "open_for_functions", CONSTANTS)
+    given = {"FLAG": True, "COUNT": 10, "OFFSET": spy.float3(1, 2, 3)}
+    assert module.f.constants(given)(1) == 22
+    assert module.f.constants({**given, "SCALE": 0.1})(2) == 10 * 0.1 + 3
+    assert (
+        module.f.constants({**given, "FLAG": False})(np.arange(3, dtype=np.int32)).to_numpy().tolist()
+        == [0] * 3
+    )
+    x = spy.Tensor.zeros(device, (32,), "float")
+    module.fill.constants({**given, "COUNT": 7}).dispatch([32, 1, 1], x=x)
+    assert x.to_numpy().tolist() == [7] * 32
+    with pytest.raises(CallError, match="there is no 'extern static const' of the name 'COUNTS'"):
+        module.f.constants({"COUNTS": 1})
+    with pytest.raises(CallError, match="'COUNT' cannot be str 'x'"):
+        module.f.constants({"COUNT": "x"})
+    with pytest.raises(CompileError, match="'FLAG' has no value"):
+        module.f.constants({"COUNT": 1})(0)
+
+
+def test_imports_that_leave_something_open(device):
+    device.load_module_from_source(
+        "open_below", "extern static const int DEPTH; int depth() { return DEPTH; }"
+    )
+    above = device.load_module_from_source("above", "import open_below; int f() { return depth() + 1; }")
+    given = device.load_module_from_source("given_depth", "export static const int DEPTH = 4;")
+    assert Module(above, link=[given]).f() == 5
+    other = device.load_module_from_source("other_depth", "export static const int DEPTH = 6;")
+    assert Module(above, link=[other]).f() == 7
+    assert Module(above, link=[given]).f() == 5
