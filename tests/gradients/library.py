@@ -61,9 +61,18 @@ SPECIAL = frozenset({"diffPair", "detach", "makeTuple", "lit"})  # with tests of
 
 # fmt: off
 NOT_DIFFERENTIABLE = frozenset((
-    "InterlockedAdd", "InterlockedAddF16Emulated", "InterlockedAnd", "InterlockedCompareExchange",
-    "InterlockedCompareStore", "InterlockedExchange", "InterlockedMax", "InterlockedMin", "InterlockedOr",
-    "InterlockedXor", "all", "and", "any", "asdouble", "asfloat", "asfloat16", "asint", "asint16",
+    "InterlockedAdd", "InterlockedAddF16Emulated", "InterlockedAddF16x2", "InterlockedAnd",
+    "InterlockedCompareExchange", "InterlockedCompareExchangeFloatBitwise", "InterlockedCompareStore",
+    "InterlockedCompareStoreFloatBitwise", "InterlockedExchange", "InterlockedMax", "InterlockedMin",
+    "InterlockedOr", "InterlockedXor", "WaveActiveAllEqual", "WaveActiveAllTrue", "WaveActiveAnyTrue",
+    "WaveActiveBallot", "WaveActiveBitAnd", "WaveActiveBitOr", "WaveActiveBitXor", "WaveActiveCountBits",
+    "WaveActiveMax", "WaveActiveMin", "WaveActiveProduct", "WaveActiveSum", "WaveBroadcastLaneAt",
+    "WaveGetActiveMask", "WaveGetConvergedMask", "WaveGetLaneCount", "WaveGetLaneEqMask",
+    "WaveGetLaneGeMask", "WaveGetLaneGtMask", "WaveGetLaneIndex", "WaveGetLaneLeMask", "WaveGetLaneLtMask",
+    "WaveIsFirstLane", "WaveMatch", "WaveMultiPrefixBitAnd", "WaveMultiPrefixBitOr",
+    "WaveMultiPrefixBitXor", "WaveMultiPrefixCountBits", "WaveMultiPrefixProduct", "WaveMultiPrefixSum",
+    "WavePrefixCountBits", "WavePrefixProduct", "WavePrefixSum", "WaveReadLaneAt", "WaveReadLaneFirst",
+    "WaveShuffle", "all", "and", "any", "asdouble", "asfloat", "asfloat16", "asint", "asint16",
     "asuint", "asuint16", "bit_cast", "bitfieldExtract", "bitfieldInsert", "countbits", "dot2add",
     "dot4add_i8packed", "dot4add_u8packed", "f16tof32", "f32tof16", "firstbithigh", "firstbitlow",
     "isfinite", "isinf", "isnan", "makeArrayFromElement", "nextafter", "or", "packHalf2x16",
