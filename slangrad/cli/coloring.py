@@ -21,11 +21,13 @@ _SLANG = (
 _SLANG_TYPES = (
     r"void|(?:bool|u?int|half|float|double)(?:8|16|32|64)?(?:_t)?(?:[1-4](?:x[1-4])?)?|vector|matrix"
 )
-_IR_TYPES = r"bool|[iuf](?:1|8|16|32|64)|ptr|lanes|tape|half|float|double|void|x"
+_IR_TYPES = r"bool|[iuf](?:1|8|16|32|64)|ptr|lanes|tape|half|float|double|void"
 _NUMBER = r"(?<![\w.%@])-?(?:0x[\da-fA-F]+|\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)[hfuUL]*(?![\w.])"
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _IR_WORDS = "func|yield|struct|differential|arguments|inout|no_diff|uniform|true|false"
 _LLVM_WORDS = "define|declare|attributes|dso_local|noalias|to|label|true|false|poison|zeroinitializer"
+
+_PLAIN = r"(?<![\w.%@])"  # no part of the name of a value
 
 # Of each language: comments, strings, types, words, numbers; the first that fits counts.
 # fmt: off
@@ -33,9 +35,10 @@ _TOKENS = {
     "slang": (r"//.*|/\*.*?\*/", _STRING, rf"\b(?:{_SLANG_TYPES})\b",
               rf"\b(?:{'|'.join(_SLANG.split())})\b|^\s*#\w+|\[(?=[A-Z])\w+", _NUMBER),
     "ast":   (r"(?<= : ).*", r"'[^']*'", r"^\s*\w+(?=: )", r"(?<=: )[A-Z]\w+|^\s*[A-Z]\w+", _NUMBER),
-    "ir":    (r"//.*", _STRING, rf"\b(?:{_IR_TYPES})\b", rf"\b(?:{_IR_WORDS})\b|(?<== )[a-z]\w*|^\s+[a-z]\w*", _NUMBER),
-    "llvm":  (r";.*|!(?:dbg|prof|\d+|{{).*", _STRING, rf"\b(?:{_IR_TYPES})\b",
-              rf"\b(?:{_LLVM_WORDS})\b|(?<== )[a-z]\w*|^  [a-z]\w*|^\w+:", _NUMBER),
+    "ir":    (r"//.*", _STRING, rf"{_PLAIN}(?:{_IR_TYPES})\b",
+              rf"{_PLAIN}(?:{_IR_WORDS})\b|(?<== )[a-z]\w*|^\s+[a-z]\w*", _NUMBER),
+    "llvm":  (r";.*|!(?:dbg|prof|\d+|{{).*", _STRING, rf"{_PLAIN}(?:{_IR_TYPES})\b",
+              rf"{_PLAIN}(?:{_LLVM_WORDS})\b|(?<== )[a-z]\w*|^  [a-z]\w*|^\w+:", _NUMBER),
     "asm":   (r"#.*|^\s+\..*", _STRING, r"%\w+", r"^\s+[a-z]\w*|^[.\w$]+:", r"\$-?(?:0x)?[\da-f]+|" + _NUMBER),
 }
 # fmt: on
@@ -48,7 +51,16 @@ _PATTERNS = {
 def colored(lines: Iterable[str], language: str) -> Iterator[str]:
     pattern = _PATTERNS[language]
     for line in lines:
-        yield "".join(_pieces(line.expandtabs(8 if language == "asm" else 4), pattern))
+        text = _aligned(line) if language == "asm" else line.expandtabs(4)
+        yield "".join(_pieces(text, pattern))
+
+
+def _aligned(line: str) -> str:
+    """A line of assembly; a tab follows the instruction."""
+    if not line.startswith("\t"):
+        return line
+    instruction, _, operands = line[1:].partition("\t")
+    return f"    {instruction:<12} {operands}".rstrip().expandtabs()
 
 
 def _pieces(line: str, pattern: re.Pattern[str]) -> Iterator[str]:
