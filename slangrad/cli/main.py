@@ -59,6 +59,22 @@ def located(file: Path, include: list[Path]) -> Path:
     return file.absolute() if hidden else file
 
 
+def show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"slangrad {slangrad.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Slang functions with gradients, on any CPU."""
+
+
 @app.command()
 def run(
     file: File,
@@ -81,8 +97,10 @@ def check(
 ) -> None:
     """Report the errors and warnings of files. The exit code is 1 if there are errors."""
     with failures_shown():
-        paths = [located(each, include) for each in files]
-        found = pipeline.check_files(paths, include, Options.from_environment())
+        there = [located(each, include) for each in files if each.is_file()]
+        found = pipeline.check_files(there, include, Options.from_environment())
+    missing = [Diagnostic("E0327", f"there is no file '{each}'") for each in files if not each.is_file()]
+    found = (*missing, *found)
     for each in found:
         print(json.dumps(described(each)) if as_json else f"{each}\n")
     errors = sum(each.is_error for each in found)

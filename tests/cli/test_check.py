@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+import slangrad as package
+
 WRONG = """\
 float f(float x)
 {
@@ -65,5 +69,67 @@ def test_modules_of_one_name_in_two_folders(slangrad, write):
     assert slangrad("check", "a/main.slang", "b/main.slang")[0] == 0
 
 
-def test_missing_file(slangrad):
-    assert slangrad("check", "nowhere.slang") == (1, "", "error: there is no file 'nowhere.slang'\n")
+def test_missing_files_do_not_keep_others_from_being_checked(slangrad, write, tmp_path):
+    write("wrong.slang", "int f() { return z; }")
+    (tmp_path / "folder.slang").mkdir()
+    code, printed, errors = slangrad("check", "nowhere.slang", "wrong.slang", "folder.slang")
+    assert (code, errors) == (1, "")
+    assert "error[E0327]: there is no file 'nowhere.slang'\n" in printed
+    assert "error[E0327]: there is no file 'folder.slang'\n" in printed
+    assert "error[E0301]: 'z' is not declared" in printed
+    assert printed.splitlines()[-1] == "3 files, 3 errors, 0 warnings"
+
+
+def test_several_files_for_editors(slangrad, write):
+    write("one.slang", "int f() { return a; }")
+    write("two.slang", "[Notes] int f() { return b; }")
+    code, printed, _ = slangrad("check", "--json", "one.slang", "two.slang", "three.slang")
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert code == 1
+    assert sorted((each["severity"], each["code"], each.get("file")) for each in found) == [
+        ("error", "E0301", "one.slang"),
+        ("error", "E0301", "two.slang"),
+        ("error", "E0327", None),
+        ("warning", "E0328", "two.slang"),
+    ]
+
+
+def test_warnings_are_no_errors(slangrad, write):
+    write("warned.slang", "#warning careful\nint f() { return 1; }")
+    code, printed, _ = slangrad("check", "warned.slang")
+    assert code == 0
+    assert "warning[E0112]: #warning careful\n  --> warned.slang:1:2" in printed
+    assert printed.splitlines()[-1] == "1 file, 0 errors, 1 warning"
+
+
+@pytest.mark.parametrize(
+    ("contents", "error"),
+    [
+        (b"\xff\xfe\x00float", "error[E0327]: 'damaged.slang' cannot be read: 'utf-8' codec"),
+        (b"\0float f;", "error[E0101]: unexpected character '\\x00'\n  --> damaged.slang:1:1"),
+        (b'float f( { ] "', "error[E0102]"),
+        (b"{" * 5000, "error[E0204]"),
+        (b"float f() { return " + b"(" * 5000, "error[E0206]: this is nested more than 256 deep"),
+        (b"/* no end", "error[E0102]"),
+    ],
+)
+def test_damaged_files(slangrad, tmp_path, contents, error):
+    (tmp_path / "damaged.slang").write_bytes(contents)
+    code, printed, errors = slangrad("check", "damaged.slang")
+    assert (code, errors) == (1, "")
+    assert error in printed
+
+
+def test_an_empty_file(slangrad, write):
+    write("empty.slang", "")
+    assert slangrad("check", "empty.slang") == (0, "1 file, 0 errors, 0 warnings\n", "")
+
+
+@pytest.mark.parametrize("words", [("check",), ("check", "--unknown", "a.slang"), ("inspect", "a.slang")])
+def test_commands_that_are_not_understood(slangrad, words):
+    assert slangrad(*words)[0] == 2
+
+
+def test_version(slangrad):
+    code, printed, _ = slangrad("--version")
+    assert (code, printed) == (0, f"slangrad {package.__version__}\n")

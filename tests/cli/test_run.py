@@ -75,3 +75,51 @@ def test_python_dash_m(tmp_path):
         text=True,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
+
+
+FORMATS = """
+void main()
+{
+    printf("%d %i %u %x %X %o %c|\\n", -3, 4, 5u, 255, 255, 8, 65);
+    printf("%f %.2f %8.3f|%-8.3f|%+f %e %g %G\\n", 1.5, 2.345, 3.14159, 3.14159, 1.0, 12345.678, 0.0001, 1e10);
+    printf("%5d|%-5d|%05d|%+d|%*d %% done\\n", 42, 42, 42, 42, 6, 42);
+    printf("%d %lld %llu %f %f\\n", true, int64_t(1) << 40, uint64_t(1) << 63, half(0.5), 0.25lf);
+    printf("%g %g %g\\n", float3(1, 2, 3));
+    printf("%f %f\\n", 1.0f / 0, -1.0f / 0);
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+def test_formats(slangrad, write, backend):
+    write("formats.slang", FORMATS)
+    code, printed, errors = slangrad("run", "formats.slang", SLANGRAD_BACKEND=backend)
+    assert (code, errors) == (0, "")
+    assert printed.splitlines() == [
+        "-3 4 5 ff FF 10 A|",
+        "1.500000 2.35 " + "   3.142|3.142   |+1.000000 1.234568e+04 0.0001 1E+10",
+        "   42|42   |00042|+42|    42 % done",
+        "1 1099511627776 9223372036854775808 0.500000 0.250000",
+        "1 2 3",
+        "inf -inf",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("bool main() { return 3 > 2; }", "True"),
+        ("half main() { return 0.5h; }", "0.5"),
+        ("uint64_t main() { return ~0ull; }", "18446744073709551615"),
+        ("float3 main() { return float3(1, 2, 3); }", "{1, 2, 3}"),
+        ("int[3] main() { return { 1, 2, 3 }; }", "[1, 2, 3]"),
+        (
+            "struct S { float x; int2 y; } S main() { return { 1.5, { 2, 3 } }; }",
+            "{'x': 1.5, 'y': int2(2, 3)}",
+        ),
+        ("void main() {}", ""),
+    ],
+)
+def test_results_of_all_kinds(slangrad, write, text, shown):
+    write("program.slang", text)
+    assert slangrad("run", "program.slang") == (0, f"{shown}\n" if shown else "", "")
