@@ -113,6 +113,7 @@ CODES: dict[str, str] = {
     "E0710": "array too large",
     "E0711": "loop too long to be unrolled when compiling",
     "E0712": "waves",
+    "E0713": "bit_cast",
     "E0791": "function too large after inlining",
     "E0792": "loop too long to be unrolled",
     # E08  back end
