@@ -15,6 +15,7 @@ from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.type_map import Fields, TypeMap
+from slangrad.tensors.element_types import TypeView
 
 
 class PlainTypes:
@@ -75,3 +76,6 @@ def show(t: ir.Type) -> object:
     """The type as users see it; structs without their module stay types of memory."""
     lifted = PLAIN.lift(t)
     return t if lifted is None else SlangType(lifted, PLAIN)
+
+
+TypeView.show = show

@@ -1,0 +1,84 @@
+"""The public names, for type checkers; `__init__.py` says where each is found."""
+
+from typing import Any
+
+from numpy import float16 as float16
+from numpy import float32 as float32
+from numpy import float64 as float64
+from numpy import int8 as int8
+from numpy import int16 as int16
+from numpy import int32 as int32
+from numpy import int64 as int64
+from numpy import uint8 as uint8
+from numpy import uint16 as uint16
+from numpy import uint32 as uint32
+from numpy import uint64 as uint64
+
+from slangrad.api.commands import CommandBuffer as CommandBuffer
+from slangrad.api.commands import CommandEncoder as CommandEncoder
+from slangrad.api.commands import ComputePassEncoder as ComputePassEncoder
+from slangrad.api.compiler_options import SlangCompilerOptions as SlangCompilerOptions
+from slangrad.api.compiler_options import SlangDebugInfoLevel as SlangDebugInfoLevel
+from slangrad.api.compiler_options import SlangFloatingPointMode as SlangFloatingPointMode
+from slangrad.api.compiler_options import SlangMatrixLayout as SlangMatrixLayout
+from slangrad.api.compiler_options import SlangOptimizationLevel as SlangOptimizationLevel
+from slangrad.api.device import Device as Device
+from slangrad.api.device import create_device as create_device
+from slangrad.api.features import DeviceInfo as DeviceInfo
+from slangrad.api.features import DeviceType as DeviceType
+from slangrad.api.features import Feature as Feature
+from slangrad.api.function import Function as Function
+from slangrad.api.kernel import ComputeKernel as ComputeKernel
+from slangrad.api.kernel import ComputePipeline as ComputePipeline
+from slangrad.api.module import Module as Module
+from slangrad.api.reflection import EntryPointLayout as EntryPointLayout
+from slangrad.api.reflection import ProgramLayout as ProgramLayout
+from slangrad.api.reflection import ReflectionCursor as ReflectionCursor
+from slangrad.api.reflection import TypeLayoutReflection as TypeLayoutReflection
+from slangrad.api.reflection import TypeReflection as TypeReflection
+from slangrad.api.reflection import VariableLayoutReflection as VariableLayoutReflection
+from slangrad.api.session import SlangSession as SlangSession
+from slangrad.api.shader import ShaderProgram as ShaderProgram
+from slangrad.api.shader import ShaderStage as ShaderStage
+from slangrad.api.shader import SlangEntryPoint as SlangEntryPoint
+from slangrad.api.shader import SlangModule as SlangModule
+from slangrad.api.shader import SpecializationArg as SpecializationArg
+from slangrad.api.shader import TypeConformance as TypeConformance
+from slangrad.api.shader_cursor import ShaderCursor as ShaderCursor
+from slangrad.api.shader_cursor import ShaderObject as ShaderObject
+from slangrad.api.struct import Struct as Struct
+from slangrad.base.diagnostics import CompileError as CompileError
+from slangrad.base.diagnostics import Diagnostic as Diagnostic
+from slangrad.base.options import Options as Options
+from slangrad.marshal.errors import BoundVariableException as BoundVariableException
+from slangrad.marshal.errors import CallError as CallError
+from slangrad.marshal.errors import KernelGenException as KernelGenException
+from slangrad.marshal.errors import ResolveException as ResolveException
+from slangrad.marshal.errors import SlangCompileError as SlangCompileError
+from slangrad.marshal.generators import call_id as call_id
+from slangrad.marshal.generators import grid as grid
+from slangrad.marshal.generators import rand_float as rand_float
+from slangrad.marshal.generators import thread_id as thread_id
+from slangrad.marshal.generators import wang_hash as wang_hash
+from slangrad.marshal.generators import wang_hash_numpy as wang_hash_numpy
+from slangrad.marshal.slang_type import SlangType as SlangType
+from slangrad.marshal.values import DiffPair as DiffPair
+from slangrad.marshal.values import ValueRef as ValueRef
+from slangrad.marshal.values import diffPair as diffPair
+from slangrad.marshal.values import floatDiffPair as floatDiffPair
+from slangrad.marshal.values import floatRef as floatRef
+from slangrad.marshal.values import intRef as intRef
+from slangrad.runtime.reports import BoundsError as BoundsError
+from slangrad.runtime.reports import KernelAssertionError as KernelAssertionError
+from slangrad.tensors.buffer import Buffer as Buffer
+from slangrad.tensors.buffer import BufferDesc as BufferDesc
+from slangrad.tensors.buffer import BufferUsage as BufferUsage
+from slangrad.tensors.buffer import MemoryType as MemoryType
+from slangrad.tensors.shape import Shape as Shape
+from slangrad.tensors.tensor import Tensor as Tensor
+
+NDBuffer = Tensor
+__version__: str
+__all__: list[str]
+
+def __getattr__(name: str) -> Any: ...  # float3, int4x4, ...
