@@ -17,7 +17,8 @@ from typing import IO, Any
 import machine
 from peers import HERE, Peer, command, environment, interpreter
 
-REPEATS = 7
+REPEATS = 5
+LONGEST_WAIT = 1.0  # seconds before each process
 IMPORTS = ("pass", "import numpy", "import slangrad")
 
 
@@ -27,7 +28,7 @@ class Failed(Exception):
 
 def timed(arguments: list[str], variables: dict[str, str], log: IO[str]) -> tuple[float, str]:
     """Seconds of a process, and what it printed."""
-    machine.wait_until_quiet(2)
+    machine.wait_until_quiet(LONGEST_WAIT)
     start = time.perf_counter()
     done = subprocess.run(
         arguments, stdout=subprocess.PIPE, stderr=log, text=True, env=variables, check=False

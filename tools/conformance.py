@@ -126,6 +126,18 @@ def outcome_of_process(path: Path, seconds: float) -> dict[str, str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def outcomes_of(tests: Path, files: list[Path], jobs: int, seconds: float) -> dict[str, dict[str, str]]:
+    """The outcome of each file, by its name in `tests`; they are told on stderr one by one."""
+    outcomes = {}
+    with ThreadPoolExecutor(max(1, jobs)) as pool:
+        done = pool.map(lambda file: outcome_of_process(file, seconds), files)
+        for file, each in zip(files, done):
+            name = str(file.relative_to(tests))
+            outcomes[name] = each
+            print(f"  {each['status']}: {name}", file=sys.stderr, flush=True)
+    return outcomes
+
+
 def found_in(tests: Path, folder: str) -> list[Path]:
     """The folder's files with an enabled compute test."""
     top = tests / folder
@@ -173,13 +185,10 @@ def main() -> None:
         if not (given.tests / folder).exists():
             parser.error(f"no '{folder}' in {given.tests}")
     report = {}
-    with ThreadPoolExecutor(max(1, given.jobs)) as pool:
-        for folder in folders:
-            files = found_in(given.tests, folder)
-            done = pool.map(lambda file: outcome_of_process(file, given.timeout), files)
-            report[folder] = {str(file.relative_to(given.tests)): each for file, each in zip(files, done)}
-    if given.json:
-        given.json.write_text(json.dumps(report, indent=1) + "\n")
+    for folder in folders:
+        report[folder] = outcomes_of(given.tests, found_in(given.tests, folder), given.jobs, given.timeout)
+        if given.json:
+            given.json.write_text(json.dumps(report, indent=1) + "\n")
     print(table(report), end="")
     statuses = {each["status"] for of in report.values() for each in of.values()}
     sys.exit(1 if statuses - {"pass", "unsupported"} else 0)
