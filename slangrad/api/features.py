@@ -60,6 +60,7 @@ FEATURES = (
     Feature.atomic_float,
     Feature.atomic_half,
     Feature.atomic_int64,
+    Feature.wave_ops,
     Feature.pointer,
 )
 

@@ -77,6 +77,7 @@ def test_elements_of_a_parameter(device):
 def test_features(device):
     assert device.has_feature(spy.Feature.double)
     assert device.has_feature("half")
+    assert device.has_feature(spy.Feature.wave_ops)
     assert not device.has_feature(spy.Feature.ray_tracing)
     assert spy.Feature.pointer in device.features
     assert device.info.type is spy.DeviceType.cpu
