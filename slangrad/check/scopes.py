@@ -213,9 +213,16 @@ def enclosing_member_scope(scope: Scope) -> MemberScope | None:
     return next((each for each in levels(scope) if isinstance(each, MemberScope)), None)
 
 
+_BUILTIN_NAMES = {
+    f"{scalar}{size}"
+    for scalar in ("bool", "int", "uint", "half", "float", "double")
+    for size in ("", "2", "3", "4", "2x2", "3x3", "4x4")
+}
+
+
 def suggestion(scope: Scope, name: str) -> str | None:
     """A visible name that looks like a misspelled one."""
-    names: set[str] = set()
+    names = {*_BUILTIN_NAMES, "void"}
     for each in levels(scope):
         names |= each.all_names()
     near = get_close_matches(name, sorted(names), n=1, cutoff=0.7)
