@@ -138,26 +138,30 @@ class Frame:
         self.variables = arm.variables
         return arm.values
 
-    def branch(self, condition: Value, then: Values, otherwise: Values = tuple) -> tuple[Value, ...]:
-        """Both arms, each on its own copy of the variables; returns the values they return, merged."""
+    def branch(
+        self, condition: Value, then: Values, otherwise: Values = tuple, hint: str = ""
+    ) -> tuple[Value, ...]:
+        """Both arms, each on its own copy of the variables; returns the values they return, merged. `hint` is "branch"
+        or "flatten", as in the text.
+        """
         known = self.b.constant_of(condition)
         if known is not None:
             return tuple(then() if known else otherwise())
-        return self.join(condition, self.arm(then), self.arm(otherwise))
+        return self.join(condition, self.arm(then), self.arm(otherwise), hint)
 
-    def join(self, condition: Value, then: Arm, otherwise: Arm) -> tuple[Value, ...]:
+    def join(self, condition: Value, then: Arm, otherwise: Arm, hint: str = "") -> tuple[Value, ...]:
         """One of two arms happens, as the condition says; variables that an arm changed are merged."""
         arms = (then, otherwise)
         before = self.variables
         changed = [key for key, old in before.items() if any(arm.variables[key] is not old for arm in arms)]
         yields = [[*arm.values, *(arm.variables[key] for key in changed)] for arm in arms]
-        merged = self._merge(condition, [arm.builder for arm in arms], yields[0], yields[1])
+        merged = self._merge(condition, [arm.builder for arm in arms], yields[0], yields[1], hint)
         count = len(merged) - len(changed)
         before.update(zip(changed, merged[count:], strict=True))
         return merged[:count]
 
     def _merge(
-        self, condition: Value, made: list[Builder], left: list[Value], right: list[Value]
+        self, condition: Value, made: list[Builder], left: list[Value], right: list[Value], hint: str
     ) -> tuple[Value, ...]:
         """An `if` that yields what differs between the arms; constant truth values are the condition."""
         outer = self.b
@@ -169,7 +173,8 @@ class Frame:
             Region((), builder.ops, tuple(values[i] for i in places))
             for builder, values in zip(made, (left, right), strict=True)
         )
-        results = iter(outer.control("if", (condition,), tuple(left[i].type for i in places), regions))
+        types = tuple(left[i].type for i in places)
+        results = iter(outer.control("if", (condition,), types, regions, {"arms": hint} if hint else None))
         return tuple(next(results) if value is None else value for value in known)
 
     def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:

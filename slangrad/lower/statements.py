@@ -99,6 +99,7 @@ def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> Non
         expressions.lower(f, node.condition),
         _arm(f, lambda: lower_statements(f, then)),
         _arm(f, lambda: lower_statements(f, otherwise)),
+        next((each.name for each in node.attributes if each.name in ("branch", "flatten")), ""),
     )
 
 

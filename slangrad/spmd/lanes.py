@@ -142,7 +142,7 @@ def _copy_equal_yields(w: Widening, op: Op) -> None:
 def _varying_if(w: Widening, b: Builder, op: Op) -> None:
     condition = w.lanes_of(b, op.operands[0])
     then, otherwise = op.regions
-    together = _pure_cost(then) + _pure_cost(otherwise) <= BLEND_COST
+    together = _together(op)
     merged = [m for m in _merges(op) if m[1] is not m[2]]
     xs = _arm(w, b, then, condition, [m[1] for m in merged], together)
     opposite = b.emit("not", condition)
@@ -150,6 +150,14 @@ def _varying_if(w: Widening, b: Builder, op: Op) -> None:
     for (result, _, _), x, y in zip(merged, xs, ys, strict=True):
         w.forms.set(result, b.emit("select", condition, x, y))
     _copy_equal_yields(w, op)
+
+
+def _together(op: Op) -> bool:
+    """Whether both arms are computed for all lanes: as [branch] or [flatten] say, else where they are cheap."""
+    cost, hint = sum(map(_pure_cost, op.regions)), op.attributes.get("arms")
+    if hint == "branch":
+        return False
+    return cost < float("inf") if hint == "flatten" else cost <= BLEND_COST
 
 
 def _arm(
