@@ -156,7 +156,7 @@ for source in KERNELS.values():
     assert made.returncode == 0, made.stderr[-2000:]
 
 
-OWN = {"entry", "reserve", "grow", "clear", "remainder", "fused", "mantissa", "exponent", "scale"}
+OWN = {"entry", "reserve", "grow", "clear", "remainder", "fused", "mantissa", "exponent", "scale", "poll"}
 
 
 def calls(listing: str) -> set[str]:
