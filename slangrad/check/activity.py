@@ -1,7 +1,7 @@
 """Does a derivative get lost on its way through a function?
 
-In: the checked body of a [Differentiable] function.   Out: an error for each call of a function without a
-derivative, through which one would have to pass.
+In: the checked body of a [Differentiable] function.   Out: an error for each call of a function and each value of
+a type without a derivative, through which one would have to pass.
 
 A variable is active when its value depends on a differentiable parameter; it is wanted when a result
 depends on it. A call is refused when an argument is active and its result is wanted; `no_diff` says that
@@ -16,9 +16,9 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
-from slangrad.check.differentiable import tangent
+from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.places import value_type
-from slangrad.check.types import Type
+from slangrad.check.types import Array, StructType, Tuple, Type
 from slangrad.check.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children
@@ -31,11 +31,13 @@ THIS, RESULT = "this", "result"
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lost:
-    """A call that passes no derivative on: what goes in, and where it stands."""
+    """A call that passes no derivative on, or a value of a type (`kind`) that holds numbers and no derivative: what
+    goes in, and where it stands."""
 
     name: str
     node: ast.Expression
     inputs: Sources
+    kind: Type | None = None
 
 
 @dataclass(slots=True)
@@ -63,13 +65,20 @@ def check_activity(world: World, declaration: Any) -> None:
         return
     active = _reach(_turned(flow.into), _inputs(world, info))
     wanted = _reach(flow.into, _outputs(world, info))
+    told: set[Type] = set()
     for lost in flow.lost:
-        if lost in wanted and lost.inputs & active:
+        if lost in wanted and lost.inputs & active and lost.kind not in told:
+            told |= set() if lost.kind is None else {lost.kind}
             _report(world, declaration, lost)
 
 
 def _report(world: World, declaration: Any, lost: Lost) -> None:
     name = declaration.name or "the lambda"
+    if lost.kind is not None:
+        message = f"'{lost.name}' has no derivative, so the derivative of '{name}' would be lost here"
+        note = "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
+        world.error("E0505", message, lost.node.span, note)
+        return
     message = f"'{lost.name}' is not differentiable, so the derivative of '{name}' would be lost here"
     note = f"mark '{lost.name}' as [Differentiable], or write 'no_diff {lost.name}(...)' if this is meant"
     world.error("E0505", message, lost.node.span, note)
@@ -90,11 +99,12 @@ def _outputs(world: World, info: checked.FunctionInfo) -> Sources:
     found: Sources = set()
     for parameter in info.parameters:
         own = world.info(parameter)
-        if own.direction in ("out", "inout", "ref") and not own.no_diff:
+        carries = not own.no_diff and tangent(world, own.type) is not None
+        if own.direction in ("out", "inout", "ref") and carries:
             found.add(parameter)
-    if info.mutating:
+    if info.mutating and info.this_type is not None and tangent(world, info.this_type) is not None:
         found.add(THIS)
-    if not info.no_diff_result:
+    if not info.no_diff_result and tangent(world, info.result) is not None:
         found.add(RESULT)
     return found
 
@@ -151,12 +161,39 @@ def _sources(flow: Flow, node: Any) -> Sources:
         return set()
     rule = _FORMS.get(type(node.ref))
     found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
-    if not _carries(flow, None if node.type is None else value_type(node)):
-        return set()
+    kind = None if node.type is None else value_type(node)
+    if not _carries(flow, kind):
+        return _lost_in(flow, node, kind, found)
     conversion = node.conversion
     if conversion is not None and conversion.function is not None:
         return _call(flow, node, conversion.function, [(found, None)], set())
     return found
+
+
+def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
+    """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
+    functions without a derivative are constants."""
+    inputs = {each for each in found if not isinstance(each, Lost) or each.kind is not None}
+    if kind is None or not inputs or not _holds_numbers(flow.world, kind):
+        return set()
+    lost = Lost(str(kind), node, inputs, kind)
+    flow.lost.append(lost)
+    flow.add(lost, inputs)
+    return {lost}
+
+
+def _holds_numbers(world: World, kind: Type) -> bool:
+    """Whether there are floating-point numbers in a type, not behind pointers."""
+    if tangent(world, kind) is not None:
+        return True
+    if isinstance(kind, Array):
+        return _holds_numbers(world, kind.element)
+    if isinstance(kind, Tuple):
+        return any(_holds_numbers(world, each) for each in kind.elements)
+    if not isinstance(kind, StructType):
+        return False
+    fields = (each for each in field_references(kind) if not has_no_diff(each.declaration))
+    return any(_holds_numbers(world, field_type(world, each)) for each in fields)
 
 
 def _below(flow: Flow, node: ast.Node) -> Sources:
@@ -225,7 +262,8 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
         parameter = declared[index] if index < len(declared) else None
         arguments.append((_sources(flow, argument), parameter))
         if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
-            written |= _root(argument)
+            kept = _passes(flow, form.function) or _carries(flow, value_type(argument))
+            written |= _root(argument) if kept else set()
     return _call(flow, node, form.function, arguments, written)
 
 
@@ -299,8 +337,11 @@ def _visit_place(flow: Flow, node: Any) -> None:
 
 
 def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
-    found = _sources(flow, form.base)
-    return set() if flow.world.info(form.reference.declaration).no_diff else found
+    """A field of a type without a derivative has none in a struct that has one, as the manual says."""
+    found, outer = _sources(flow, form.base), value_type(form.base)
+    if flow.world.info(form.reference.declaration).no_diff:
+        return set()
+    return found if _carries(flow, value_type(node)) or not _carries(flow, outer) else set()
 
 
 def _part(flow: Flow, node: ast.Expression, form: Any) -> Sources:

@@ -321,6 +321,16 @@ def test_derivatives_of_nothing() -> None:
 
 # --- Lost derivatives ---------------------------------------------------------------------------------
 
+WITHOUT = """
+struct P { float a; }
+struct I { int n; }
+struct Q : IDifferentiable { P p; float b; }
+[Differentiable] float read(P p) { return p.a; }
+[Differentiable] P make(float x) { P p = { x }; return p; }
+P found(float x) { P p = { x }; return p; }
+void find(float x, out P p) { p.a = x; }
+"""
+
 PLAIN = "float plain(float x) { return x * x; } bool big(float x) { return x > 2; }\n"
 
 
@@ -355,6 +365,36 @@ def test_a_call_that_loses_a_derivative(body: str) -> None:
 def test_calls_that_lose_nothing(body: str) -> None:
     text = f"{PLAIN}[Differentiable] float f(float x) {{ {body} }}"
     assert codes(text) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "P p; p.a = x * x; return p.a;",
+        "P p = { x * x }; return read(p);",
+        "P p[2]; p[1].a = x; return p[0].a;",
+        "let t = makeTuple(x * x, 3); return t._0;",
+        "return make(x).a;",
+    ],
+)
+def test_a_type_that_loses_a_derivative(body: str) -> None:
+    assert codes(f"{WITHOUT}[Differentiable] float f(float x) {{ {body} }}") == ["E0505"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "P p = { detach(x) }; return p.a * x;",
+        "P p = { 3 }; return p.a * x;",
+        "P p = found(x); return p.a * x;",
+        "P p; find(x, p); return p.a * x;",
+        "Q q = { { 3 }, x }; return q.p.a * q.b;",
+        "P p = { x }; return x;",
+        "I i = { (int)x }; return i.n * x;",
+    ],
+)
+def test_types_that_lose_nothing(body: str) -> None:
+    assert codes(f"{WITHOUT}[Differentiable] float f(float x) {{ {body} }}") == []
 
 
 def test_parameters_without_a_derivative() -> None:
