@@ -35,5 +35,5 @@ def load_code(code: bytes, names: Sequence[str]) -> Loaded:
     try:
         return load_object(code, names)
     except Unloadable:
-        loaded: Loaded = PIPELINE.load_code(code, names)
+        loaded: Loaded = PIPELINE.stages.load_code(code, names)
         return loaded

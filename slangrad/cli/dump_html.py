@@ -18,7 +18,8 @@ from string import Template
 
 from slangrad.base.source import Line, SourceFile, source_lines
 from slangrad.cli.coloring import colored
-from slangrad.pipeline import CompiledKernel, is_library
+from slangrad.listings import is_library
+from slangrad.pipeline import CompiledKernel
 
 PAGE = Path(__file__).parent / "page"
 HUES = 8  # of the bars that tell lines apart; page.css has as many

@@ -8,7 +8,7 @@ from slangrad.base.options import Options
 from slangrad.ir.core import Function, Program
 from slangrad.ir.interpret import Recorded
 from slangrad.ir.rebuild import Rebuild
-from slangrad.pipeline import flatten
+from slangrad.math_library import flatten
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.reports import BoundsError
 from tests.flatten.test_random import STYLES, random_kernel, with_kernel

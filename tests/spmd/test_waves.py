@@ -11,7 +11,8 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.core import Program
-from slangrad.pipeline import CPU, STAGES, Compilation
+from slangrad.pipeline import CPU, STAGES
+from slangrad.stages import Compilation
 from tests.llvm.machine import ALL_FEATURES, assert_like_oracle
 
 THREADS = 75

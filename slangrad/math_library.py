@@ -1,0 +1,65 @@
+"""Maths functions of the standard library as flat IR, for machines and for the oracle.
+
+MathLibrary(checked, options)["sin", F32]    ->   func @sin(%x: f32) -> (f32) {...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import ClassVar
+
+from slangrad.base.options import Options
+from slangrad.check.declref import DeclRef
+from slangrad.check.files import STD
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.flatten.aggregates import flatten_aggregates
+from slangrad.flatten.arrays import flatten_arrays
+from slangrad.flatten.small_arrays import split_small_arrays
+from slangrad.ir.core import Function
+from slangrad.ir.types import Scalar
+from slangrad.lower.instances import lower_functions
+from slangrad.lower.type_map import SCALARS
+from slangrad.opt.dead import remove_dead
+from slangrad.opt.inline import inline
+from slangrad.syntax import ast
+
+
+class MathLibrary(Mapping[tuple[str, Scalar], Function]):
+    """(name of a primitive, f32 or f64) to a flat function of scalars, made from std when it is first asked for."""
+
+    _made: ClassVar[dict[tuple[str, Scalar], Function]] = {}  # the same for all programs
+
+    def __init__(self, checked: CheckedProgram, options: Options) -> None:
+        self._checked, self._options = checked, options
+
+    @cached_property
+    def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
+        found: dict[tuple[str, Scalar], ast.Function] = {}
+        for name in ("math_functions", "math_functions_double"):
+            members = self._checked.load_module(str(STD / f"{name}.slang")).declaration.members
+            for member in (each for each in members if isinstance(each, ast.Function)):
+                info = self._checked.info(member)
+                if info.math_function is not None:
+                    found[info.math_function, SCALARS[info.result]] = member
+        return found
+
+    def __getitem__(self, key: tuple[str, Scalar]) -> Function:
+        if key not in self._made:
+            reference = DeclRef(self._declared[key], {})
+            program, (name,) = lower_functions(self._checked, [reference], self._options)
+            function = inline(program, everything=True).functions[name]
+            self._made[key] = remove_dead(flatten(function, self._options))
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[tuple[str, Scalar]]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+
+def flatten(function: Function, options: Options) -> Function:
+    """Scalars, pointers and memory only."""
+    scalars = remove_dead(flatten_aggregates(function, options.bounds_checks))
+    return flatten_arrays(split_small_arrays(scalars))

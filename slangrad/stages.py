@@ -1,0 +1,250 @@
+"""What each stage does to a kernel on its way; `pipeline.py` says in which order.
+
+    c = Compilation(program, source, "kernel", options, "cpu")
+    check(c); lower(c); differentiate_requests(c); ...    each replaces what it changes: c.program, c.wide, c.module
+
+A stage puts passes of a folder together; what they do is written there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from slangrad.autodiff.report import Report
+from slangrad.autodiff.requests import differentiate
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import Options
+from slangrad.base.source import Line, SourceFile
+from slangrad.check.declref import DeclRef, Substitution
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.flatten.math_functions import expand_math
+from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.interpret import run_kernel
+from slangrad.ir.layout import layout_of
+from slangrad.ir.numbers import Number
+from slangrad.ir.rebuild import count_uses
+from slangrad.ir.types import is_float
+from slangrad.llvm import cpu, native
+from slangrad.llvm.target import Target
+from slangrad.lower.instances import lower_program
+from slangrad.math_library import MathLibrary, flatten
+from slangrad.opt.branches import simplify_branches
+from slangrad.opt.chunk_sums import chunk_sums
+from slangrad.opt.dead import remove_dead
+from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.forwarding import forward_loads
+from slangrad.opt.hoist import hoist
+from slangrad.opt.inline import inline_into
+from slangrad.opt.unroll import unroll
+from slangrad.runtime.cpu import DEFAULT_GRANULARITY
+from slangrad.runtime.device import Grid, Kernel, PythonKernel
+from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
+from slangrad.runtime.object_code import Loaded, load_object
+from slangrad.runtime.relocations import Unloadable
+from slangrad.runtime.reports import BOUNDS, Reports, Site
+from slangrad.spmd.widen import WideKernel, widen
+from slangrad.spmd.width import suitable_lanes
+from slangrad.syntax import ast
+
+Listing = Callable[[], list[Line]]
+
+
+@dataclass(slots=True, eq=False)
+class Compilation:
+    """A kernel on its way: each stage replaces what it changes."""
+
+    checked: CheckedProgram
+    source: SourceFile
+    entry: str
+    options: Options
+    target: str
+    declared: ast.Function | None = None
+    substitution: Substitution = field(default_factory=dict)
+    parameters: dict[ast.Declaration, str] = field(default_factory=dict)
+    program: Program = field(default_factory=Program)
+    name: str = ""
+    reports: dict[str, Report] = field(default_factory=dict)
+    delayed: DelayedAdds | None = None
+    wide: WideKernel | None = None
+    machine: Target | None = None
+    module: cpu.Module | None = None
+    image: KernelImage | None = None
+    kernel: Kernel | None = None
+    listings: dict[str, Listing] = field(default_factory=dict)
+    milliseconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def function(self) -> Function:
+        return self.program.functions[self.name]
+
+    def replace(self, function: Function) -> None:
+        """A program with the one function that is left."""
+        self.program = Program({self.name: function}, self.program.differentials, self.program.arguments)
+
+
+# --- Stages, in their order ---------------------------------------------------------------------------
+
+
+def check(c: Compilation) -> None:
+    if c.declared is not None:
+        return
+    module = c.checked.add_source(c.source.name, c.source.text)
+    c.declared = find_function(module.declaration, c.entry)
+    if c.declared is None:
+        raise CompileError([Diagnostic("E0301", f"'{c.source.name}' has no function '{c.entry}'")])
+    c.source = module.declaration.source  # the one that places name
+
+
+def lower(c: Compilation) -> None:
+    assert c.declared is not None
+    reference = DeclRef(c.declared, c.substitution)
+    c.program, c.name, c.parameters = lower_program(c.checked, reference, c.options)
+
+
+def differentiate_requests(c: Compilation) -> None:
+    made = differentiate(c.program, inline_into)
+    c.program, c.reports = made.program, made.reports
+
+
+def inline_all(c: Compilation) -> None:
+    c.replace(inline_into(c.program, c.function, lambda _: False, c.options.limits))
+
+
+def clean(c: Compilation) -> None:
+    function = unroll(remove_dead(simplify_branches(c.function)), c.options.limits)
+    c.replace(remove_dead(hoist(simplify_branches(function))))
+
+
+def flatten_kernel(c: Compilation) -> None:
+    flat = flatten(c.function, c.options)
+    c.replace(remove_dead(hoist(simplify_branches(forward_loads(flat)))))
+
+
+def use_math_library(c: Compilation) -> None:
+    library = MathLibrary(c.checked, c.options)
+    c.replace(remove_dead(hoist(expand_math(c.function, library))))
+
+
+def find_delayed_adds(c: Compilation) -> None:
+    c.delayed = delay_adds(c.function)
+
+
+def widen_kernel(c: Compilation) -> None:
+    c.machine = native.target_of(c.options)
+    function = c.function if c.delayed is None else c.delayed.kernel
+    lanes = _lanes_for(function, c.machine, c.options)
+    c.wide = widen(function, lanes, exclusive=c.delayed is None and is_ordered(function))
+
+
+def _lanes_for(function: Function, machine: Target, options: Options) -> int:
+    """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
+    if function.wave or options.lanes:
+        return function.wave or machine.lanes
+    features = machine.features
+    return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
+
+
+def write_llvm(c: Compilation) -> None:
+    assert c.wide is not None and c.machine is not None
+    kernel = _kernel_of(c, c.wide)
+    if c.delayed is not None:
+        literal = widen(c.function, c.function.wave or 1, exclusive=True)
+        sums = chunk_sums(c.delayed.accumulators, c.wide.lanes)
+        after = cpu.Delayed(c.delayed.plan, sums, c.delayed.finish, _kernel_of(c, literal))
+        kernel = replace(kernel, delayed=after)
+    c.module = cpu.kernel_module(kernel, c.machine, c.options)
+
+
+def _kernel_of(c: Compilation, wide: WideKernel) -> cpu.Kernel:
+    return cpu.Kernel(wide.full, wide.masked, wide.lanes, c.program.arguments)
+
+
+def generate_code(c: Compilation) -> None:
+    assert c.module is not None and c.machine is not None
+    c.image = KernelImage(
+        name=c.name,
+        argument_size=argument_size(c.program),
+        code=native.object_code(c.module.text, c.machine, c.options.optimize),
+        functions=(ENTRY, DRAIN) if c.delayed is None else (ENTRY, DRAIN, *DELAYED),
+        sites=tuple(map(site_of, c.module.sites)),
+        ordered=c.delayed is None and is_ordered(c.function),
+        granularity=DEFAULT_GRANULARITY if c.delayed is None else DELAYED_GRANULARITY,
+    )
+    c.kernel = c.image.kernel(load_code)
+
+
+def load_code(code: bytes, names: Sequence[str]) -> Loaded:
+    """Machine code in memory; LLVM's loader serves where our own does not."""
+    try:
+        return load_object(code, names)
+    except Unloadable:
+        loaded = native.load(code, names)
+        return Loaded(loaded.addresses, loaded.code)
+
+
+def interpret(c: Compilation) -> None:
+    program, name = c.program, c.name
+    ops = [op for op in walk(c.function.region) if op.name in ("in_bounds", "print")]
+    numbers = {op: i for i, op in enumerate(ops)}
+
+    def run(arguments: int, grid: Grid, reports: Reports) -> None:
+        run_kernel(program, name, arguments, grid, OracleReports(numbers, reports))
+
+    c.kernel = PythonKernel(
+        name=name, argument_size=argument_size(program), sites=tuple(map(site_of, ops)), function=run
+    )
+
+
+# --- What a kernel is to the run time -----------------------------------------------------------------
+
+
+def used_arguments(function: Function) -> frozenset[str]:
+    """What a kernel reads of its arguments once all is inlined and cleaned."""
+    return frozenset(str(op.attributes["name"]) for op in walk(function.region) if op.name == "parameter")
+
+
+def argument_size(program: Program) -> int:
+    assert program.arguments is not None
+    return layout_of(program.arguments).size
+
+
+def site_of(op: Op) -> Site:
+    """What a run-time report of the op shows."""
+    return Site.at(op.span, str(op.attributes.get("format", "")))
+
+
+def is_ordered(function: Function) -> bool:
+    """Whether chunks must run one after the other for the results to be the same in each run: the kernel prints, adds
+    floats to memory that threads share, or uses what an atomic operation gives."""
+    uses = count_uses(function.region)
+    return any(
+        op.name == "print" or (op.name == "atomic" and (uses[op.results[0]] > 0 or not _commutes(op)))
+        for op in walk(function.region)
+    )
+
+
+def _commutes(op: Op) -> bool:
+    """Whether atomics of this kind give the same memory in any order."""
+    if op.attributes["kind"] in ("exchange", "compare_exchange"):
+        return False
+    return op.attributes["kind"] != "add" or not is_float(op.results[0].type)
+
+
+@dataclass(frozen=True, slots=True)
+class OracleReports:
+    """The interpreter's reports, which name ops, as reports of a launch, which name sites."""
+
+    numbers: dict[Op, int]
+    launch: Reports
+
+    def out_of_bounds(self, op: Op, index: int, extent: int) -> None:
+        self.launch.fail(BOUNDS, self.numbers[op], index, extent)
+
+    def print(self, op: Op, values: Sequence[Number]) -> None:
+        self.launch.print(self.numbers[op], values)
+
+
+def find_function(module: ast.Module, name: str) -> ast.Function | None:
+    found = (m for m in module.members if isinstance(m, ast.Function) and m.name == name)
+    return next(found, None)
