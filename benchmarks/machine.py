@@ -26,7 +26,7 @@ def describe() -> dict[str, Any]:
         "date": str(datetime.date.today()),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}",
     }
 
 

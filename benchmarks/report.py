@@ -116,7 +116,7 @@ def starts(cold: Row) -> str:
     imports = [row for row in cold["imports"] if "skip" not in row]
     numpy = next((row["seconds"] for row in imports if row["statement"] == "import numpy"), None)
     for row in imports:
-        if numpy and "slangrad" in row["statement"]:
+        if numpy and "slangrad" in row["statement"] and row["seconds"] > numpy:
             row["beyond"] = row["seconds"] - numpy
     tables = [markdown(STARTS, peers) + missing(cold["peers"]), markdown(IMPORTS, imports)]
     return "\n".join(table for table, rows in zip(tables, (cold["peers"], imports)) if rows)

@@ -72,7 +72,7 @@ NOT_DIFFERENTIABLE = frozenset((
     "WaveIsFirstLane", "WaveMatch", "WaveMultiPrefixBitAnd", "WaveMultiPrefixBitOr",
     "WaveMultiPrefixBitXor", "WaveMultiPrefixCountBits", "WaveMultiPrefixProduct", "WaveMultiPrefixSum",
     "WavePrefixCountBits", "WavePrefixProduct", "WavePrefixSum", "WaveReadLaneAt", "WaveReadLaneFirst",
-    "WaveShuffle", "all", "and", "any", "asdouble", "asfloat", "asfloat16", "asint", "asint16",
+    "WaveClusteredRotate", "WaveRotate", "WaveShuffle", "all", "and", "any", "asdouble", "asfloat", "asfloat16", "asint", "asint16",
     "asuint", "asuint16", "bit_cast", "bitfieldExtract", "bitfieldInsert", "countbits", "dot2add",
     "dot4add_i8packed", "dot4add_u8packed", "f16tof32", "f32tof16", "firstbithigh", "firstbitlow",
     "isfinite", "isinf", "isnan", "makeArrayFromElement", "nextafter", "or", "packHalf2x16",
