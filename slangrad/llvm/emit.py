@@ -19,7 +19,7 @@ from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import F16, F32, Lanes, Pointer, Scalar, Struct, Type, scalar_of
 from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.exact import EXACT
-from slangrad.llvm.instructions import CPU, LANES
+from slangrad.llvm.instructions import CPU, HALF_ARITHMETIC, LANES
 from slangrad.llvm.masks import MASK_LOGIC, Masks
 from slangrad.llvm.sites import Sites
 from slangrad.llvm.type_names import TypeNames, constant, is_constant, number
@@ -121,7 +121,8 @@ def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str
     if (name, kind) in EXACT:
         return EXACT[name, kind](w, type_name, xs)
     if scalar is F16 and (name, kind) not in CPU:
-        return _as_float(w, name, type_name, xs)
+        native = w.features.half_arithmetic and name in HALF_ARITHMETIC
+        return (_as_half if native else _as_float)(w, name, type_name, xs)
     template = CPU.get((name, kind))
     if type_name.startswith("<") and scalar.bits <= 32 and not is_constant(xs[-1]):
         template = LANES.get((name, kind), template)
@@ -134,6 +135,14 @@ def primitive(w: Writer, name: str, scalar: Scalar, type_name: str, xs: list[str
         "LEAST": str(-(1 << (scalar.bits - 1))),
     }
     return w.expand(template, types, dict(zip("xyz", xs)))
+
+
+def _as_half(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
+    """Each operation rounds: two are never contracted to one."""
+    contract, w.contract = w.contract, ""
+    result = w.expand(CPU[name, "f"], {"T": type_name}, dict(zip("xy", xs)))
+    w.contract = contract
+    return result
 
 
 def _as_float(w: Writer, name: str, type_name: str, xs: list[str]) -> str:

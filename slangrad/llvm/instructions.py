@@ -4,12 +4,16 @@
 
 `T` is the type of the operands; writer.py explains templates. Kinds are b(ool), s(igned), u(nsigned),
 f(loat and double), h(alf). A half without a row of its own is computed as float and rounded: for + - * /
-and sqrt that is the correctly rounded half. The same text serves a scalar and W lanes, x86 and Arm.
+and sqrt that is the correctly rounded half, which machines with HALF_ARITHMETIC give at once. The same text
+serves a scalar and W lanes, x86 and Arm.
 """
 
 from __future__ import annotations
 
 CPU: dict[tuple[str, str], str] = {}
+HALF_ARITHMETIC = frozenset(
+    ("add", "sub", "mul", "div", "sqrt", "min", "max", "less", "less_equal", "equal", "not_equal")
+)
 
 
 def row(name: str, kinds: str, template: str) -> None:

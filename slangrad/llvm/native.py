@@ -27,6 +27,10 @@ define <4 x float> @probe_half(<4 x half> %x) #0 {
   %r = fpext <4 x half> %x to <4 x float>
   ret <4 x float> %r
 }
+define <8 x half> @probe_half_arithmetic(<8 x half> %x) #0 {
+  %r = fadd <8 x half> %x, %x
+  ret <8 x half> %r
+}
 define double @probe_fma(double %x) #0 {
   %r = call double @llvm.fma.f64(double %x, double %x, double %x)
   ret double %r
@@ -98,6 +102,7 @@ def describe_target(triple: str, cpu: str, flags: str = "", lanes: int = 0) -> T
         masked_loads=wide,
         masked_stores="zmm" in text,
         mask_registers="zmm" in text,
+        half_arithmetic=re.search(r"\bvaddph\b|\bfadd\s+v\d+\.8h", text) is not None,
     )
     return Target(triple, cpu, flags, lanes or (16 if wide else 8), features)
 

@@ -24,6 +24,7 @@ class Features:
     masked_loads: bool  # under a mask of lanes as fast as without
     masked_stores: bool
     mask_registers: bool
+    half_arithmetic: bool = False  # adds, multiplies, divides and compares halves as they are
 
     @property
     def register_bytes(self) -> int:

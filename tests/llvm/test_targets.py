@@ -213,3 +213,13 @@ def test_an_unknown_cpu_is_an_error_that_lists_the_known_ones() -> None:
     check_cpu("x86-64-v3", "x86_64-unknown-linux-gnu")
     check_cpu("haswell", "x86_64-unknown-linux-gnu")
     check_cpu("cortex-a72", "aarch64-unknown-linux-gnu")
+
+
+def test_halves_are_added_as_they_are_where_a_machine_can() -> None:
+    program = parse_program(POLYNOMIAL.replace("f32", "f16"))
+    for cpu, arithmetic in (("sapphirerapids", True), ("skylake-avx512", False)):
+        target = native.describe_target(X86, cpu, lanes=16)
+        assert target.features.half_arithmetic == arithmetic
+        listing = native.assembly(text_for(program, target), target)
+        assert ("vmulph" in listing) == arithmetic and ("vcvtph2ps" in listing) != arithmetic
+        assert "vfmadd" not in listing  # each operation rounds
