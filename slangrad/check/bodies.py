@@ -34,6 +34,8 @@ def check_body(world: World, declaration: Any) -> None:
     if info.body_checked or declaration.body is None:
         return
     info.body_checked = True
+    if isinstance(declaration.body, ast.Unparsed):
+        declaration.body = declaration.body.parse(declaration)
     scope = Scope(world, world.scope_of(declaration), declaration)
     for parameter in info.parameters:
         check_modifiers(world, parameter)

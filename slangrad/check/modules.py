@@ -38,6 +38,7 @@ from slangrad.check import (
     names,
     scopes,
     signatures,
+    standard,
     substitution,
 )
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
@@ -54,7 +55,6 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
 WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
-ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -97,9 +97,7 @@ class Program(World):
     # --- Loading ---
 
     def _load_standard(self) -> None:
-        files = [
-            self._parse_file(path) for path in sorted(STD.glob("*.slang")) if path.stem not in ON_REQUEST
-        ]
+        files = standard.files()
         self._declare(self._standard, files)
         self._standard.view = self._view_of(self._standard)
         self._extend(self._standard, files)
@@ -345,9 +343,6 @@ class Program(World):
             self.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
             return None, None
         return found
-
-    def _parse_file(self, path: Path) -> ast.Module:
-        return self._parse(SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8")), {})
 
     def _parse(self, source: SourceFile, defines: dict[str, str] | None = None) -> ast.Module:
         """The user's macros mean nothing in the library."""

@@ -12,7 +12,7 @@ In type position the parser makes `ArrayType`, `PointerType` and so on. What syn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, dataclass_transform
 
@@ -299,6 +299,14 @@ class ModifiedType(Expression):
 @node
 class Block(Statement):  # `{ ... }`.
     statements: list[Statement]
+
+# `{ ... }` of a library function that nobody has asked for yet: it has no statements until `parse(owner)` makes the
+# Block that takes its place.
+class Unparsed(Block):
+    __slots__ = ("parse",)
+
+    def __init__(self, span: Span, parse: Callable[[Declaration], Block]) -> None:
+        self.span, self.parse = span, parse
 
 @node
 class Empty(Statement):  # `;`.

@@ -52,6 +52,7 @@ class Cursor(ABC):
         self.depth = 0
         self.in_generic = False  # ">" ends the generic arguments being parsed
         self.braces_end = False  # "{" ends the expression being parsed
+        self.bodies_wait = False  # the bodies of functions are parsed when they are asked for
         self._errors = 0
 
     # --- Looking and taking ------------------------------------------------------------------------------

@@ -287,7 +287,7 @@ class FunctionParser(StatementParser):
             function.semantics = self.parse_semantics()
         function.constraints += self.parse_constraints()
         if self.kind == "{":
-            function.body = self.parse_block()
+            function.body = self.parse_body()
         else:
             self.expect_semicolon("the function's signature")
         self.container = outer
@@ -327,7 +327,7 @@ class FunctionParser(StatementParser):
         if word.text == "set":
             accessor.parameter = parameters[0] if parameters else self._new_value(word, accessor)
         if self.kind == "{":
-            accessor.body = self.parse_block()
+            accessor.body = self.parse_body()
         else:
             self.expect_semicolon(f"'{word.text}'")
         self.container = outer

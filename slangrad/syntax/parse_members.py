@@ -167,7 +167,7 @@ class MemberParser(FunctionParser):
         constructor.parameters = self.parse_parameters()
         constructor.constraints += self.parse_constraints()
         if self.kind == "{":
-            constructor.body = self.parse_block()
+            constructor.body = self.parse_body()
         else:
             self.expect_semicolon("the signature of '__init'")
         self.container = outer

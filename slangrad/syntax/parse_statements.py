@@ -11,6 +11,8 @@ parsing goes on with the next statement of the block.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 
 from slangrad.syntax.ast import (
     Attribute,
@@ -20,6 +22,7 @@ from slangrad.syntax.ast import (
     Catch,
     CompileTimeFor,
     Continue,
+    Declaration,
     DeclarationStatement,
     Defer,
     Discard,
@@ -43,6 +46,7 @@ from slangrad.syntax.ast import (
     TargetCase,
     TargetSwitch,
     Throw,
+    Unparsed,
     Variable,
     While,
 )
@@ -61,6 +65,21 @@ _AFTER_UNSURE_NAME = frozenset(("=", ";", ",", "["))
 
 class StatementParser(ExpressionParser):
     """Statements."""
+
+    def parse_body(self) -> Block:
+        """The body of a function, or a promise of it."""
+        if not self.bodies_wait or self.position not in self.closing:
+            return self.parse_block()
+        start, opener = self.position, self.token
+        self.move_to(self.closing[start] + 1)
+        return Unparsed(self.span_from(opener), partial(self._parse_later, start))
+
+    def _parse_later(self, start: int, owner: Declaration) -> Block:
+        parser = copy(self)
+        parser.tokens = list(self.tokens)  # `>>` is split in place
+        parser.container, parser.bodies_wait = owner, False
+        parser.move_to(start)
+        return parser.parse_block()
 
     def parse_block(self) -> Block:
         opener = self.expect("{", "to begin a block")

@@ -26,8 +26,11 @@ def parse_module(
     options: Options | None = None,
     resolver: Resolver | None = None,
     defines: Mapping[str, str] | None = None,
+    bodies_wait: bool = False,
 ) -> Module:
-    """Parse one text with all it includes. Never raises on account of the text."""
+    """Parse one text with all it includes. Never raises on account of the text. `bodies_wait`: the bodies of functions
+    are `Unparsed`, for texts without errors.
+    """
     limits = (options or Options()).limits
     start = Span(source, 0, 0)
     module = Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
@@ -36,6 +39,7 @@ def parse_module(
         tokens = preprocessor.run(source)
         module.language = preprocessor.language
         parser = DeclarationParser(tokens, reporter, limits, module, preprocessor.language)
+        parser.bodies_wait = bodies_wait
         with suppress(GivenUp):
             _parse_all(parser, module)
     return module
