@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from slangrad.call.bind import BoundArgument, BoundCall
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Composite, Leaf, Node
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
 from slangrad.marshal.spelling import spell
 
 ENTRY = "kernel"
@@ -124,10 +124,15 @@ def _store(page: Page, node: Node, value: str) -> None:
         page.say_after(leaf.store(path))
 
 
-def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
+def _writable(leaf: Leaf) -> WritableLeaf:
+    assert isinstance(leaf, WritableLeaf), f"no role lets '{leaf.name}' write"
+    return leaf
+
+
+def _written(node: Node, value: str) -> Iterator[tuple[WritableLeaf, str]]:
     if isinstance(node, Leaf):
         if node.role.writes:
-            yield node, value
+            yield _writable(node), value
         return
     assert isinstance(node, Composite)
     for part in node.parts:
@@ -137,7 +142,7 @@ def _written(node: Node, value: str) -> Iterator[tuple[Leaf, str]]:
 def _derivative(page: Page, node: Node, name: str) -> str:
     """An expression for the derivative that comes in; parts without one are zero."""
     if isinstance(node, Leaf):
-        return node.take()
+        return _writable(node).take()
     assert isinstance(node, Composite) and node.tangent is not None
     page.say_before(f"{spell(node.tangent)} {name} = {{}};")
     for path, leaf in _taking(node, name):
@@ -145,10 +150,10 @@ def _derivative(page: Page, node: Node, name: str) -> str:
     return name
 
 
-def _taking(node: Node, path: str) -> Iterator[tuple[str, Leaf]]:
+def _taking(node: Node, path: str) -> Iterator[tuple[str, WritableLeaf]]:
     if isinstance(node, Leaf):
         if node.role.takes:
-            yield path, node
+            yield path, _writable(node)
         return
     assert isinstance(node, Composite)
     for part in node.parts:
@@ -168,7 +173,7 @@ def _give(page: Page, node: Node, value: str) -> None:
     """After the call: derivatives go out."""
     if isinstance(node, Leaf):
         if node.role.gives:
-            page.say_after(node.give(value, node.name in page.alone))
+            page.say_after(_writable(node).give(value, node.name in page.alone))
         return
     assert isinstance(node, Composite)
     for part in node.parts:
@@ -205,7 +210,7 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
     if result is None:
         return f"{call};"
     if isinstance(result, Leaf):
-        return result.store(call)
+        return _writable(result).store(call)
     for leaf, path in _written(result, f"{result.name}_value"):
         page.say_after(leaf.store(path))
     return f"{spell(result.type)} {result.name}_value = {call};"

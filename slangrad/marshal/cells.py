@@ -19,7 +19,6 @@ from slangrad.marshal.elements import ELEMENT_TYPES
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import (
     BACKWARD,
-    Leaf,
     Marshal,
     Node,
     Parameter,
@@ -31,6 +30,7 @@ from slangrad.marshal.marshal import (
     Spot,
     StreamSpec,
     Way,
+    WritableLeaf,
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import flatten, memory_format, rebuild
@@ -54,7 +54,7 @@ class Part:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Cell(Leaf):
+class Cell(WritableLeaf):
     """One value with up to three parts: what is only read is uniform, the rest lies in scratch memory."""
 
     parts: tuple[Part, ...]

@@ -16,7 +16,17 @@ from slangrad.check.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Leaf, Measure, Parameter, Role, Setter, Shape, Spot, StreamSpec, Way
+from slangrad.marshal.marshal import (
+    Measure,
+    Parameter,
+    Role,
+    Setter,
+    Shape,
+    Spot,
+    StreamSpec,
+    Way,
+    WritableLeaf,
+)
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Memory, Parts, parts_of
 from slangrad.marshal.spelling import spell
 
@@ -24,7 +34,7 @@ ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "Repeat
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Elements(Leaf):
+class Elements(WritableLeaf):
     """`parts` are the memories that the role touches. `trailing` sizes of the value make one element."""
 
     has_layout: ClassVar[bool] = True

@@ -252,18 +252,6 @@ class Leaf(Node):
     def load(self) -> str:
         """The primal of this call."""
 
-    def store(self, value: str) -> str:
-        """A statement that writes the primal."""
-        raise NotImplementedError
-
-    def take(self) -> str:
-        """The derivative that comes in."""
-        raise NotImplementedError
-
-    def give(self, value: str, alone: bool) -> str:
-        """A statement for the derivative that goes out; `alone`: no other call writes there."""
-        raise NotImplementedError
-
     # --- what happens in a call
 
     def layout(self, value: Any) -> Hashable:
@@ -302,6 +290,23 @@ class Leaf(Node):
     def finish(self, value: Any, scratch: Scratch) -> Any:
         """After the launch: read what was written into scratch memory."""
         return value
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class WritableLeaf(Leaf):
+    """A leaf with memory that the kernel may write; derivatives come in and go out here."""
+
+    @abstractmethod
+    def store(self, value: str) -> str:
+        """A statement that writes the primal."""
+
+    @abstractmethod
+    def take(self) -> str:
+        """The derivative that comes in."""
+
+    @abstractmethod
+    def give(self, value: str, alone: bool) -> str:
+        """A statement for the derivative that goes out; `alone`: no other call writes there."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
