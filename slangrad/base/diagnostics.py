@@ -143,6 +143,7 @@ CODES: dict[str, str] = {
     "E1019": "value that a kernel's parameter cannot take",
     "E1020": "entry point",
     "E1021": "recorded command",
+    "E1022": "memory of another device",
 }
 # fmt: on
 

@@ -24,6 +24,7 @@ from slangrad.call.regions import added_alone, refuse_races, regions_of
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
+from slangrad.marshal.memory import home_of
 from slangrad.runtime.device import Device
 from slangrad.runtime.device import Region as Bytes
 
@@ -231,6 +232,7 @@ class Plan:
         last = len(self._leaves) - (self._created is not None)
         measures: list[Measure] = []
         for leaf, value in zip(self._leaves[:last], values):
+            self._check_home(leaf, value)
             measure = leaf.measure(value)
             if measure is None:
                 return None
@@ -241,6 +243,11 @@ class Plan:
             assert measure is not None
             measures.append(measure)
         return shape, measures
+
+    def _check_home(self, leaf: Leaf, value: Any) -> None:
+        if home_of(value) not in (None, self._runtime):
+            message = f"argument '{leaf.label}': the {type(value).__name__} lies on another device"
+            raise CallError("E1022", message, (), "copy it: Tensor.from_numpy(device, x.to_numpy())")
 
     def _shape(self, measures: Sequence[Measure]) -> Shape:
         rows = zip(self._leaves, measures)

@@ -6,9 +6,9 @@ Buffer or Tensor to float*                   ->  { address }
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from slangrad.check.types import VOID, Pointer, StructType, Type, is_abstract, n
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
-from slangrad.marshal.memory import address_of_array
+from slangrad.marshal.memory import address_of_array, home_of
 from slangrad.marshal.patterns import matches, pointers_to
 from slangrad.marshal.spelling import spell
 from slangrad.tensors.buffer import Buffer
@@ -74,6 +74,8 @@ def _pointers(wanted: Pointer, element: Type | None) -> Iterable[Type]:
 class BufferLeaf(Leaf):
     """Address and, but for pointers, the number of elements; each of `size` bytes."""
 
+    has_layout: ClassVar[bool] = True
+
     size: int
     counted: bool
     written: bool
@@ -83,6 +85,9 @@ class BufferLeaf(Leaf):
 
     def load(self) -> str:
         return self.name
+
+    def layout(self, value: Any) -> Hashable:
+        return home_of(value)
 
     def setters(self) -> dict[str, Setter]:
         return {self.name: self._put}

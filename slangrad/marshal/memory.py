@@ -17,6 +17,8 @@ import numpy as np
 
 from slangrad.ir import types as ir
 from slangrad.marshal.marshal import Role, Shape
+from slangrad.runtime.device import Device
+from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
 
 PRIMAL_PART, TAKEN, GIVEN = "", "_in", "_grad"
@@ -103,6 +105,13 @@ class ArrayAccess(Access):
             value[...] = copied
 
 
+def home_of(value: Any) -> Device | None:
+    """The device whose memory a value lies in; None for what is no device's."""
+    if isinstance(value, Tensor):
+        value = value.storage
+    return value.runtime if isinstance(value, Buffer) else None
+
+
 def address_of_array(array: Any) -> int:
     found: int = array.__array_interface__["data"][0]
     return found
@@ -125,8 +134,9 @@ class TensorAccess(Access):
 
     def layout(self, value: Any, parts: Parts) -> Hashable:
         if parts == (PRIMAL_PART,):
-            return tuple(value.shape), tuple(value.strides)
-        return tuple(value.shape), tuple(tuple(_PARTS[part](value).strides) for part in parts)
+            return value.storage.runtime, tuple(value.shape), tuple(value.strides)
+        strides = tuple(tuple(_PARTS[part](value).strides) for part in parts)
+        return value.storage.runtime, tuple(value.shape), strides
 
     def memories(self, value: Any, parts: Parts) -> list[Memory]:
         return [memory_of(_PARTS[part](value)) for part in parts]

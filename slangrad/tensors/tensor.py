@@ -326,6 +326,8 @@ class Tensor(StridedView):
                 f"{argument}: Invalid element type of {which} gradient for tensor of type {name}: "
                 f"Expected {slang_name(expected)}, received {slang_name(grad.element_type)}"
             )
+        if grad.storage.runtime is not self.storage.runtime:
+            raise ValueError(f"{argument}: the {which} gradient lies on another device than the tensor")
         if grad.shape != self.shape:
             raise ValueError(f"{argument}: shape {grad.shape} does not match the tensor's shape {self.shape}")
 

@@ -223,3 +223,31 @@ def test_an_unconstrained_generic_is_ambiguous(device, load):
     assert module.one.map("float")(tensor(device, [1, 2])).to_numpy().tolist() == [1, 1]
     assert module.one.map(())(tensor(device, [1, 2])) == 1
     assert module.some(tensor(device, [1, 2])).to_numpy().tolist() == [1, 2]
+
+
+ELSEWHERE = """
+[Differentiable] float square(float x) { return x * x; }
+float first(RWTensor<float, 1> x) { return x[0]; }
+float at(int i, StructuredBuffer<float> x) { return x[i]; }
+"""
+
+
+def test_memory_of_another_device_is_refused(load) -> None:
+    """Also by a call whose plan is there already."""
+    module, other = load(ELSEWHERE), spy.create_device()
+    here, there = (spy.Tensor.from_numpy(each, np.arange(3, dtype=F)) for each in (module.device, other))
+    assert module.square(here, _result="numpy").tolist() == [0, 1, 4]
+    assert module.first(here) == 0
+    assert module.at(1, here.storage) == 1
+    calls = [
+        lambda: module.square(there),
+        lambda: module.square(here, _result=there),
+        lambda: module.square.bwds(there.with_grads()),
+        lambda: module.first(there),
+        lambda: module.at(1, there.storage),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"E1022.*argument '\w+': the (Tensor|Buffer) lies on another device"):
+            call()
+    with pytest.raises(ValueError, match="grad_out: the output gradient lies on another device"):
+        here.with_grads(grad_out=there)

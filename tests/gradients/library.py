@@ -18,7 +18,7 @@ from slangrad.check.candidates import Candidate
 from slangrad.check.modules import Program
 from slangrad.check.reflect import FunctionView
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.walk import children
 
 Interval = tuple[float, float]
 
@@ -240,9 +240,18 @@ METHODS = frozenset((
 # fmt: on
 
 
+def _functions_of(owner: ast.Declaration) -> Iterator[ast.Declaration]:
+    """Its functions and accessors, whose bodies are not looked into."""
+    for each in children(owner):
+        if isinstance(each, (ast.Function, ast.Accessor)):
+            yield each
+        elif isinstance(each, ast.Declaration):
+            yield from _functions_of(each)
+
+
 def methods() -> set[str]:
     """The names of differentiable methods and accessors that users see."""
     types = (each for module in modules() for each in module.members if not isinstance(each, ast.Function))
-    found = (node for each in types for node in walk(each) if isinstance(node, (ast.Function, ast.Accessor)))
+    found = (node for each in types for node in _functions_of(each))
     names = {each.name for each in found if library().differentiability(each) != "none"}
     return {each for each in names if not each.startswith("_")}
