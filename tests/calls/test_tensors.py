@@ -247,7 +247,9 @@ def test_memory_of_another_device_is_refused(load) -> None:
         lambda: module.at(1, there.storage),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=r"E1022.*argument '\w+': the (Tensor|Buffer) lies on another device"):
+        with pytest.raises(
+            ValueError, match=r"E1022.*argument '\w+': the (Tensor|Buffer) lies on another device"
+        ):
             call()
     with pytest.raises(ValueError, match="grad_out: the output gradient lies on another device"):
         here.with_grads(grad_out=there)
