@@ -1,32 +1,6 @@
-"""Devices for tests of calls: each test runs compiled and interpreted."""
+"""Kernels of raw programs."""
 
 import pytest
-
-import slangrad as spy
-
-
-@pytest.fixture(scope="session", params=["cpu", "interpreter"])
-def device(request):
-    return spy.create_device(backend=request.param)
-
-
-@pytest.fixture(scope="session")
-def modules():
-    return {}
-
-
-@pytest.fixture
-def load(device, modules):
-    """The module of a Slang text, loaded once."""
-
-    def load_module(text, **options):
-        key = (device, text, *options)
-        if key not in modules:
-            name = f"test_{len(modules)}"
-            modules[key] = spy.Module.load_from_source(device, name, text, options or None)
-        return modules[key]
-
-    return load_module
 
 
 @pytest.fixture
