@@ -90,6 +90,7 @@ CODES: dict[str, str] = {
     "E0503": "function without a derivative",
     "E0504": "signature of a custom derivative",
     "E0505": "lost derivative",
+    "E0506": "tensor without gradients",
     "E0551": "no backward derivative",
     "E0552": "no forward derivative",
     # E06  statements and control flow

@@ -111,7 +111,8 @@ def _bind_argument(
     tangent = None if parameter.no_diff else types.tangent(given.way.type)
     differentiable = mode != PRIMAL and tangent is not None
     role = role_of(mode, parameter.direction, differentiable)
-    spot = Spot(names.fresh(parameter.name), parameter.name, role, mode, types, names.fresh)
+    own = PRIMAL if parameter.no_diff else mode
+    spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
     return BoundArgument(given.marshal.bind(given.way, spot), parameter.direction, differentiable)
 
 

@@ -19,7 +19,7 @@ from slangrad.call.bind import Given
 from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
 from slangrad.check.types import Type
 from slangrad.marshal.errors import ResolveException
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Marshal, Way
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Marshal, Way
 
 MOST_COMBINATIONS = 256
 
@@ -121,7 +121,7 @@ def _try(
     """All ways in which a candidate takes the arguments, or why there is none."""
     ways: list[list[Way]] = []
     for i, (parameter, (_, marshal)) in enumerate(zip(candidate.parameters, placed)):
-        offered = dict.fromkeys(marshal.ways(parameter.type, types, mode))
+        offered = dict.fromkeys(marshal.ways(parameter.type, types, PRIMAL if parameter.no_diff else mode))
         found = [way for way in offered if types.matches(parameter.type, way.type)]
         if not found:
             reason = marshal.reason(parameter.type, types)

@@ -31,6 +31,7 @@ from slangrad.check.names import mark_type, refer
 from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope
+from slangrad.check.tensor_gradients import warn_of_lost_gradients
 from slangrad.check.types import (
     ERROR,
     Array,
@@ -102,6 +103,7 @@ def call_overload(
     this = object_of_call(scope, node.span, match)
     node.ref = checked.Call(match.target, this, commit_match(scope, match))
     refuse_unsupported(scope, node.span, match)
+    warn_of_lost_gradients(scope.world, node.ref)
     return match.signature.result
 
 

@@ -1,6 +1,7 @@
 """Containers that are bound as a whole to the tensor types of the standard library.
 
 ITensor<float, 1>,     Tensor (7, 100)  ->  Tensor<float, 1>, one call dimension: each call gets a row
+                                            with gradients, in `bwds`: DiffTensor<float, 1>
 IDiffTensor<float, 1>, Tensor (n,)      ->  PrimalTensor<float, 1>; in `bwds` DiffTensor<float, 1>
 
 uniform Tensor<float, 1> t;  uniform StridedIndex<1> t_at;    Tensor<float, 1> t_here = t; t_here._data += ...
@@ -8,6 +9,7 @@ uniform Tensor<float, 1> t;  uniform StridedIndex<1> t_at;    Tensor<float, 1> t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -71,8 +73,8 @@ FAMILIES: dict[str, Family] = {
 
 # What an interface is bound to, by the mode of the call.
 INTERFACES: dict[str, dict[str, str]] = {
-    "ITensor":       dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "Tensor"),
-    "IWTensor":      dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "WTensor"),
+    "ITensor":       dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "Tensor"),     # or as "IDiffTensor", see
+    "IWTensor":      dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "WTensor"),    # _has_gradients
     "IRWTensor":     dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "RWTensor"),
     "IDiffTensor":   {PRIMAL: "PrimalTensor",   BACKWARD: "DiffTensor",   TANGENT: "PrimalTensor"},
     "IWDiffTensor":  {PRIMAL: "WPrimalTensor",  BACKWARD: "WDiffTensor",  TANGENT: "WPrimalTensor"},
@@ -111,11 +113,25 @@ def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, m
     found: list[Way] = []
     for bound in bounds:
         if bound.declaration.name in INTERFACES:
-            concrete = INTERFACES[bound.declaration.name][mode]
+            concrete = _concrete(bound.declaration.name, contents, element, types, mode)
             found += _of_family(concrete, contents, element, bound.arguments[:2], types)
     if not bounds and isinstance(wanted, ParameterType):
         found.append(Way(types.standard("Tensor", (element, contents.rank)), 0, WHOLE))
     return found
+
+
+def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes, mode: str) -> str:
+    """What an interface is bound to. Those without "Diff" take the gradients that there are."""
+    role = FAMILIES[INTERFACES[name][mode]].role
+    if mode != PRIMAL and "Diff" not in name and _has_gradients(role, contents, element, types):
+        name = name.replace("Tensor", "DiffTensor")
+    return INTERFACES[name][mode]
+
+
+def _has_gradients(role: Role, contents: Contents, element: Type, types: ProgramTypes) -> bool:
+    """Whether there are gradients for what a role reads or writes."""
+    attached = (role.reads and contents.has_out) or (role.writes and contents.has_in)
+    return attached and types.tangent(element) is not None
 
 
 def _of_family(
@@ -143,6 +159,7 @@ class WholeTensor(Leaf):
     access: Access
     family: Family
     own: int
+    loses: bool = False  # gradients, because of its type
 
     def parameters(self, classes: str) -> list[Parameter]:
         made = [Parameter(spell(self.type), self.name)]
@@ -172,11 +189,19 @@ class WholeTensor(Leaf):
             return None
         for memory in found:
             self._check_extent(memory)
+        if self.loses:
+            self._warn()
         strides = [tuple(step // each.item_size for step in each.strides) for each in found]
         leading = len(found[0].shape) - self.own
         if not self.streams:
             return Measure((), [])
         return Measure(found[0].shape[:leading], [each[:leading] for each in strides], [0] * len(strides))
+
+    def _warn(self) -> None:
+        kind = f"I{standard_name(self.type)}".replace("Atomic", "RW")
+        message = f"argument '{self.label}' has gradients, and a parameter of type '{self.type}' takes none: "
+        message += f"declare it {kind}, or pass {self.label}.detach() if it is constant"
+        warnings.warn(message, stacklevel=2)
 
     def _check_extent(self, memory: Memory) -> None:
         last = sum((size - 1) * step for size, step in zip(memory.shape, memory.strides))
@@ -225,6 +250,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     assert isinstance(way.type, StructType)
     own: int = way.type.arguments[1]
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
+    plain = spot.mode != PRIMAL and family.fields[0] != _P
     return WholeTensor(
         name=spot.name,
         label=spot.label,
@@ -235,6 +261,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
         access=access,
         family=family,
         own=own,
+        loses=plain and _has_gradients(family.role, contents, way.type.arguments[0], spot.types),
         streams=tuple(StreamSpec(name, 1) for name in names),
     )
 

@@ -424,3 +424,20 @@ def test_the_error_says_what_to_do() -> None:
         "E0505: 'plain' is not differentiable, so the derivative of 'f' would be lost here "
         "(mark 'plain' as [Differentiable], or write 'no_diff plain(...)' if this is meant)"
     )
+
+
+def test_tensors_without_gradients_are_told() -> None:
+    text = """
+        import slangpy;
+        [Differentiable] float loss(ITensor<float, 1> w, no_diff ITensor<float, 1> c) { return w[0] * c[0]; }
+        void step(%s<float, 1> w) { bwd_diff(loss)(w, w, 1.0); }
+    """
+    note = "pass a DiffTensor<float, 1>, or write 'no_diff' before the parameter 'w' if it is constant"
+    assert problem(text % "Tensor") == (
+        f"E0506: a 'Tensor<float, 1>' has no gradients, so that of 'w' is lost here ({note})"
+    )
+    assert problem(text % "ITensor") == (
+        f"E0506: only in a 'bwds' call 'w' has gradients; in others that of 'w' is lost here ({note})"
+    )
+    for kind in ("DiffTensor", "IDiffTensor", "PrimalTensor"):
+        assert codes(text % kind) == []
