@@ -3,9 +3,10 @@
 In: the checked body of a [Differentiable] function.   Out: an error for each call of a function and each value of
 a type without a derivative, through which one would have to pass.
 
-A variable is active when its value depends on a differentiable parameter; it is wanted when a result
-depends on it. A call is refused when an argument is active and its result is wanted; `no_diff` says that
-this is meant. Order and branches are not looked at.
+A variable is active when its value depends on a differentiable parameter, or on memory that has gradients of its own;
+it is wanted when a result depends on it. A call is refused when an argument is active and its result is wanted, and so
+is storing what is active where no derivative can be; `no_diff`, `detach` say that this is meant. Order and branches are
+not looked at.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
+from slangrad.check.derivative_places import loses_derivative
 from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.places import value_type
 from slangrad.check.types import Array, StructType, Tuple, Type
@@ -26,18 +28,20 @@ from slangrad.syntax.walk import children
 Node = Any  # a declaration of a variable, THIS, RESULT, or a Lost call
 Sources = set[Node]
 
-THIS, RESULT = "this", "result"
+THIS, RESULT, MEMORY = "this", "result", "memory"
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Lost:
-    """A call that passes no derivative on, or a value of a type (`kind`) that holds numbers and no derivative: what
-    goes in, and where it stands."""
+    """Where a derivative is lost: why, and what goes in. In a value of a type that holds numbers and no derivative
+    (`in_value`), or where something is stored (`stored`, which counts even if nobody reads it)."""
 
-    name: str
+    reason: str
+    note: str
     node: ast.Expression
     inputs: Sources
-    kind: Type | None = None
+    in_value: bool = False
+    stored: bool = False
 
 
 @dataclass(slots=True)
@@ -45,6 +49,7 @@ class Flow:
     """`into[v]`: what the value of v depends on."""
 
     world: World
+    info: checked.FunctionInfo
     into: dict[Node, Sources] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
 
@@ -58,34 +63,25 @@ def check_activity(world: World, declaration: Any) -> None:
     custom = world.derivatives(DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
         return
-    flow = Flow(world)
+    flow = Flow(world, info)
     for statement in declaration.body.statements:
         _statement(flow, statement)
     if not flow.lost:
         return
     active = _reach(_turned(flow.into), _inputs(world, info))
     wanted = _reach(flow.into, _outputs(world, info))
-    told: set[Type] = set()
+    told: set[str] = set()
     for lost in flow.lost:
-        if lost in wanted and lost.inputs & active and lost.kind not in told:
-            told |= set() if lost.kind is None else {lost.kind}
-            _report(world, declaration, lost)
-
-
-def _report(world: World, declaration: Any, lost: Lost) -> None:
-    name = declaration.name or "the lambda"
-    if lost.kind is not None:
-        message = f"'{lost.name}' has no derivative, so the derivative of '{name}' would be lost here"
-        note = "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
-        world.error("E0505", message, lost.node.span, note)
-        return
-    message = f"'{lost.name}' is not differentiable, so the derivative of '{name}' would be lost here"
-    note = f"mark '{lost.name}' as [Differentiable], or write 'no_diff {lost.name}(...)' if this is meant"
-    world.error("E0505", message, lost.node.span, note)
+        repeated = lost.in_value and lost.reason in told
+        if (lost.stored or lost in wanted) and lost.inputs & active and not repeated:
+            told.add(lost.reason)
+            name = declaration.name or "the lambda"
+            message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
+            world.error("E0505", message, lost.node.span, lost.note)
 
 
 def _inputs(world: World, info: checked.FunctionInfo) -> Sources:
-    found: Sources = set()
+    found: Sources = {MEMORY}
     for parameter in info.parameters:
         own = world.info(parameter)
         if own.direction != "out" and not own.no_diff and tangent(world, own.type) is not None:
@@ -173,13 +169,20 @@ def _sources(flow: Flow, node: Any) -> Sources:
 def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
     """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
     functions without a derivative are constants."""
-    inputs = {each for each in found if not isinstance(each, Lost) or each.kind is not None}
+    inputs = _with_derivatives(found)
     if kind is None or not inputs or not _holds_numbers(flow.world, kind):
         return set()
-    lost = Lost(str(kind), node, inputs, kind)
+    note = (
+        "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
+    )
+    lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True)
     flow.lost.append(lost)
     flow.add(lost, inputs)
     return {lost}
+
+
+def _with_derivatives(sources: Sources) -> Sources:
+    return {each for each in sources if not isinstance(each, Lost) or each.in_value}
 
 
 def _holds_numbers(world: World, kind: Type) -> bool:
@@ -218,10 +221,12 @@ def _call(
         if parameter is None or not flow.world.info(parameter).no_diff:
             inputs |= sources
     if _passes(flow, function):
-        result = inputs
+        result = inputs | ({MEMORY} if _reads_gradients(flow.world, function) else set())
     else:
         assert isinstance(function, DeclRef)
-        lost = Lost(_name(function), node, inputs)
+        name = _name(function)
+        note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+        lost = Lost(f"'{name}' is not differentiable", note, node, inputs)
         flow.lost.append(lost)
         result = {lost}
     for each in written:
@@ -236,6 +241,33 @@ def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
     if isinstance(info, checked.FunctionInfo):
         return info.level != "none" or info.treat_as_differentiable
     return any(flow.world.info(each).level != "none" for each in function.declaration.accessors)
+
+
+def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
+    """Whether a result has a derivative though nothing that is passed has one: it goes to memory, as that of a
+    tensor's `load` does."""
+    if isinstance(function, checked.Derivative):
+        return False
+    info = world.info(function.declaration)
+    if isinstance(info, checked.FunctionInfo):
+        given = info.this_type is not None or world.derivatives(function).backward is not None
+        if info.no_diff_result or (not given and _is_standard(function.declaration)):
+            return False
+        if (
+            info.this_type is not None
+            and not info.no_diff_this
+            and tangent(world, info.this_type) is not None
+        ):
+            return False
+    elif info.this_type is not None and tangent(world, info.this_type) is not None:
+        return False
+    own = [world.info(each) for each in info.parameters]
+    passed = any(not each.no_diff and tangent(world, each.type) is not None for each in own)
+    return not passed and tangent(world, info.result) is not None
+
+
+def _is_standard(declaration: ast.Declaration) -> bool:
+    return declaration.span.source.name.startswith("std/")
 
 
 def _name(function: DeclRef) -> str:
@@ -262,8 +294,13 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
         parameter = declared[index] if index < len(declared) else None
         arguments.append((_sources(flow, argument), parameter))
         if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
-            kept = _passes(flow, form.function) or _carries(flow, value_type(argument))
-            written |= _root(argument) if kept else set()
+            carries = _carries(flow, value_type(argument))
+            if _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
+                written |= (
+                    set() if _stored(flow, argument, argument, {MEMORY}, _VARIABLE) else _root(argument)
+                )
+            else:
+                written |= _root(argument) if carries else set()
     return _call(flow, node, form.function, arguments, written)
 
 
@@ -309,19 +346,39 @@ def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked
 def _store(flow: Flow, node: ast.Expression, form: checked.Store) -> Sources:
     sources = _sources(flow, form.value)
     _visit_place(flow, form.place)
-    for root in _root(form.place):
-        flow.add(root, sources)
+    if not _stored(flow, node, form.place, sources):
+        for root in _root(form.place):
+            flow.add(root, sources)
     return sources
+
+
+_VALUE = "put 'detach(...)' around what is stored if this is meant"
+_VARIABLE = "pass a variable, and store detach(...) of it if this is meant"
+
+
+def _stored(
+    flow: Flow, node: ast.Expression, place: ast.Expression, sources: Sources, note: str = _VALUE
+) -> bool:
+    """Whether the derivative of what is stored is lost."""
+    if not _carries(flow, value_type(place)):
+        return False
+    reason = loses_derivative(flow.world, flow.info, place)
+    if reason is None:
+        return False
+    flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True))
+    return True
 
 
 def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
     sources = set() if form.value is None else _sources(flow, form.value)
     current = _sources(flow, form.place)
+    found = sources | current
     if form.function is not None:
-        return _call(flow, node, form.function, [(sources | current, None)], _root(form.place))
-    for root in _root(form.place):
-        flow.add(root, sources)
-    return sources | current
+        found = sources = _call(flow, node, form.function, [(found, None)], set())
+    if not _stored(flow, node, form.place, sources):
+        for root in _root(form.place):
+            flow.add(root, sources)
+    return found
 
 
 def _visit_place(flow: Flow, node: Any) -> None:
