@@ -93,9 +93,8 @@ class _Requests:
     def _derivative(self, name: str, mode: str, span: Span | None) -> str:
         """The name of a function's derivative, which is made if need be."""
         f, custom = self._new[name], _custom(self._new[name], mode)
-        substitute = _substitute(f)
-        if custom is None and substitute is not None:
-            return self._derivative(substitute, mode, span)
+        if _is_substituted(f, mode):
+            return self._derivative(self._substitute(f, mode), mode, span)
         made = f"{name}.{mode}"
         if made not in self._new:
             if custom is None and f.attributes.get("bodiless"):
@@ -134,8 +133,7 @@ class _Requests:
             g = self._new[callee_of(op)]
             if not _is_substituted(g, mode):
                 return copy_op(walk, b, op)
-            types, name = tuple(r.type for r in op.results), _substitute(g)
-            assert name is not None
+            types, name = tuple(r.type for r in op.results), self._substitute(g, mode)
             return b.control("call", walk.values(op.operands), types, (), {"callee": name})
 
         ready = self._inline(self.result.program, f, keep)
@@ -143,6 +141,17 @@ class _Requests:
             changed = Rebuild({"call": substitute}).function(ready)
             ready = self._inline(self.result.program, changed, keep)
         return ready
+
+    def _substitute(self, f: Function, mode: str) -> str:
+        """The name of what is differentiated in the place of the function. What a forward pass of the user's own calls
+        is compiled into it as it is: no derivative goes through it."""
+        name = _substitute(f, mode)
+        assert name is not None, f.name
+        made = self._new[name]
+        context = made.attributes.get("context")
+        if context is not None and any(callee_of(op) != context for op in _calls(made)):
+            self._new[name] = self._inline(self.result.program, made, lambda g: g.name == context)
+        return name
 
     def _expanded(self, f: Function) -> tuple[Function, dict[Value, str]]:
         """Functions with a preference inlined into `f`, and which values have which preference by that."""
@@ -209,12 +218,16 @@ def _custom(f: Function, mode: str) -> str | None:
     return f.derivatives.jvp if mode == "jvp" else f.derivatives.vjp
 
 
-def _substitute(f: Function) -> str | None:
-    return None if f.derivatives is None else f.derivatives.primal_substitute
+def _substitute(f: Function, mode: str) -> str | None:
+    """What is differentiated in the place of the function."""
+    if f.derivatives is None:
+        return None
+    applied = f.derivatives.applied if mode == "vjp" else None
+    return f.derivatives.primal_substitute if applied is None else applied
 
 
 def _is_substituted(f: Function, mode: str) -> bool:
-    return _custom(f, mode) is None and _substitute(f) is not None
+    return _custom(f, mode) is None and _substitute(f, mode) is not None
 
 
 def _stays(f: Function, mode: str) -> bool:
@@ -237,10 +250,7 @@ def _calls(f: Function) -> list[Op]:
 def _used(f: Function) -> list[str]:
     """The functions that a function calls, differentiates or has as its derivatives."""
     names = [callee_of(op) for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
-    d = f.derivatives
-    if d is not None:
-        names += [name for name in (d.jvp, d.vjp, d.primal_substitute) if name is not None]
-    return names
+    return names if f.derivatives is None else names + f.derivatives.names
 
 
 def _missing(f: Function, mode: str, span: Span | None) -> Diagnostic:

@@ -35,7 +35,7 @@ _MEANT: dict[str, tuple[str, Kinds]] = {
     ),                                                ("a function or type", (*_FUNCTIONS, *_TYPES))),
     **dict.fromkeys((
         "BackwardDerivative", "ForwardDerivative", "PrimalSubstitute", "BackwardDerivativeOf",
-        "ForwardDerivativeOf", "PrimalSubstituteOf", "NoDiffThis", "PreferRecompute", "PreferCheckpoint",
+        "ForwardDerivativeOf", "PrimalSubstituteOf", ast.APPLY_OF, "NoDiffThis", "PreferRecompute", "PreferCheckpoint",
         "mutating", "nonmutating", "numthreads", "NumThreads", "shader", "Shader", "WaveSize",
     ),                                                ("a function", _FUNCTIONS)),
     **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
@@ -153,7 +153,7 @@ def _type_param(world: World, node: ast.TypeParameter) -> None:
 
 
 def _extension(world: World, node: ast.FunctionExtension) -> None:
-    note = "there are fwd_diff(f) and bwd_diff(f)"
+    note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
     world.error(
         "E0504", f"'{node.target.span.text}' is no derivative that can be given", node.target.span, note
     )

@@ -92,6 +92,7 @@ def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
         world.info(accessor)
         check_attributes(world, accessor)
         check_body(world, accessor)
+        world.check_derivative_attributes(accessor)
 
 
 def _variable(world: World, node: ast.Variable) -> None:

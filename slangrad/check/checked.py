@@ -272,10 +272,17 @@ class SubscriptInfo:  # Of a Subscript or Property, which has no parameters: the
         return str(self.result)
 
 @dataclass(slots=True, eq=False, repr=False)
+class Applied:  # `__apply(f)`: gives the result of f and a context, whose `operator()` goes backward.
+    function: DeclRef
+    backward: DeclRef
+    context: Type
+
+@dataclass(slots=True, eq=False, repr=False)
 class CustomDerivatives:  # What the user gave for a function, seen through the same substitution.
     forward: DeclRef | None = None
     backward: DeclRef | None = None
     primal_substitute: DeclRef | None = None
+    apply: Applied | None = None
 
 @dataclass(slots=True, eq=False, repr=False)
 class CaseInfo:  # Of an EnumCase.

@@ -25,6 +25,7 @@ from slangrad.check.coerce import coerce, value_after
 from slangrad.check.constants import evaluate
 from slangrad.check.differentiable import has_no_diff
 from slangrad.check.generics import generic_info, interfaces_in
+from slangrad.check.givers import applied_type
 from slangrad.check.interfaces import attribute_text, required_value_of
 from slangrad.check.linking import is_open
 from slangrad.check.places import is_nonmutating
@@ -238,6 +239,8 @@ def _is_mutating(node: ast.Declaration) -> bool:
 
 def _this(world: World, node: ast.Declaration) -> Type | None:
     """The type of `this` of a member that is not static."""
+    if node.attribute(ast.APPLY_OF) is not None:
+        return applied_type(world, node)
     if node.has("static") or not isinstance(node.parent, TYPE_DECLARATIONS):
         return None
     return this_type(world, node.parent)
@@ -377,6 +380,9 @@ def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
         _fill_attributes(world, owner, outer)
         made.level = outer.level
         made.no_diff_this |= outer.no_diff_this
+    if made.level != "backward":
+        given = world.given_level(node)
+        made.level = given if given != "none" else made.level
     return made
 
 

@@ -6,92 +6,45 @@ In: a function.   Out: its CustomDerivatives, or an error that shows the signatu
     void square_bwd(inout DifferentialPair<float> x, float d_result)
 
 A derivative of a method is a method too when its object carries no derivative; else it is static and
-takes the pair of the object first.
+takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
+instances alone, and goes before one for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from slangrad.check.checked import CustomDerivatives, FunctionInfo
-from slangrad.check.declref import DeclRef, Substitution
+from slangrad.check.applied import applied_text, context_operator
+from slangrad.check.checked import Applied, CustomDerivatives, FunctionInfo
+from slangrad.check.declref import DeclRef, Substitution, visible_parameters
 from slangrad.check.differentiable import derivative_signature, tangent
+from slangrad.check.givers import KINDS, functions_meant, generic_parameters, givers_of, named_instance
 from slangrad.check.infer import Solver
 from slangrad.check.lookup import unmet_constraint
-from slangrad.check.meanings import Candidate, OverloadMeaning
-from slangrad.check.names import refer
+from slangrad.check.meanings import Candidate
 from slangrad.check.signatures import function_text, signature_of, signature_text
-from slangrad.check.substitution import identity, see_through
+from slangrad.check.substitution import identity, see_through, substitute
 from slangrad.check.types import FunctionType
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
-# fmt: off
-#             attribute on f,      attribute on g,         what it is,         which derivative
-KINDS = (
-    ("ForwardDerivative",  "ForwardDerivativeOf",  "forward"),
-    ("BackwardDerivative", "BackwardDerivativeOf", "backward"),
-    ("PrimalSubstitute",   "PrimalSubstituteOf",   "primal_substitute"),
-)
-# fmt: on
-_GIVEN = {of: kind for _, of, kind in KINDS}
+
+@dataclass(slots=True, eq=False, repr=False)
+class Partial:
+    """A derivative for some instances of a generic function: `named` has its arguments in terms of the giver's."""
+
+    kind: str
+    giver: ast.Function
+    named: dict[Any, Any]
 
 
-def note_givers(world: World, declarations: list[Any]) -> None:
-    """File the functions that are derivatives of others under the name of the other."""
-    for node in declarations:
-        if isinstance(node, ast.Function):
-            for attribute in node.attributes:
-                if attribute.name in _GIVEN and len(attribute.arguments) == 1:
-                    world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
-                    _remind(world, node, attribute)
-        elif isinstance(node, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
-            note_givers(world, node.members)
+@dataclass(slots=True, eq=False, repr=False)
+class Given:
+    """What was found for a declaration: for all its instances by kind of derivative, and for some of them."""
 
-
-def _remind(world: World, giver: ast.Function, attribute: ast.Attribute) -> None:
-    """Functions of other modules may have been looked at before their derivative became known."""
-    for candidate in functions_meant(world, giver, attribute):
-        world.custom_derivatives.pop(candidate.declaration, None)
-        known = candidate.declaration.checked
-        if isinstance(known, FunctionInfo) and known.level != "backward":
-            known.level = "forward" if _GIVEN[attribute.name] == "forward" else "backward"
-
-
-def _last_name(node: ast.Expression) -> str:
-    while isinstance(node, (ast.GenericApplication, ast.Paren)):
-        node = node.base if isinstance(node, ast.GenericApplication) else node.inner
-    return node.name if isinstance(node, (ast.Name, ast.Member)) else ""
-
-
-def givers_of(world: World, declaration: Any) -> Iterator[tuple[str, ast.Function]]:
-    """The functions elsewhere that say they are a derivative of this one."""
-    for giver in world.derivative_givers.get(declaration.name, ()):
-        for attribute in giver.attributes:
-            if attribute.name not in _GIVEN:
-                continue
-            meant = functions_meant(world, giver, attribute)
-            if any(each.declaration is declaration for each in meant):
-                yield _GIVEN[attribute.name], giver
-
-
-def functions_meant(world: World, declaration: Any, attribute: ast.Attribute) -> list[Candidate]:
-    """The functions that the argument of an attribute names, seen from the declaration."""
-    if len(attribute.arguments) != 1:
-        return []
-    argument = attribute.arguments[0]
-    with world.silence():
-        meaning = refer(world.scope_of(declaration), argument)
-    return meaning.candidates if isinstance(meaning, OverloadMeaning) else []
-
-
-def given_level(world: World, declaration: Any) -> str:
-    """ "forward" or "backward" when some function elsewhere is a derivative of this one."""
-    kinds = {kind for kind, _ in givers_of(world, declaration)}
-    if kinds - {"forward"}:
-        return "backward"
-    return "forward" if kinds else "none"
+    general: dict[str, DeclRef] = field(default_factory=dict)
+    partial: list[Partial] = field(default_factory=list)
 
 
 # --- Finding ------------------------------------------------------------------------------------------
@@ -99,48 +52,105 @@ def given_level(world: World, declaration: Any) -> str:
 
 def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
     """The derivatives given for a function, seen through the same substitution."""
-    found = world.custom_derivatives.get(reference.declaration)
+    known = given(world, reference.declaration)
+    found = {kind: see_through(world, each, reference.substitution) for kind, each in known.general.items()}
+    for each in known.partial:
+        match = _instance(world, each, reference)
+        if match is not None:
+            found[each.kind] = match
+    apply = found.pop("apply", None)
+    return CustomDerivatives(**found, apply=None if apply is None else _applied(world, apply, reference))
+
+
+def given(world: World, declaration: Any) -> Given:
+    """What was given for a declaration."""
+    found: Given | None = world.custom_derivatives.get(declaration)
     if found is None:
-        found = world.custom_derivatives[reference.declaration] = _find(world, reference.declaration)
-    return CustomDerivatives(
-        _seen(world, found.forward, reference.substitution),
-        _seen(world, found.backward, reference.substitution),
-        _seen(world, found.primal_substitute, reference.substitution),
-    )
+        found = world.custom_derivatives[declaration] = _find(world, declaration)
+    return found
 
 
-def _seen(world: World, given: DeclRef | None, substitution: Substitution) -> DeclRef | None:
-    return None if given is None else see_through(world, given, substitution)
+def _applied(world: World, apply: DeclRef, reference: DeclRef) -> Applied | None:
+    found = context_operator(world, apply, reference)
+    return None if found is None else Applied(apply, *found)
 
 
-def _find(world: World, declaration: Any) -> CustomDerivatives:
-    made = CustomDerivatives()
-    if not isinstance(declaration, ast.Function):
+def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | None:
+    """The derivative with its own generic arguments when it is one of this instance."""
+    solver = Solver(world, visible_parameters(given.giver))
+    for parameter in generic_parameters(reference.declaration):
+        actual = reference.substitution.get(parameter)
+        if actual is None or not solver.unify_argument(given.named[parameter], actual):
+            return None
+    owner: Any = given.giver
+    while owner is not None:
+        if unmet_constraint(world, owner, solver.bindings) is not None:
+            return None
+        owner = owner.parent
+    return DeclRef(given.giver, solver.bindings)
+
+
+def _find(world: World, declaration: Any) -> Given:
+    made = Given()
+    if not isinstance(declaration, (ast.Function, ast.Accessor)):
         return made
     for name, _, kind in KINDS:
         attribute = declaration.attribute(name)
         if attribute is not None:
             for candidate in functions_meant(world, declaration, attribute):
                 _take(world, made, kind, declaration, candidate)
-    for kind, giver in givers_of(world, declaration):
-        _take(world, made, kind, declaration, Candidate(giver, {}))
+    for kind, giver, named in givers_of(world, declaration):
+        _take(world, made, kind, declaration, Candidate(giver, {}), named)
     return made
 
 
-def _take(world: World, made: CustomDerivatives, kind: str, declaration: Any, candidate: Candidate) -> None:
+def _take(
+    world: World,
+    made: Given,
+    kind: str,
+    declaration: Any,
+    candidate: Candidate,
+    named: Candidate | None = None,
+) -> None:
     found = match_derivative(world, kind, declaration, candidate)
-    if found is not None and getattr(made, kind) is None:
-        setattr(made, kind, found)
+    if found is not None:
+        made.general.setdefault(kind, found)
+        return
+    instance = None if named is None else _fitting_instance(world, kind, candidate.declaration, named)
+    if instance is not None:
+        made.partial.append(Partial(kind, candidate.declaration, instance))
+
+
+def _fitting_instance(
+    world: World, kind: str, giver: ast.Function, named: Candidate
+) -> dict[Any, Any] | None:
+    """The generic arguments with which a giver names a function, when it has the signature for these."""
+    arguments = named_instance(named)
+    if arguments is None:
+        return None
+    with world.assuming(giver):
+        reference = DeclRef(named.declaration, arguments)
+        if kind == "apply":
+            apply = DeclRef(giver, identity(giver))
+            return None if context_operator(world, apply, reference) is None else arguments
+        wanted = expected_signature(world, kind, reference, with_this=world.info(giver).this_type is None)
+        offered = signature_of(world, DeclRef(giver, identity(giver)))
+        fits = wanted is not None and _fits(Solver(world, ()), offered, wanted)
+    return arguments if fits else None
 
 
 def match_derivative(world: World, kind: str, declaration: Any, candidate: Candidate) -> DeclRef | None:
     """The candidate with its generic arguments when it has the signature of the derivative, else None."""
+    reference = DeclRef(declaration, identity(declaration))
+    if kind == "apply":
+        alone = not visible_parameters(candidate.declaration) and not reference.substitution
+        apply = DeclRef(candidate.declaration, {})
+        return apply if alone and context_operator(world, apply, reference) is not None else None
     given: FunctionInfo = world.info(candidate.declaration)
-    wanted = expected_signature(world, kind, declaration, with_this=given.this_type is None)
+    wanted = expected_signature(world, kind, reference, with_this=given.this_type is None)
     if wanted is None:
         return None
-    reference = DeclRef(candidate.declaration, {})
-    offered = signature_of(world, reference)
+    offered = signature_of(world, DeclRef(candidate.declaration, {}))
     open_parameters = [each for each in identity(candidate.declaration) if each not in identity(declaration)]
     solver = Solver(world, open_parameters)
     for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
@@ -169,12 +179,11 @@ def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
     return solver.unify(offered.result, wanted.result)
 
 
-def expected_signature(world: World, kind: str, declaration: Any, with_this: bool) -> FunctionType | None:
+def expected_signature(world: World, kind: str, reference: DeclRef, with_this: bool) -> FunctionType | None:
     """The type that a derivative of the function must have; None when it cannot be of this form."""
-    info: FunctionInfo = world.info(declaration)
-    reference = DeclRef(declaration, identity(declaration))
+    info: FunctionInfo = world.info(reference.declaration)
     with_this = with_this and info.this_type is not None
-    if not with_this and kind != "primal_substitute" and _carries_this(world, info):
+    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference.substitution):
         return None
     signature = signature_of(world, reference, with_this=with_this)
     if kind == "primal_substitute":
@@ -182,9 +191,11 @@ def expected_signature(world: World, kind: str, declaration: Any, with_this: boo
     return derivative_signature(world, kind, signature, info.no_diff_result)
 
 
-def _carries_this(world: World, info: FunctionInfo) -> bool:
+def _carries_this(world: World, info: FunctionInfo, seen: Substitution) -> bool:
     """Whether derivatives go through the object of a method."""
-    return info.this_type is not None and not info.no_diff_this and tangent(world, info.this_type) is not None
+    if info.this_type is None or info.no_diff_this:
+        return False
+    return tangent(world, substitute(world, info.this_type, seen)) is not None
 
 
 # --- Checking -----------------------------------------------------------------------------------------
@@ -196,34 +207,55 @@ def check_derivative_attributes(world: World, declaration: Any) -> None:
         attribute = declaration.attribute(name)
         if attribute is not None:
             candidates = functions_meant(world, declaration, attribute)
-            _check_pair(world, attribute, kind, [(declaration, each) for each in candidates])
+            pairs = [(Candidate(declaration, identity(declaration)), each) for each in candidates]
+            _check_pairs(world, attribute, kind, pairs)
         attribute = declaration.attribute(of)
         if attribute is not None:
             candidates = functions_meant(world, declaration, attribute)
             own = Candidate(declaration, {})
-            _check_pair(world, attribute, kind, [(each.declaration, own) for each in candidates])
+            _check_pairs(world, attribute, kind, [(each, own) for each in candidates])
 
 
-def _check_pair(
-    world: World, attribute: ast.Attribute, kind: str, pairs: list[tuple[Any, Candidate]]
+def _check_pairs(
+    world: World, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
 ) -> None:
+    """Each pair is a function as it is named, and what may be its derivative."""
     if not pairs:
         what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
-        message = f"[{attribute.name}] needs the name of a function, which '{what}' is not"
+        message = f"{_shown(attribute)} needs the name of a function, which '{what}' is not"
         world.error("E0504", message, attribute.span)
         return
-    if any(match_derivative(world, kind, function, candidate) is not None for function, candidate in pairs):
-        return
-    function, candidate = pairs[0]
-    static = world.info(candidate.declaration).this_type is None
-    wanted = expected_signature(world, kind, function, with_this=static)
-    name = candidate.declaration.name
-    if wanted is None:
-        wanted = expected_signature(world, kind, function, with_this=True)
-        name = f"static {name}"
-    assert wanted is not None
+    for named, candidate in pairs:
+        if match_derivative(world, kind, named.declaration, candidate) is not None:
+            return
+        if _fitting_instance(world, kind, candidate.declaration, named) is not None:
+            return
+    named, candidate = pairs[0]
+    what = _WHAT.get(kind, f"{kind} derivative")
+    message = (
+        f"'{candidate.declaration.name}' has not the signature of a {what} of '{named.declaration.name}'"
+    )
+    with world.assuming(candidate.declaration):
+        note = _expected_text(world, kind, named, candidate.declaration)
     offered = signature_text(world, DeclRef(candidate.declaration, {}))
-    what = "primal substitute" if kind == "primal_substitute" else f"{kind} derivative"
-    message = f"'{candidate.declaration.name}' has not the signature of a {what} of '{function.name}'"
-    note = f"expected {function_text(wanted, name)}\n        but it is {offered}"
-    world.error("E0504", message, attribute.span, note)
+    world.error("E0504", message, attribute.span, f"{note}\n        but it is {offered}")
+
+
+_WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
+
+
+def _shown(attribute: ast.Attribute) -> str:
+    return "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
+
+
+def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str:
+    arguments = named_instance(named) or identity(named.declaration)
+    reference = DeclRef(named.declaration, arguments)
+    if kind == "apply":
+        return applied_text(world, giver, reference)
+    static = world.info(giver).this_type is None
+    wanted, name = expected_signature(world, kind, reference, with_this=static), giver.name
+    if wanted is None:
+        wanted, name = expected_signature(world, kind, reference, with_this=True), f"static {giver.name}"
+    assert wanted is not None
+    return f"expected {function_text(wanted, name)}"

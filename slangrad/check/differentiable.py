@@ -15,7 +15,17 @@ from typing import Any
 
 from slangrad.check.checked import DifferentialInfo, VariableInfo
 from slangrad.check.declref import DeclRef
-from slangrad.check.lookup import all_members, concrete_members, conforms_to, declared
+from slangrad.check.infer import match
+from slangrad.check.lookup import (
+    all_members,
+    concrete_members,
+    conforms,
+    conforms_to,
+    declared,
+    extension_target,
+    extensions_of,
+    interface_bases,
+)
 from slangrad.check.substitution import own_substitution, self_type, substitute
 from slangrad.check.types import (
     VOID,
@@ -200,24 +210,52 @@ def _field_tangent(world: World, field: DeclRef) -> Type | None:
 
 
 def _synthesized_struct(world: World, kind: StructType) -> StructType:
-    """The struct named Differential inside of the user's, made once for all arguments of its generics."""
-    owner = kind.declaration
-    found = world.synthesized.get(owner)
+    """The struct named Differential inside of the user's, made once for all arguments of its generics. Where an
+    extension makes some of them differentiable, one for these.
+    """
+    owner, extension = kind.declaration, _conforming_extension(world, kind)
+    key = owner if extension is None else (owner, extension)
+    found = world.synthesized.get(key)
     if found is None:
-        found = world.synthesized[owner] = _declare_differential(world, owner)
+        found = world.synthesized[key] = _declare_differential(
+            world, owner, _tangents_by_name(world, owner, extension)
+        )
     made: StructType = nominal(found, kind.arguments)
     return made
 
 
-def _declare_differential(world: World, owner: ast.Struct) -> ast.Struct:
+def _conforming_extension(world: World, kind: StructType) -> ast.Extension | None:
+    """The extension by which a type is differentiable whose declaration alone does not say so."""
+    differentiable = nominal(world.standard("IDifferentiable"))
+    if conforms(world, self_type(kind.declaration), differentiable):
+        return None
+    for extension, bindings in extensions_of(world, kind):
+        for interface in interface_bases(world, extension):
+            seen = substitute(world, interface, bindings)
+            if seen is differentiable or conforms(world, seen, differentiable):
+                return extension
+    return None
+
+
+def _tangents_by_name(world: World, owner: ast.Struct, extension: ast.Extension | None) -> dict[str, Type]:
+    """The tangents of the fields, in terms of the generics of the struct."""
+    kind, seen = self_type(owner), {}
+    if extension is not None:
+        target = extension_target(world, extension)
+        seen = match(world, extension.generics, target, kind) or {}
+        kind = target
+    tangents = {each.declaration.name: _field_tangent(world, each) for each in field_references(kind)}
+    return {name: substitute(world, made, seen) for name, made in tangents.items() if made is not None}
+
+
+def _declare_differential(world: World, owner: ast.Struct, tangents: dict[str, Type]) -> ast.Struct:
     struct = ast.Struct(owner.span, "Differential", owner.name_span, "struct", [], [], True, None)
     struct.parent = owner
     world.bases[struct] = [nominal(world.standard("IDifferentiable"))]
-    for reference in field_references(self_type(owner)):
-        made = _field_tangent(world, reference)
+    for field in field_declarations(owner):
+        made = tangents.get(field.name)
         if made is None:
             continue
-        field = reference.declaration
         copy = ast.Variable(field.span, field.name, field.name_span, "", None, None, [], None)
         copy.parent, copy.checked = struct, VariableInfo(made, "field")
         struct.members.append(copy)

@@ -31,6 +31,7 @@ from slangrad.check import (
     differentiable,
     expressions,
     generic_arguments,
+    givers,
     initializers,
     interfaces,
     lambdas,
@@ -239,7 +240,7 @@ class Program(World):
             for extension in _extensions(part.members):
                 add_extension(self, extension, scope)
         for part in files:
-            derivatives.note_givers(self, part.members)
+            givers.note_givers(self, part.members)
         if scope.extends:
             self.view.forget()
 
@@ -406,6 +407,9 @@ class Program(World):
     def derivatives(self, reference: DeclRef) -> CustomDerivatives:
         return derivatives.derivatives(self, reference)
 
+    def has_partial_derivatives(self, declaration: Any) -> bool:
+        return bool(derivatives.given(self, declaration).partial)
+
     def call_reference(self, declaration: Any) -> DeclRef:
         """A declaration seen from inside: its generic parameters stand for themselves."""
         return DeclRef(declaration, substitution.identity(declaration))
@@ -503,7 +507,7 @@ class Program(World):
         return level
 
     def given_level(self, declaration: Any) -> str:
-        return derivatives.given_level(self, declaration)
+        return givers.given_level(self, declaration)
 
     def standard(self, name: str) -> Any:
         found = self._standard.names.get(name)

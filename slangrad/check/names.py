@@ -64,6 +64,8 @@ from slangrad.syntax import ast
 
 Rule = Callable[[Scope, Any], Meaning]
 
+ACCESSORS = ("get", "set", "ref")
+
 
 def refer(scope: Scope, node: ast.Expression) -> Meaning:
     """The meaning of an expression."""
@@ -151,6 +153,9 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
 
 
 def _member(scope: Scope, node: ast.Member) -> Meaning:
+    accessors = _accessors(scope, node)
+    if accessors:
+        return OverloadMeaning(node.span.text, accessors)
     base = refer(scope, node.base)
     if isinstance(base, ErrorMeaning):
         return fail(node)
@@ -165,6 +170,26 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
         scope.world.error("E0302", f"'{base.name}' is a function, which has no members", node.base.span)
         return fail(node)
     return fail(node) if isinstance(base, ErrorMeaning) else value_member(scope, node, node.base)
+
+
+def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
+    """`Type.property.get`, `Type.__subscript.set`: accessors, named to be differentiated."""
+    owner = node.base
+    if node.name not in ACCESSORS or not isinstance(owner, ast.Member):
+        return []
+    if not isinstance(owner.base, (ast.Name, ast.Member, ast.GenericApplication, ast.ThisType)):
+        return []
+    with scope.world.silence():
+        base = refer(scope, owner.base)
+    if not isinstance(base, TypeMeaning):
+        return []
+    return [
+        Candidate(accessor, each.substitution, None, True)
+        for each in members(scope.world, base.type, owner.name)
+        if isinstance(each.declaration, (ast.Subscript, ast.Property)) and not each.declaration.has("static")
+        for accessor in each.declaration.accessors
+        if accessor.name == node.name
+    ]
 
 
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:

@@ -112,9 +112,10 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     bindings = _infer(scope, candidate, placed)
     if isinstance(bindings, Failure):
         return bindings
-    found = _evaluate_seen(scope, candidate, bindings, placed, False)
+    concretely = candidate.inner is not None and world.has_partial_derivatives(candidate.declaration)
+    found = _evaluate_seen(scope, candidate, bindings, placed, concretely)
     if isinstance(found, Failure) and candidate.inner is not None:
-        other = _evaluate_seen(scope, candidate, bindings, placed, True)
+        other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
         found = other if isinstance(other, Match) else found
     return found
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.check.lookup import all_members, declared, extension_target, member_names, members
 from slangrad.check.substitution import identity, self_type
-from slangrad.check.types import InterfaceType, Type, parameter_type
+from slangrad.check.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -107,6 +107,14 @@ class MemberScope(Scope):
 
     def all_names(self) -> set[str]:
         return set(self.names) if self._in_header() else set(self.names) | member_names(self.world, self.this)
+
+
+class AppliedScope(MemberScope):
+    """Inside `__func_extension __apply(Type::method)`, a method of the type. Its generics are another level."""
+
+    def __init__(self, world: World, parent: Scope, owner: ast.Function, this: Type) -> None:
+        Scope.__init__(self, world, parent, owner)
+        self._this = this
 
 
 class NamespaceScope(Scope):
@@ -260,4 +268,14 @@ def _make_scope(world: World, declaration: Any) -> Scope:
     scope = Scope(world, outer, declaration)
     for parameter in getattr(declaration, "generics", ()):
         scope.add(parameter)
-    return scope
+    target = declaration.attribute(ast.APPLY_OF) if isinstance(declaration, ast.Function) else None
+    return scope if target is None else _applied(world, scope, declaration, target)
+
+
+def _applied(world: World, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
+    named = target.arguments[0] if len(target.arguments) == 1 else None
+    if not isinstance(named, ast.Member):
+        return scope
+    with world.silence():
+        this = world.resolve_type(scope, named.base)
+    return scope if this is ERROR else AppliedScope(world, scope, declaration, this)

@@ -70,7 +70,7 @@ class World(ABC):
         self.bases: dict[Any, list[InterfaceType]] = {}
         self.partial_conformances: dict[Type, Any] = {}
         self.tag_types: dict[Any, Type] = {}
-        self.custom_derivatives: dict[Any, CustomDerivatives] = {}
+        self.custom_derivatives: dict[Any, Any] = {}
         self.synthesized: dict[Any, Any] = {}
         self.synthesized_members: dict[Any, Any] = {}
         self.view = View(frozenset())
@@ -178,6 +178,10 @@ class World(ABC):
     @abstractmethod
     def derivatives(self, reference: DeclRef) -> CustomDerivatives:
         """The derivatives that the user gave for a function."""
+
+    @abstractmethod
+    def has_partial_derivatives(self, declaration: Any) -> bool:
+        """Whether a generic function was given derivatives for some of its instances."""
 
     @abstractmethod
     def size_of(self, query: str, kind: Type) -> Value:

@@ -60,11 +60,22 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Derivatives:
-    """Names of the functions that replace the compiler's own derivatives, in Slang's calling conventions."""
+    """Names of the functions that replace the compiler's own derivatives, in Slang's calling conventions.
+
+    `applied` is what is differentiated backward in the place of the function, with its calling convention. A function
+    of the program that already has the name of a derivative, `f.vjp`, is one in autodiff's own convention.
+    """
 
     jvp: str | None = None
     vjp: str | None = None
     primal_substitute: str | None = None
+    applied: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [
+            name for name in (self.jvp, self.vjp, self.primal_substitute, self.applied) if name is not None
+        ]
 
 
 @dataclass(slots=True, eq=False)

@@ -184,7 +184,7 @@ def _attribute(value: Attribute) -> str:
 def _print_derivatives(d: Derivatives | None) -> str:
     if d is None:
         return ""
-    named = {"jvp": d.jvp, "vjp": d.vjp, "primal_substitute": d.primal_substitute}
+    named = {"jvp": d.jvp, "vjp": d.vjp, "primal_substitute": d.primal_substitute, "applied": d.applied}
     return " derivatives(" + ", ".join(f"{k}={_symbol(v)}" for k, v in named.items() if v is not None) + ")"
 
 

@@ -170,7 +170,7 @@ def _types(values: Iterable[Value]) -> list[t.Type]:
 
 def _derivative_names(function: Function) -> list[str]:
     d = function.derivatives
-    return [] if d is None else [name for name in (d.jvp, d.vjp, d.primal_substitute) if name is not None]
+    return [] if d is None else d.names
 
 
 # --- control flow

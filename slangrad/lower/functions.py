@@ -11,6 +11,7 @@ from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
 from slangrad.lower import closures, intrinsics, statements
+from slangrad.lower.applied import lower_applied
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key
 from slangrad.lower.places import Local, Place
 from slangrad.lower.signatures import Signature
@@ -34,7 +35,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         signature.result_type,
         Region(inputs, f.b.ops, _yields(f, signature, keys, declared)),
         signature.result_differentiable,
-        derivatives=_custom_derivatives(lowering, reference),
+        derivatives=_custom_derivatives(lowering, signature, reference),
         attributes=_attributes(declared),
         span=declared.span,
     )
@@ -95,13 +96,15 @@ def _yields(f: Frame, signature: Signature, keys: list[Key], declared: ast.Decla
     return (f.variables[THIS if isinstance(declared, ast.Constructor) else RESULT], *written)
 
 
-def _custom_derivatives(lowering: Lowering, reference: DeclRef) -> Derivatives | None:
+def _custom_derivatives(lowering: Lowering, signature: Signature, reference: DeclRef) -> Derivatives | None:
     given: checked.CustomDerivatives = lowering.program.derivatives(reference)
-    names = [
+    forward, backward, substitute = (
         None if each is None else lowering.function(each).name
         for each in (given.forward, given.backward, given.primal_substitute)
-    ]
-    return Derivatives(*names) if any(names) else None
+    )
+    applied = None if given.apply is None else lower_applied(lowering, signature, given.apply)
+    made = Derivatives(forward, backward, substitute, applied)
+    return made if made.names else None
 
 
 def _attributes(declared: ast.Declaration) -> dict[str, Attribute]:

@@ -59,6 +59,7 @@ class TypeMap:
         self._known: dict[checked.Type, types.Type] = {}
         self._making: set[checked.Type] = set()
         self._names: dict[str, int] = {}
+        self._contexts: set[checked.Type] = set()
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
         """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
@@ -153,13 +154,13 @@ class TypeMap:
 
     def has_tangent(self, t: checked.Type) -> bool:
         """Whether values of a type carry derivatives; those of a lambda do where a captured variable does."""
-        if isinstance(t, checked.LambdaType):
+        if isinstance(t, checked.LambdaType) or t in self._contexts:
             return self.map(t) in self.ir.differentials
         return self.program.differential(t) is not None
 
     def tangent(self, t: checked.Type) -> types.Type:
         """The type of the derivative of a type that has one."""
-        if isinstance(t, checked.LambdaType):
+        if isinstance(t, checked.LambdaType) or t in self._contexts:
             lowered = self.map(t)
             assert isinstance(lowered, types.Struct)
             return self.ir.differentials[lowered].type
@@ -222,6 +223,35 @@ class TypeMap:
             tangent = types.struct(f"{lowered.name}.Differential", parts)
             fields = tuple((i, own) for own, (i, _) in enumerate(captured))
             self.ir.differentials[lowered] = core.Differential(tangent, fields)
+
+    def enter_context(self, result: checked.Type, context: checked.Type) -> None:
+        """Let derivatives through the context of a forward pass of the user's own, which need not conform to
+        IDifferentiable: derivatives of the derivative go through it.
+        """
+        for made in (context, result):
+            t = self.of(made)
+            if not isinstance(t, types.Struct) or t in self.ir.differentials:
+                continue
+            self._contexts.add(made)
+            carrying = [
+                (i, own) for i, (_, field) in enumerate(t.fields) if (own := self._derived(field)) is not None
+            ]
+            if carrying:
+                parts = tuple((t.fields[i][0], own) for i, own in carrying)
+                tangent = types.struct(f"{t.name}.Differential", parts)
+                fields = tuple((i, own) for own, (i, _) in enumerate(carrying))
+                self.ir.differentials[t] = core.Differential(tangent, fields)
+
+    def _derived(self, t: types.Type) -> types.Type | None:
+        """The type of the derivative of an IR type, if it has one."""
+        scalar = types.scalar_of(t)
+        if scalar is not None:
+            return t if scalar.kind == "float" else None
+        if isinstance(t, types.Array):
+            element = self._derived(t.element)
+            return None if element is None else types.array(element, t.length)
+        row = self.row(t)
+        return None if row is None else row.type
 
 
 def weight(t: object) -> int:

@@ -119,6 +119,5 @@ def reachable(program: Program, roots: Iterable[str]) -> Program:
         function = kept[name] = program.functions[name]
         stack += _called(function, ("call", *REQUESTS))
         if function.derivatives is not None:
-            own = function.derivatives
-            stack += [each for each in (own.jvp, own.vjp, own.primal_substitute) if each is not None]
+            stack += function.derivatives.names
     return replace(program, functions={name: f for name, f in program.functions.items() if name in kept})

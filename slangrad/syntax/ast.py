@@ -496,13 +496,17 @@ class Property(Declaration):  # `property x : T { get { } set(v) { } }`, `proper
     value_type: Expression
     accessors: list[Accessor]
 
-# `get { }`, `set(v) { }`, `ref;`; its name is that word. A setter without a parameter gets "newValue".
+# `get { }`, `set(v) { }`, `ref;`; its name is that word. A setter without a parameter gets "newValue". It
+# never has generics, but is asked for them where it is named: `bwd_diff(Grid.norm.get)`.
 @node
-class Accessor(Declaration):
+class Accessor(GenericDeclaration):
     parameter: Parameter | None
     body: Block | None
 
-# `__func_extension bwd_diff(f)(inout DifferentialPair<float> x, float d) { }`: a derivative given outside.
+# The attribute of the function in `__func_extension __apply(f)(float x) -> Tuple<float, Context> { }`.
+APPLY_OF = "__ApplyOf"
+
+# `__func_extension name(f)(parameters) { }` of a name that means nothing; others are functions.
 @node
 class FunctionExtension(GenericDeclaration):
     target: Expression

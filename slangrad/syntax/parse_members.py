@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slangrad.syntax.ast import (
+    APPLY_OF,
     Attribute,
     Call,
     Constructor,
@@ -206,9 +207,15 @@ class MemberParser(FunctionParser):
         generics = self.parse_generic_parameters()
         target = self.parse_word()
         if isinstance(target, Name):
-            target = Call(self.span_since(target.span), target, self.parse_arguments())
-        if isinstance(target, Differentiate):
-            extension: Function | FunctionExtension = _derivative_of(target, prefix)
+            arguments = self.parse_arguments()
+            target = Call(self.span_since(target.span), target, arguments)
+        given = _given(target)
+        if given is not None:
+            prefix.attributes.append(given)
+            name = target.span
+            extension: Function | FunctionExtension = Function(
+                name, name.text, name, [], None, None, None, []
+            )
         else:
             extension = FunctionExtension(start.span, "", target.span, target, [], None, None)
         self.declare(extension, prefix)
@@ -234,8 +241,13 @@ class MemberParser(FunctionParser):
         return variables
 
 
-def _derivative_of(target: Differentiate, prefix: Prefix) -> Function:
+def _given(target: Expression) -> Attribute | None:
     """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
-    name = {"fwd_diff": "ForwardDerivativeOf", "bwd_diff": "BackwardDerivativeOf"}[target.mode]
-    prefix.attributes.append(Attribute(target.span, name, [target.function]))
-    return Function(target.span, target.span.text, target.span, [], None, None, None, [])
+    if isinstance(target, Differentiate):
+        name = {"fwd_diff": "ForwardDerivativeOf", "bwd_diff": "BackwardDerivativeOf"}[
+            target.mode.lstrip("_")
+        ]
+        return Attribute(target.span, name, [target.function])
+    if isinstance(target, Call) and isinstance(target.callee, Name) and target.callee.name == "__apply":
+        return Attribute(target.span, APPLY_OF, list(target.arguments))
+    return None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from tests.gradients.custom_programs import CUSTOM_PROGRAMS
 from tests.gradients.programs import PROGRAMS, REPRESENTATIVE, Program, points
 
 STEP = 1e-6
@@ -50,7 +51,7 @@ def reverse(
     return tx.grad.to_numpy(), ty.grad.to_numpy()
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("program", (*PROGRAMS, *CUSTOM_PROGRAMS), ids=lambda p: p.name)
 def test_modes_agree(program: Program) -> None:
     device = spy.create_device()
     module, (x, y) = load(device, program), points(37)
@@ -68,7 +69,7 @@ def test_modes_agree(program: Program) -> None:
         )
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+@pytest.mark.parametrize("program", (*PROGRAMS, *CUSTOM_PROGRAMS), ids=lambda p: p.name)
 def test_second_derivatives(program: Program) -> None:
     device = spy.create_device()
     module, (x, y) = load(device, program), points(11)
@@ -86,6 +87,17 @@ def test_lanes_agree_with_the_oracle(program: Program, lanes: int, monkeypatch: 
     monkeypatch.setenv("SLANGRAD_LANES", str(lanes))
     monkeypatch.setenv("SLANGRAD_CONTRACTION", "0")
     x, y = points(19)
+    oracle, machine = spy.create_device(backend="interpreter"), spy.create_device()
+    wanted = reverse(oracle, load(oracle, program), x, y)
+    found = reverse(machine, load(machine, program), x, y)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("program", CUSTOM_PROGRAMS, ids=lambda p: p.name)
+def test_custom_derivatives_agree_with_the_oracle(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLANGRAD_CONTRACTION", "0")
+    x, y = points(5)
     oracle, machine = spy.create_device(backend="interpreter"), spy.create_device()
     wanted = reverse(oracle, load(oracle, program), x, y)
     found = reverse(machine, load(machine, program), x, y)

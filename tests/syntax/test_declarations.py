@@ -267,7 +267,10 @@ def test_function_extension():
     ]
     assert len(e.parameters) == 2 and shape(e.result) == "void"
     other = only("__func_extension __apply(f)(float x) -> float { return x; }")
-    assert isinstance(other, ast.FunctionExtension) and shape(other.target) == "__apply(f)"
+    assert isinstance(other, ast.Function) and other.name == "__apply(f)"
+    assert [(each.name, listed(each.arguments)) for each in other.attributes] == [(ast.APPLY_OF, "f")]
+    unknown = only("__func_extension twice(f)(float x) -> float { return x; }")
+    assert isinstance(unknown, ast.FunctionExtension) and shape(unknown.target) == "twice(f)"
 
 
 def test_enum():
