@@ -57,7 +57,7 @@ STAGES: tuple[Stage, ...] = (
     Stage("ast",       stages.check,                   BOTH,           None,                  listings.show_ast),         # syntax, check
     Stage("lowered",   stages.lower,                   BOTH,           verify.LOWERED,        listings.show_program),     # lower
     Stage("autodiff",  stages.differentiate_requests,  BOTH,           verify.DIFFERENTIATED, listings.show_derivatives), # autodiff
-    Stage("inlined",   stages.inline_all,              BOTH,           verify.DIFFERENTIATED, listings.show_program),     # opt
+    Stage("inlined",   stages.inline_all,              BOTH,           verify.INLINED,        listings.show_program),     # opt
     Stage("clean",     stages.clean,                   BOTH,           verify.DIFFERENTIATED, listings.show_program),     # opt
     Stage("flat",      stages.flatten_kernel,          BOTH,           verify.FLAT,           listings.show_program),     # flatten
     Stage("math",      stages.use_math_library,        BOTH,           verify.FLAT,           listings.show_program),     # flatten, std

@@ -36,6 +36,7 @@ from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
 from slangrad.opt.inline import inline_into
+from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
@@ -108,7 +109,8 @@ def differentiate_requests(c: Compilation) -> None:
 
 
 def inline_all(c: Compilation) -> None:
-    c.replace(inline_into(c.program, c.function, lambda _: False, c.options.limits))
+    begun = begin_statics(c.program, c.function)
+    c.replace(settle_statics(inline_into(c.program, begun, lambda _: False, c.options.limits)))
 
 
 def clean(c: Compilation) -> None:

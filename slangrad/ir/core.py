@@ -155,6 +155,13 @@ class Program:
         return function
 
 
+def initializers(program: Program) -> list[tuple[str, str]]:
+    """The static variables that have a first value, and the functions that give it, in the order in which they run."""
+    found = [f for f in program.functions.values() if "initializes" in f.attributes]
+    found.sort(key=lambda f: int(f.attributes["order"]))  # type: ignore[arg-type]
+    return [(str(f.attributes["initializes"]), f.name) for f in found]
+
+
 def walk(region: Region) -> Iterator[Op]:
     """All ops of a region and of the regions within it, outer ones first. Without recursion: regions may be deep."""
     inside = [iter(region.ops)]

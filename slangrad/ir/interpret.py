@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value
+from slangrad.ir.core import Function, Op, Program, Region, Value, initializers
 from slangrad.ir.interpret_memory import Datum, LocalMemory, leaves, reader_of, writer_of, zero_of
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
 from slangrad.ir.interpret_waves import Waves
@@ -92,12 +92,16 @@ class Machine:
         self.arguments = arguments
         self.reports = reports
         self._codes: dict[str, Code] = {}
+        self._initializers = initializers(program)
         self.begin_thread((0, 0, 0))
 
     def begin_thread(self, thread: Point) -> None:
         self.thread = thread
         self.memory = LocalMemory()
         self.tapes: list[dict[int, Datum]] = [{}]  # handle 0 is the empty tape
+        self.statics: dict[str, Datum] = {}
+        for name, function in self._initializers:
+            (self.statics[name],) = self.call(function, ())
 
     def threads(self, name: str) -> Callable[[list[Point]], None]:
         """Runs threads one after the other."""
@@ -127,10 +131,10 @@ class Machine:
     def _resumption(self, thread: Point) -> Callable[[], None]:
         """What makes a new thread the current one."""
         self.begin_thread(thread)
-        memory, tapes = self.memory, self.tapes
+        memory, tapes, statics = self.memory, self.tapes, self.statics
 
         def resume() -> None:
-            self.thread, self.memory, self.tapes = thread, memory, tapes
+            self.thread, self.memory, self.tapes, self.statics = thread, memory, tapes, statics
 
         return resume
 
@@ -336,6 +340,25 @@ def _combination(kind: str, element: t.Scalar) -> Callable[..., Datum]:
     return lambda old, value: wrap(primal(element, old, value))
 
 
+def _read_static(c: Compiler, op: Op) -> Step:
+    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    zero = zero_of(op.results[0].type)
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.statics.get(name, zero)
+
+    return step
+
+
+def _write_static(c: Compiler, op: Op) -> Step:
+    (v,), machine, name = c.places(op.operands), c.machine, str(op.attributes["name"])
+
+    def step(frame: Frame) -> None:
+        machine.statics[name] = frame[v]
+
+    return step
+
+
 # --- tapes as memory: a handle is a number, and 0 is the tape that is empty and cannot be written
 
 
@@ -493,6 +516,8 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "load": _load,
     "store": _store,
     "atomic": _atomic,
+    "read_static": _read_static,
+    "write_static": _write_static,
     "tape_new": _tape_new,
     "tape_copy": _tape_copy,
     "tape_store": _tape_store,

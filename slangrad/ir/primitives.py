@@ -160,6 +160,9 @@ row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,  
 row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
 row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
+# `read_static{name}` and `write_static{name} %v`: a variable of the thread that lives as long as it. No derivative passes through it.
+row("read_static",   GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
+row("write_static",  NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
 # `atomic{kind} %p, %value` gives what was there before; compare_exchange takes the expected value before the new one.
 # With `alone`, no other thread of the machine reaches the address at the time.
 row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*")
@@ -214,6 +217,7 @@ INEXACT = frozenset({
 
 CONTROL = frozenset({"if", "for", "while", "call"})
 REQUESTS = frozenset({"jvp", "vjp"})
+STATICS = frozenset({"read_static", "write_static"})
 WAVES = frozenset({"wave_reduce", "wave_scan", "wave_ballot", "wave_read", "wave_lane"})
 WAVE_KINDS = {"wave_reduce": ("add", "mul", "min", "max", "and", "or", "xor"), "wave_scan": ("add", "mul")}
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor", "exchange", "compare_exchange")

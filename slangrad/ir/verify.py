@@ -23,6 +23,7 @@ from slangrad.ir.primitives import (
     GIVEN,
     PRIMITIVES,
     REQUESTS,
+    STATICS,
     WAVE_KINDS,
     WAVES,
     WRITE,
@@ -49,11 +50,12 @@ AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "s
 SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
 SOURCE_OPS = (ROWS | CONTROL) - TAPE_OPS - LANE_OPS
-FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - {"call", "detach"}
+FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"call", "detach"}
 
 # fmt: off
 LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
 DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
+INLINED        = Stage("inline",   SOURCE_OPS - STATICS - {"call"}, SOURCE_TYPES)
 FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
 LANES          = Stage("spmd",     (FLAT_OPS - WAVES) | LANE_OPS | RECORD_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
 # fmt: on

@@ -16,7 +16,8 @@ from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, I32, Pointer, Struct
 from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators
 from slangrad.lower.frame import THIS, Frame
-from slangrad.lower.places import Local, Memory, Place, Swizzle, Temporary, detached
+from slangrad.lower.places import Component, Element, Local, Memory, Place, Swizzle, Temporary, detached
+from slangrad.lower.statics import Static
 from slangrad.syntax import ast
 
 
@@ -178,13 +179,21 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
-    memory = place_of(f, node.ref.place).address(f)
+    place = place_of(f, node.ref.place)
+    memory = place.address(f)
     if memory is None:
-        f.error(
-            "E0705", "a local variable has no address", node.span, "pass it as an inout parameter instead"
-        )
+        kind = "static" if isinstance(_whole_of(place), Static) else "local"
+        note = "pass it as an inout parameter instead"
+        f.error("E0705", f"a {kind} variable has no address", node.span, note)
         return f.b.zero(f.type(node.type))
     return memory.pointer
+
+
+def _whole_of(place: Place) -> Place:
+    """The variable that a place is a part of."""
+    while isinstance(place, (Component, Element, Swizzle)):
+        place = place.parent
+    return place
 
 
 def _call(f: Frame, node: ast.Expression) -> Value:

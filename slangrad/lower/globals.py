@@ -12,7 +12,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.linking import is_open
 from slangrad.ir.core import Value
 from slangrad.ir.types import Struct, Type, pointer, struct
-from slangrad.lower import closures
+from slangrad.lower import closures, statics
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
 from slangrad.syntax import ast
@@ -55,6 +55,8 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
     resolved = f.resolve(reference)
     declared: ast.Variable = resolved.declaration
     info: checked.VariableInfo = f.program.info(declared)
+    if statics.is_in_function(info, declared):
+        resolved = DeclRef(declared, f.substitution)
     t = f.lowering.types.of(f.program.substitute(info.type, resolved.substitution), span)
     if info.constant is not None:
         known = f.program.value(info.constant, resolved.substitution)
@@ -66,7 +68,9 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
         return Temporary(f.b.zero(t))
     if not info.mutable and (declared.has("static") or declared.initializer is not None):
         return Temporary(closures.field_default(f, resolved))
-    if declared.has("static") or declared.has("groupshared"):
+    if declared.has("static"):
+        return statics.place_of_static(f, resolved, t)
+    if declared.has("groupshared"):
         refuse_lasting_variable(f, declared)
         return Temporary(f.b.zero(t))
     return Memory(launch_parameter(f, declared, t))

@@ -24,6 +24,7 @@ from slangrad.lower import derivatives, functions, kernels
 from slangrad.lower.frame import Frame
 from slangrad.lower.globals import LaunchParameters
 from slangrad.lower.signatures import Signature, SignatureParameter
+from slangrad.lower.statics import Statics
 from slangrad.lower.type_map import LARGEST, TypeMap, weight
 from slangrad.lower.waves import note_wave_size
 from slangrad.syntax import ast
@@ -41,6 +42,7 @@ class Lowering:
         self.ir = core.Program()
         self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name)
         self.parameters = LaunchParameters()
+        self.statics = Statics()
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see purity.py
         self._signatures: dict[tuple[object, ...], Signature] = {}
         self._names: dict[str, int] = {}
@@ -72,11 +74,19 @@ class Lowering:
 
     def finish(self) -> core.Program:
         """Lower everything that was asked for, and what that asks for."""
-        while self._worklist and not self.reporter.has_errors:
-            signature, reference = self._worklist.pop()
-            self.ir.add(functions.lower_function(self, signature, reference))
+        while not self.reporter.has_errors and (self._lower_next() or self.statics.lower_next(self)):
+            pass
+        self.statics.finish(self)
         self._refuse_recursion()
         return self.ir
+
+    def _lower_next(self) -> bool:
+        """Lower one function that waits; whether there was one."""
+        if not self._worklist:
+            return False
+        signature, reference = self._worklist.pop()
+        self.ir.add(functions.lower_function(self, signature, reference))
+        return True
 
     def calls(self, caller: str, callee: str, span: Span | None) -> None:
         """Note a call, to find recursion."""

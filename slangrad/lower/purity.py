@@ -84,13 +84,17 @@ def _local(f: Frame, form: checked.Local, moved: set[Key]) -> bool:
     return form.declaration not in moved
 
 
+def _global(f: Frame, form: checked.Global, moved: set[Key]) -> bool:
+    return not _is_written(f, form, f.substitution)
+
+
 def _operator(f: Frame, form: checked.Operator, moved: set[Key]) -> bool:
     return all(stays(f, each, moved) for each in form.operands)
 
 
 FORMS: dict[type, Callable[[Frame, Any, set[Key]], bool]] = {
     checked.Constant: lambda f, form, moved: True,
-    checked.Global: lambda f, form, moved: True,
+    checked.Global: _global,
     checked.Local: _local,
     checked.ThisValue: lambda f, form, moved: THIS not in moved,
     checked.Field: _part,
@@ -137,6 +141,8 @@ def _touches_nothing(f: Frame, node: ast.Expression, seen: Substitution) -> bool
         return False
     if isinstance(form, checked.Element):
         return not _is_pointer(form.base)
+    if isinstance(form, checked.Global):
+        return not _is_written(f, form, seen)
     if isinstance(form, checked.Call):
         function = form.function
         return isinstance(function, DeclRef) and is_memory_free(f, f.program.resolve(function, seen))
@@ -150,6 +156,13 @@ def _touches_nothing(f: Frame, node: ast.Expression, seen: Substitution) -> bool
 def _accessors_are_memory_free(f: Frame, reference: DeclRef) -> bool:
     accessors = getattr(reference.declaration, "accessors", ())
     return all(is_memory_free(f, DeclRef(each, reference.substitution)) for each in accessors)
+
+
+def _is_written(f: Frame, form: checked.Global, seen: Substitution) -> bool:
+    """Whether it is a variable that a kernel can change."""
+    declared = f.program.resolve(form.reference, seen).declaration
+    lasting = declared.has("static") or declared.has("groupshared")
+    return lasting and bool(f.program.info(declared).mutable)
 
 
 def _is_pointer(base: checked.Base) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from slangrad.check import checked
 from slangrad.check.statements import assertion_text
 from slangrad.ir.core import Value
-from slangrad.lower import expressions, globals, loops
+from slangrad.lower import expressions, loops, statics
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
 from slangrad.lower.frame import RESULT, RETURNED, Frame
 from slangrad.syntax import ast
@@ -118,12 +118,17 @@ def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
 def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
     for declared in node.declarations:
         if isinstance(declared, ast.Variable):
-            f.variables[declared] = _initial(f, declared, f.program.info(declared))
+            _lower_variable(f, declared, f.program.info(declared))
+
+
+def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> None:
+    if info.kind == "local":
+        f.variables[declared] = _initial(f, declared, info)
+    else:
+        statics.declare(f, declared, info)
 
 
 def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
-    if info.kind != "local":
-        globals.refuse_lasting_variable(f, declared)
     if declared.initializer is not None:
         value = expressions.lower(f, declared.initializer)
     elif info.initial is not None:

@@ -222,7 +222,7 @@ def _expect_wave(program: Program, function: ast.Function, text: str) -> None:
     made = differentiate(lowered, inline_into).program
     alone = inline_into(made, made.functions[name], lambda _: False)
     (scalar,) = (s for t in alone.result_types for s in _scalars(t))
-    found = evaluate_wave(replace(made, functions={name: alone}), name, [()] * len(wanted))
+    found = evaluate_wave(replace(made, functions={**made.functions, name: alone}), name, [()] * len(wanted))
     values = [leaf for results in found for leaf in leaves(results[0])]
     same = all(_is(value, scalar, part) for value, part in zip(values, wanted, strict=True))
     expect(same, f"{function.name}() is {values} in the threads of a wave, not {wanted}")
@@ -261,7 +261,7 @@ def _expect_memory(lowered: ir.Program, name: str, text: str) -> None:
     size = kernel.attributes["group_size"]
     assert isinstance(size, tuple)
     x, y, z = (-(-n // g) * g for n, g in zip(groups, size, strict=False))
-    run_kernel(replace(made, functions={name: kernel}), name, block.ctypes.data, (x, y, z))
+    run_kernel(replace(made, functions={**made.functions, name: kernel}), name, block.ctypes.data, (x, y, z))
     same = all(_is(value, pointer.element, part) for value, part in zip(memory.tolist(), wanted, strict=True))
     expect(same, f"kernel {name} leaves {memory.tolist()}, not {wanted}")
 
