@@ -18,6 +18,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import Line, SourceFile
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
+from slangrad.flatten.halves import halves_as_floats
 from slangrad.flatten.math_functions import expand_math
 from slangrad.ir.core import Function, Op, Program, walk
 from slangrad.ir.interpret import run_kernel
@@ -134,9 +135,13 @@ def find_delayed_adds(c: Compilation) -> None:
 
 def widen_kernel(c: Compilation) -> None:
     c.machine = native.target_of(c.options)
-    function = c.function if c.delayed is None else c.delayed.kernel
+    function = _for_machine(c.function if c.delayed is None else c.delayed.kernel, c.machine)
     lanes = _lanes_for(function, c.machine, c.options)
     c.wide = widen(function, lanes, exclusive=c.delayed is None and is_ordered(function))
+
+
+def _for_machine(function: Function, machine: Target) -> Function:
+    return function if machine.features.half_arithmetic else halves_as_floats(function)
 
 
 def _lanes_for(function: Function, machine: Target, options: Options) -> int:
@@ -151,7 +156,7 @@ def write_llvm(c: Compilation) -> None:
     assert c.wide is not None and c.machine is not None
     kernel = _kernel_of(c, c.wide)
     if c.delayed is not None:
-        literal = widen(c.function, c.function.wave or 1, exclusive=True)
+        literal = widen(_for_machine(c.function, c.machine), c.function.wave or 1, exclusive=True)
         sums = chunk_sums(c.delayed.accumulators, c.wide.lanes)
         after = cpu.Delayed(c.delayed.plan, sums, c.delayed.finish, _kernel_of(c, literal))
         kernel = replace(kernel, delayed=after)

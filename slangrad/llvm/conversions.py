@@ -56,6 +56,13 @@ _FLOAT_OF_HALF = """
     %signed = or {i32} %unsigned, %sign_bit
     %r = bitcast {i32} %signed to {float}
 """
+# One half as float: LLVM loads it into a register that keeps its other lanes, so code would wait for what was there.
+_FLOAT_OF_ONE_HALF = """
+    %first = insertelement <8 x half> poison, half %x, i64 0
+    %halves = shufflevector <8 x half> %first, <8 x half> poison, <8 x i32> zeroinitializer
+    %floats = fpext <8 x half> %halves to <8 x float>
+    %r = extractelement <8 x float> %floats, i64 0
+"""
 # Rounded to odd, a float holds enough of the double for the second rounding to come out right.
 _FLOAT_TO_ODD = """
     %near = fptrunc {double} %x to {float}
@@ -123,7 +130,8 @@ def _to_half(w: Writer, source: Scalar, source_type: str, x: str) -> str:
 
 def extend_half(w: Writer, half_type: str, x: str) -> str:
     """A half as float, exactly."""
-    template = "%r = fpext {half} %x to {float}" if w.features.half else _FLOAT_OF_HALF
+    one = _FLOAT_OF_ONE_HALF if half_type == "half" else "%r = fpext {half} %x to {float}"
+    template = one if w.features.half else _FLOAT_OF_HALF
     return w.expand(template, {"T": half_type}, {"x": x})
 
 

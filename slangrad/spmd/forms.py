@@ -17,7 +17,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import I64, SCALARS, U8, Pointer, Scalar, lanes, pointer
+from slangrad.ir.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer
 from slangrad.spmd.shapes import RULES as STRIDED_SHAPES
 from slangrad.spmd.shapes import Shape, stays
 from slangrad.spmd.uniformity import Shapes
@@ -75,7 +75,7 @@ class Forms:
         """A value for each lane."""
         shape = self.shape(old)
         if shape.is_uniform:
-            return b.emit("splat", self._scalars[old], type=lanes(old.type))
+            return _splat(b, self._scalars[old])
         if not shape.is_strided:
             return self._lanes[old]
         form = self._strided[old]
@@ -126,6 +126,15 @@ def interleaved(b: Builder, index: Value, count: int) -> Value:
     """An index into memory where each lane has its own place for each element."""
     wide = b.emit("convert", index, type=I64 if isinstance(index.type, Scalar) else lanes(I64))
     return b.emit("mul", wide, b.constant(wide.type, count))
+
+
+def _splat(b: Builder, value: Value) -> Value:
+    """Halves are converted in all lanes at once, as machines do that no slower than for one."""
+    made = b.made_by(value)
+    if made is None or made.name != "convert" or made.operands[0].type is not F16 or value.type is not F32:
+        return b.emit("splat", value, type=lanes(value.type))
+    halves = b.emit("splat", made.operands[0], type=lanes(F16))
+    return b.emit("convert", halves, type=lanes(value.type))
 
 
 def _spread_number(b: Builder, form: Strided) -> Value:

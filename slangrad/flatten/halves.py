@@ -1,0 +1,147 @@
+"""Halves kept as floats, for machines that convert halves but compute with floats only.
+
+    %s = mul %x, %y : f16           %m = mul %x, %y : f32            x and y hold halves already
+    store %p, %s                    %h = convert %m : f16            rounds at once, as a half does
+                                    %s = convert %h : f32            what uses of %s find
+                                    store %p, %h
+
+In and out: flat code of one kernel. An operand is not converted at each use, a result goes there and back once, and
+local arrays hold floats. All other memory, and what other ops take and give, stay halves.
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.rebuild import Rebuild, Rule
+from slangrad.ir.types import F16, F32, Pointer, Type, pointer
+
+ROUNDED = ("add", "sub", "mul", "div", "sqrt")
+EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "select")
+COMPARED = ("less", "less_equal", "equal", "not_equal")
+
+
+def halves_as_floats(function: Function) -> Function:
+    """The function with its values and local arrays of halves as floats."""
+    if not any(r.type is F16 for op in walk(function.region) for r in op.results):
+        return function
+    return _Floats(_local_halves(function.region)).function(function)
+
+
+def _local_halves(region: Region) -> set[Value]:
+    """Addresses in local arrays of halves that are loaded from and stored to, and nothing else."""
+    root: dict[Value, Value] = {}
+    other: set[Value] = set()
+
+    def leave(values: tuple[Value, ...]) -> None:
+        other.update(root[v] for v in values if v in root)
+
+    for op in walk(region):
+        if op.name == "alloc" and _is_half_place(op.results[0].type):
+            root[op.results[0]] = op.results[0]
+        elif op.name == "offset" and op.operands[0] in root:
+            root[op.results[0]] = root[op.operands[0]]
+        elif op.name == "store":
+            leave(op.operands[1:])
+        elif op.name != "load":
+            leave(op.operands)
+        for inner in op.regions:
+            leave(inner.yields)
+    return {v for v, alloc in root.items() if alloc not in other}
+
+
+def _is_half_place(t: Type) -> bool:
+    return isinstance(t, Pointer) and t.element is F16
+
+
+class _Floats(Rebuild):
+    """Old values of type f16 are mapped to new ones of type f32 that hold halves."""
+
+    def __init__(self, places: set[Value]) -> None:
+        super().__init__(_RULES, _other)
+        self.places = places
+
+    def region(self, b: Builder, region: Region) -> Region:
+        parameters = tuple(Value(_wide(p.type), p.hint) for p in region.parameters)
+        self.new.update(zip(region.parameters, parameters, strict=True))
+        yields = self.inline(b, region)
+        return Region(parameters, b.ops, yields)
+
+
+def _wide(t: Type) -> Type:
+    return F32 if t is F16 else t
+
+
+def _narrow(b: Builder, value: Value) -> Value:
+    """The half that a float holds."""
+    made = b.made_by(value)
+    known = made is not None and made.name == "convert" and made.operands[0].type is F16
+    return made.operands[0] if made is not None and known else b.emit("convert", value, type=F16)
+
+
+def _extended(b: Builder, value: Value) -> Value:
+    return b.emit("convert", value, type=F32) if value.type is F16 else value
+
+
+def _computed(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    made = b.primitive(op.name, walk.values(op.operands), None, op.attributes)
+    if op.name in ROUNDED and op.results[0].type is F16:
+        made = _extended(b, b.emit("convert", made, type=F16))
+    return (made,)
+
+
+def _constant(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    return (b.primitive(op.name, (), _wide(op.results[0].type), op.attributes),)
+
+
+def _convert(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    return (_extended(b, b.emit("convert", walk.value(op.operands[0]), type=op.results[0].type)),)
+
+
+def _alloc(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    (place,) = op.results
+    assert isinstance(walk, _Floats) and isinstance(place.type, Pointer)
+    t = pointer(F32, place.type.space) if place in walk.places else place.type
+    return (b.primitive("alloc", (), t, op.attributes),)
+
+
+def _store(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    assert isinstance(walk, _Floats)
+    place, value = walk.values(op.operands)
+    if op.operands[1].type is F16 and op.operands[0] not in walk.places:
+        value = _narrow(b, value)
+    b.effect("store", place, value, **op.attributes)
+    return ()
+
+
+def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    assert isinstance(walk, _Floats)
+    (place,), (result,) = op.operands, op.results
+    t = F32 if place in walk.places else result.type
+    return (_extended(b, b.primitive("load", (walk.value(place),), t, op.attributes)),)
+
+
+def _carried(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    regions = tuple(walk.region(b.nested(), r) for r in op.regions)
+    types = tuple(_wide(r.type) for r in op.results)
+    return b.control(op.name, walk.values(op.operands), types, regions, op.attributes)
+
+
+def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    """Takes and gives halves."""
+    operands = tuple(_narrow(b, walk.value(x)) if x.type is F16 else walk.value(x) for x in op.operands)
+    if not op.results:
+        b.effect(op.name, *operands, **op.attributes)
+        return ()
+    return (_extended(b, b.primitive(op.name, operands, op.results[0].type, op.attributes)),)
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys((*ROUNDED, *EXACT, *COMPARED), _computed),
+    **dict.fromkeys(("const", "zero"), _constant),
+    **dict.fromkeys(("if", "for", "while"), _carried),
+    "convert": _convert,
+    "alloc": _alloc,
+    "store": _store,
+    "load": _load,
+}
