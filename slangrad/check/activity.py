@@ -20,6 +20,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.derivative_places import loses_derivative
 from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.places import value_type
+from slangrad.check.signatures import declared_parameters
 from slangrad.check.types import Array, StructType, Tuple, Type
 from slangrad.check.world import World
 from slangrad.syntax import ast
@@ -283,7 +284,7 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     declared: tuple[Any, ...] = ()
     if isinstance(form.function, DeclRef):
         info = flow.world.info(form.function.declaration)
-        declared = info.parameters
+        declared = tuple(declared_parameters(flow.world, form.function))
         if form.this is not None:
             arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
             if info.mutating and not isinstance(form.function.declaration, ast.Constructor):
@@ -317,6 +318,9 @@ def _root(node: Any) -> Sources:
             return {THIS}
         if isinstance(form, checked.Local):
             return {form.declaration}
+        if isinstance(form, checked.Expansion):
+            node = form.pattern
+            continue
         if isinstance(form, _PARTS) and form.base is not None:
             node = form.base
             continue
@@ -328,6 +332,7 @@ _PARTS = (
     checked.Element,
     checked.Swizzle,
     checked.TupleElement,
+    checked.PackElement,
     checked.Property,
     checked.Subscript,
 )
@@ -439,6 +444,8 @@ _FORMS: dict[type, Rule] = {
     checked.Local: _local,
     checked.Field: _field,
     checked.TupleElement: _part,
+    checked.PackElement: _part,
+    checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
     checked.Element: _part,
     checked.Swizzle: _part,
     checked.Property: _accessed,

@@ -129,10 +129,6 @@ def check_modifiers(world: World, node: ast.Declaration) -> None:
     kind = _KINDS.get(type(node))
     if kind is not None:
         kind(world, node)
-    for parameter in getattr(node, "generics", ()):
-        if parameter.is_pack and not parameter.span.source.name.startswith("std/"):
-            message = "packs of types and values are not supported"
-            world.error("E0409", message, parameter.span, "write overloads")
 
 
 def _class(world: World, node: ast.Struct) -> None:

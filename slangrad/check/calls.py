@@ -27,7 +27,7 @@ from slangrad.check.meanings import (
     ValueMeaning,
 )
 from slangrad.check.members import fail, follow_pointer
-from slangrad.check.names import mark_type, refer
+from slangrad.check.names import mark_type, refer, unfold
 from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope
@@ -40,6 +40,7 @@ from slangrad.check.types import (
     Matrix,
     ParameterType,
     StructType,
+    Tuple,
     Type,
     Vector,
     element_of,
@@ -65,6 +66,7 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
     meaning = refer(scope, node.callee)
     for each in node.arguments:
         check_argument(scope, each)
+    unfold(node.arguments)
     if isinstance(meaning, GenericMeaning):
         meaning = _applied(scope, node, meaning)
     if isinstance(meaning, TypeMeaning):
@@ -174,7 +176,7 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
         return _construct_declared(scope, node, kind, arguments)
     if isinstance(kind, (Vector, Matrix)):
         return _construct_components(scope, node, kind, arguments)
-    if isinstance(kind, Array):
+    if isinstance(kind, (Array, Tuple)):
         return _construct_list(scope, node, kind, arguments)
     return _report_no_conversion(scope, node, kind, arguments)
 

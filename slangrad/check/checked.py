@@ -83,7 +83,7 @@ class Element(Form):
     index: ast.Expression
 
 # `v.xzy`, `m._m00_m11`: (component,) of a vector or scalar, (row, column) of a matrix. A place when base is
-# one and no component repeats. One component gives a scalar.
+# one and no component repeats. One component gives a scalar. `t._1_0` of a tuple: (index,).
 @dataclass(slots=True, eq=False, repr=False)
 class Swizzle(Form):
     base: Base
@@ -183,6 +183,25 @@ Part = ast.Expression | Construct | FieldDefault | Zero | Call
 @dataclass(slots=True, eq=False, repr=False)
 class Closure(Form):  # A lambda expression: the captured variables become a value of the LambdaType `.type`.
     function: ast.Function
+
+# `expand f(each x)`: the pattern for each element of packs that are not known yet. What is expanded over known types
+# is copied instead, see expansions.py: `pieces` then take its place in a list.
+@dataclass(slots=True, eq=False, repr=False)
+class Expansion(Form):
+    pattern: ast.Expression
+    packs: tuple[ast.TypeParameter | ast.ValueParameter, ...]
+
+@dataclass(slots=True, eq=False, repr=False)
+class Pieces(Form):
+    pieces: tuple[ast.Expression, ...]
+
+# `each x` of a pack of arguments or a tuple; `kinds` are the types in it, `entry` which of them is meant: all of its
+# elements, one after the other, where that is a pack.
+@dataclass(slots=True, eq=False, repr=False)
+class PackElement(Form):
+    base: ast.Expression
+    kinds: tuple[Type, ...]
+    entry: int
 
 @dataclass(slots=True, eq=False, repr=False)
 class TypeTest(Form):  # `x is T`: known when compiling, once generics are filled in.

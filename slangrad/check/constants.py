@@ -13,6 +13,7 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.differentiable import field_references, field_type
+from slangrad.check.packs import count_entries, expanded
 from slangrad.check.scopes import Scope
 from slangrad.check.types import (
     BOOL,
@@ -26,6 +27,7 @@ from slangrad.check.types import (
     Tuple,
     Type,
     Vector,
+    is_pack,
 )
 from slangrad.check.values import Value, operate, type_query
 from slangrad.check.world import World
@@ -78,6 +80,9 @@ def _by_form(world: World, node: ast.Expression) -> Value | None:
     form = node.ref
     if isinstance(form, checked.Constant):
         return form.value
+    if isinstance(form, checked.Expansion):
+        value = evaluate(world, form.pattern)
+        return None if value is None else expanded(value, form.packs)
     if isinstance(form, checked.Convert):
         return evaluate(world, form.operand)
     if isinstance(form, checked.Operator) and form.name != "?:":
@@ -129,7 +134,9 @@ def _count(kind: Type) -> Value:
     if isinstance(kind, Matrix):
         return kind.rows
     if isinstance(kind, Tuple):
-        return len(kind.elements)
+        return count_entries(kind.elements)
+    if is_pack(kind):
+        return count_entries((kind,))
     return 1 if not kind.abstract else type_query("countof", kind)
 
 

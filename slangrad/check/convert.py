@@ -33,6 +33,7 @@ from slangrad.check.types import (
     Type,
     Vector,
     element_of,
+    is_pack,
     matrix,
     vector,
     with_element,
@@ -79,6 +80,8 @@ def convert(world: World, source: Type, target: Type, explicit: bool = False) ->
     """
     if source is target or source is ERROR or target is ERROR:
         return NOTHING
+    if is_pack(source) or is_pack(target):
+        return None
     for rule in _RULES.get(type(target), ()):
         found = rule(world, source, target)
         if found is not None:

@@ -45,6 +45,7 @@ from slangrad.check.types import (
     Scalar,
     Type,
     array,
+    is_pack,
     nominal,
     parameter_type,
     pointer,
@@ -189,6 +190,10 @@ def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: V
 def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
     if made.type is VOID:
         world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        made.type = ERROR
+    if is_pack(made.type):
+        note = "make it a tuple: Tuple<expand each T>"
+        world.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
         made.type = ERROR
     if isinstance(made.type, InterfaceType) and made.kind != "required":
         world.refuse_interface_value(node.name_span, made.type)

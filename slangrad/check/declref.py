@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from slangrad.check.types import nominal_name
+from slangrad.check.types import arguments_text, nominal_name
 from slangrad.syntax import ast
 
 GenericKey = ast.TypeParameter | ast.ValueParameter | ast.Interface | ast.Extension
@@ -43,8 +43,8 @@ class DeclRef:
 
     def __str__(self) -> str:
         own = getattr(self.declaration, "generics", ())
-        arguments = [str(self.substitution.get(each, each.name)) for each in own]
-        name = self.declaration.name + (f"<{', '.join(arguments)}>" if arguments else "")
+        arguments = [self.substitution.get(each, each.name) for each in own]
+        name = self.declaration.name + (arguments_text(arguments) if arguments else "")
         scope = self.declaration.parent
         if isinstance(scope, (ast.Struct, ast.Enum)):
             around = tuple(self.substitution.get(each, each.name) for each in visible_parameters(scope))

@@ -15,6 +15,7 @@ from typing import Any
 
 from slangrad.check.checked import DifferentialInfo, VariableInfo
 from slangrad.check.declref import DeclRef
+from slangrad.check.generics import element_type
 from slangrad.check.infer import match
 from slangrad.check.lookup import (
     all_members,
@@ -26,11 +27,13 @@ from slangrad.check.lookup import (
     extensions_of,
     interface_bases,
 )
+from slangrad.check.packs import packs_of
 from slangrad.check.substitution import own_substitution, self_type, substitute
 from slangrad.check.types import (
     VOID,
     Array,
     AssociatedType,
+    ExpandedType,
     FunctionParameter,
     FunctionType,
     Matrix,
@@ -41,7 +44,9 @@ from slangrad.check.types import (
     Type,
     Vector,
     array,
+    expanded_type,
     function_type,
+    is_pack,
     matrix,
     nominal,
     tuple_of,
@@ -69,7 +74,7 @@ def differential(world: World, kind: Type) -> DifferentialInfo | None:
 
 
 def _find(world: World, kind: Type) -> DifferentialInfo | None:
-    rule = _RULES.get(type(kind))
+    rule = _pack if is_pack(kind) else _RULES.get(type(kind))
     return rule(world, kind) if rule is not None else None
 
 
@@ -77,6 +82,11 @@ def tangent(world: World, kind: Type) -> Type | None:
     """Only the type of the differential."""
     found = differential(world, kind)
     return None if found is None else found.type
+
+
+def _pack(world: World, kind: Type) -> DifferentialInfo | None:
+    made = tangent(world, element_type(world, kind))
+    return None if made is None else DifferentialInfo(expanded_type(made, packs_of(kind)), ())
 
 
 def _scalar(world: World, kind: Scalar) -> DifferentialInfo | None:
@@ -279,18 +289,25 @@ _RULES: dict[type[Type], Rule] = {
 
 
 def pair_of(world: World, kind: Type) -> Type:
-    """DifferentialPair<kind>."""
+    """DifferentialPair<kind>; of a pack, one for each element."""
+    if is_pack(kind):
+        return expanded_type(pair_of(world, element_type(world, kind)), packs_of(kind))
     made: Type = nominal(world.standard("DifferentialPair"), (kind,))
     return made
 
 
 def pair_element(world: World, kind: Type) -> Type | None:
     """T of DifferentialPair<T>; None for other types."""
+    if isinstance(kind, ExpandedType):
+        inner = pair_element(world, kind.pattern)
+        return None if inner is None else expanded_type(inner, kind.packs)
     if isinstance(kind, StructType) and kind.declaration is world.standard("DifferentialPair"):
         element: Type = kind.arguments[0]
         return element
     return None
 
+
+RESULT_COTANGENT = "result_cotangent"  # the last parameter of a backward derivative
 
 # --- Signatures ---------------------------------------------------------------------------------------
 
@@ -309,7 +326,7 @@ def derivative_signature(
         result = signature.result if cotangent is None else pair_of(world, signature.result)
         return function_type(parameters, result)
     if cotangent is not None:
-        parameters += (FunctionParameter(cotangent, "in", False, "result_cotangent"),)
+        parameters += (FunctionParameter(cotangent, "in", False, RESULT_COTANGENT),)
     return function_type(parameters, VOID)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.check import checked, lambdas
+from slangrad.check import checked, expansions, lambdas
 from slangrad.check.calls import (
     check_argument,
     check_call,
@@ -31,6 +31,7 @@ from slangrad.check.meanings import (
     Meaning,
     NamespaceMeaning,
     OverloadMeaning,
+    PackMeaning,
     TypeMeaning,
     ValueMeaning,
 )
@@ -97,6 +98,8 @@ def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
         )
     elif isinstance(meaning, NamespaceMeaning):
         scope.world.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
+    elif isinstance(meaning, PackMeaning):
+        scope.world.error("E0302", f"'{node.span.text}' are types, not values", node.span)
     node.type = ERROR
     return ERROR
 
@@ -338,3 +341,5 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
 }
 
 RULES[ast.Differentiate] = differentiate
+RULES[ast.Expand] = expansions.expand
+RULES[ast.Each] = expansions.each

@@ -14,6 +14,7 @@ from typing import Any
 from slangrad.check.interfaces import alias_target
 from slangrad.check.lookup import unmet_constraint
 from slangrad.check.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
+from slangrad.check.packs import grouped, is_entry_pack, spliced
 from slangrad.check.scopes import Scope, levels
 from slangrad.check.substitution import identity, nominal_parameters, self_argument, substitute
 from slangrad.check.types import (
@@ -39,7 +40,7 @@ def apply_arguments(
     declaration = meaning.declaration
     if not nodes and any(each.owner is declaration for each in levels(scope)):
         return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
-    arguments = [scope.world.generic_argument(scope, each) for each in nodes]
+    arguments = list(spliced(scope.world.generic_argument(scope, each) for each in nodes))
     if any(each is None or each is ERROR for each in arguments):
         return FAILED
     substitution = bind(scope, node, declaration, meaning.substitution, arguments)
@@ -64,8 +65,15 @@ def bind(
 ) -> dict[Any, Any] | None:
     """The substitution for written arguments and defaults; None after an error."""
     world, parameters = scope.world, declaration.generics
-    if parameters and getattr(parameters[-1], "is_pack", False):
-        arguments = _gather_pack(parameters, arguments)
+    if any(each.is_pack for each in parameters):
+        shared = grouped(parameters, arguments)
+        if shared is None:
+            message = (
+                f"{len(arguments)} generic arguments cannot be shared out to those of '{declaration.name}'"
+            )
+            world.error("E0403", message, node.span)
+            return None
+        arguments = shared
     if len(arguments) > len(parameters):
         message = f"'{declaration.name}' takes {len(parameters)} generic arguments, not {len(arguments)}"
         world.error("E0403", message, node.span)
@@ -86,17 +94,14 @@ def bind(
     return substitution
 
 
-def _gather_pack(parameters: list[Any], arguments: list[Any]) -> list[Any]:
-    fixed = len(parameters) - 1
-    if len(arguments) == len(parameters) and isinstance(arguments[-1], tuple):
-        return arguments
-    return [*arguments[:fixed], tuple(arguments[fixed:])]
-
-
 def fits(parameter: Any, argument: Any) -> bool:
     """Whether an argument is of the kind that a parameter wants."""
-    if getattr(parameter, "is_pack", False):
-        return isinstance(argument, tuple)
+    if parameter.is_pack:
+        return isinstance(argument, tuple) and all(_is_of_kind(parameter, each) for each in argument)
+    return not is_entry_pack(argument) and _is_of_kind(parameter, argument)
+
+
+def _is_of_kind(parameter: Any, argument: Any) -> bool:
     return isinstance(argument, Type) == isinstance(parameter, ast.TypeParameter)
 
 
@@ -147,7 +152,7 @@ def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitut
 
 
 def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[ast.Expression]) -> Meaning:
-    arguments = [scope.world.generic_argument(scope, each) for each in nodes]
+    arguments = list(spliced(scope.world.generic_argument(scope, each) for each in nodes))
     if any(each is None or each is ERROR for each in arguments):
         return FAILED
     kinds, defaults, make = BUILTIN_GENERICS[name]
@@ -157,7 +162,7 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[as
         scope.world.error("E0403", f"'{name}' takes {wanted} generic arguments", node.span)
         return FAILED
     for index, (kind, argument) in enumerate(zip(kinds, full)):
-        if (kind == "type") != isinstance(argument, Type) and kind != "...":
+        if kind != "..." and (is_entry_pack(argument) or (kind == "type") != isinstance(argument, Type)):
             message = f"argument {index + 1} of '{name}' must be a {kind}, not '{argument}'"
             scope.world.error("E0402", message, node.span)
             return FAILED

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from slangrad.check.packs import element_of_pack, pack_of_element
 from slangrad.check.substitution import own_substitution, self_type, substitute
 from slangrad.check.types import (
     ERROR,
@@ -22,8 +23,10 @@ from slangrad.check.types import (
     ParameterType,
     Type,
     associated_type,
+    is_pack,
     parameter_type,
 )
+from slangrad.check.values import Value
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -34,6 +37,7 @@ class GenericInfo:
 
     bounds: dict[Type, list[InterfaceType]] = field(default_factory=dict)
     equalities: list[tuple[Type, Type]] = field(default_factory=list)
+    counts: list[tuple[str, Value, Value]] = field(default_factory=list)  # `where countof(T) == N`
 
 
 def generic_info(world: World, declaration: ast.Declaration) -> GenericInfo:
@@ -71,8 +75,11 @@ def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
 
 
 def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
-    if constraint.is_optional or isinstance(constraint.subject, ast.SizeOf):
-        return  # nothing is asked, or it is about packs, which are refused where they are declared
+    if constraint.is_optional:
+        return  # nothing is asked
+    if isinstance(constraint.subject, ast.SizeOf) or constraint.kind == "nonempty":
+        _add_count(world, scope, info, constraint)
+        return
     if constraint.kind not in ("conforms", "equals"):
         message = "a 'where' can ask for interfaces and equal types only"
         world.error("E0410", message, constraint.span, "leave it out")
@@ -83,6 +90,23 @@ def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: 
             _add_bound(world, scope, info, subject, bound)
         else:
             info.equalities.append((subject, world.resolve_type(scope, bound)))
+
+
+_OPERATORS = {"equals": "==", "nonempty": ">="}
+
+
+def _add_count(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
+    """`where countof(T) == N`, `where nonempty(T)`."""
+    subject = constraint.subject
+    operator = _OPERATORS.get(constraint.kind, constraint.kind)
+    right: Value | None = 1
+    if constraint.kind == "nonempty":
+        subject = ast.SizeOf(subject.span, "countof", subject, None)
+    else:
+        right = world.constant(scope, constraint.bounds[0])
+    left = world.constant(scope, subject)
+    if left is not None and right is not None:
+        info.counts.append((operator, left, right))
 
 
 def _add_bound(world: World, scope: object, info: GenericInfo, subject: Type, node: ast.Expression) -> None:
@@ -113,6 +137,9 @@ def bounds_of(world: World, kind: ParameterType | AssociatedType) -> Iterator[In
     elif isinstance(kind.declaration, ast.Extension):
         yield from interfaces_in(world.extension_targets[kind.declaration])
     owner = root_owner(kind)
+    if isinstance(kind, ParameterType):
+        pack = pack_of_element(kind.declaration)
+        kind = kind if pack is None else parameter_type(pack)
     if owner is not None:
         yield from generic_info(world, owner).bounds.get(kind, ())
     for declaration in world.assumptions:
@@ -138,6 +165,20 @@ def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[Interf
             made = substitute(world, bound, seen_from)
             assert isinstance(made, InterfaceType)
             yield made
+
+
+def element_type(world: World, entry: Type) -> Type:
+    """The type of an element of a pack; what a `where` clause says that all elements are, if one does."""
+    if not is_pack(entry):
+        return entry
+    if isinstance(entry, ParameterType):
+        for owner in (entry.declaration.parent, *world.assumptions):
+            assert owner is not None
+            for left, right in generic_info(world, owner).equalities:
+                if left is entry:
+                    return element_type(world, right)
+    made: Type = element_of_pack(entry)
+    return made
 
 
 def requirement_substitution(base: Type, interface: InterfaceType) -> dict[Any, Any]:

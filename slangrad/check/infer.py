@@ -12,7 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from slangrad.check.substitution import substitute
+from slangrad.check.packs import (
+    element_of_pack,
+    element_parameter,
+    expanded,
+    is_entry_pack,
+    packs_of,
+    shares,
+    spliced,
+)
+from slangrad.check.substitution import substitute, substitute_argument
 from slangrad.check.types import (
     ERROR,
     Array,
@@ -24,6 +33,7 @@ from slangrad.check.types import (
     Tuple,
     Type,
     Vector,
+    is_pack,
 )
 from slangrad.check.values import ParameterValue, Polynomial, Value
 from slangrad.check.world import World
@@ -53,6 +63,8 @@ class Solver:
             return pattern is actual
         if actual is ERROR:
             return True
+        if is_pack(pattern):
+            return self.unify_entries((pattern,), (actual,))
         if isinstance(pattern, ParameterType) and pattern.declaration in self.open:
             return self._bind_type(pattern.declaration, actual)
         if pattern is actual:
@@ -122,9 +134,71 @@ class Solver:
         return self.unify_value(pattern, actual)
 
     def _unify_packs(self, pattern: Any, actual: Any) -> bool:
-        if isinstance(pattern, tuple) and isinstance(actual, tuple) and len(pattern) == len(actual):
-            return all(self.unify_argument(one, other) for one, other in zip(pattern, actual))
-        return False
+        return (
+            isinstance(pattern, tuple) and isinstance(actual, tuple) and self.unify_entries(pattern, actual)
+        )
+
+    # --- Packs ---
+
+    def shares(self, patterns: tuple[Any, ...], count: int) -> list[int] | None:
+        """How many of `count` things each pattern takes: one, and open packs the rest in equal parts."""
+        return shares([self._wanted(each) for each in patterns], count)
+
+    def _wanted(self, pattern: Any) -> int | None:
+        if not is_entry_pack(pattern):
+            return 1
+        known = [len(self.bindings[each]) for each in packs_of(pattern) if each in self.bindings]
+        is_open = any(each in self.open for each in packs_of(pattern))
+        return known[0] if known else None if is_open else 1
+
+    def unify_entries(self, patterns: tuple[Any, ...], actuals: tuple[Any, ...]) -> bool:
+        """Make types or values, packs among them, equal to others."""
+        counts = self.shares(patterns, len(actuals))
+        if counts is None:
+            return False
+        position = 0
+        for pattern, count in zip(patterns, counts):
+            part = actuals[position : position + count]
+            position += count
+            if not self._unify_part(pattern, part):
+                return False
+        return True
+
+    def _unify_part(self, pattern: Any, part: tuple[Any, ...]) -> bool:
+        packs = packs_of(pattern) if is_entry_pack(pattern) else ()
+        if not packs:
+            return self.unify_argument(pattern, part[0])
+        if any(each in self.bindings for each in packs):
+            filled = spliced((substitute_argument(self.world, pattern, self.bindings),))
+            return self.join is not None or all(one is other for one, other in zip(filled, part))
+        if not any(each in self.open for each in packs):
+            return pattern is part[0] or self.join is not None
+        if isinstance(pattern, (ParameterType, ParameterValue)):
+            self.bindings[packs[0]] = part
+            return True
+        return self._unify_pattern(pattern.pattern, packs, part)
+
+    def _unify_pattern(self, pattern: Any, packs: tuple[Any, ...], part: tuple[Any, ...]) -> bool:
+        """Each entry tells the elements of the packs that the pattern speaks of."""
+        columns: dict[Any, list[Any]] = {pack: [] for pack in packs if pack in self.open}
+        elements = {pack: element_parameter(pack) for pack in columns}
+        self.open.update(elements.values())
+        fits = all(self._unify_element(pattern, entry, columns, elements) for entry in part)
+        self.open.difference_update(elements.values())
+        if fits:
+            self.bindings.update({pack: tuple(found) for pack, found in columns.items()})
+        return fits
+
+    def _unify_element(
+        self, pattern: Any, entry: Any, columns: dict[Any, list[Any]], elements: dict[Any, Any]
+    ) -> bool:
+        is_open = is_entry_pack(entry)
+        fits = self.unify_argument(pattern, element_of_pack(entry) if is_open else entry)
+        for pack, found in columns.items():
+            bound = self.bindings.pop(elements[pack], None)
+            fits = fits and bound is not None
+            found.append(expanded(bound, packs_of(entry)) if is_open and fits else bound)
+        return fits
 
 
 def _scalar_part(kind: Type) -> Type:
@@ -154,9 +228,7 @@ def _unify_matrix(solver: Solver, pattern: Matrix, actual: Matrix) -> bool:
 
 
 def _unify_tuple(solver: Solver, pattern: Tuple, actual: Tuple) -> bool:
-    return len(pattern.elements) == len(actual.elements) and all(
-        solver.unify(one, other) for one, other in zip(pattern.elements, actual.elements)
-    )
+    return solver.unify_entries(pattern.elements, actual.elements)
 
 
 _RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {

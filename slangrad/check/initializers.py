@@ -24,6 +24,7 @@ from slangrad.check.infer import Solver
 from slangrad.check.lookup import all_members, concrete_members, members
 from slangrad.check.meanings import Candidate, GenericMeaning
 from slangrad.check.members import is_visible
+from slangrad.check.names import unfold
 from slangrad.check.overload import choose, commit_match, evaluate
 from slangrad.check.scopes import Scope
 from slangrad.check.substitution import identity, nominal_parameters
@@ -39,6 +40,7 @@ from slangrad.check.types import (
     Type,
     Vector,
     array,
+    is_pack,
     nominal,
     vector,
 )
@@ -75,6 +77,7 @@ def check_elements(scope: Scope, node: ast.InitializerList) -> None:
     """Check what is in a list, inner lists included; their own type comes from their place."""
     for each in node.elements:
         scope.world.check_argument(scope, each)
+    unfold(node.elements)
 
 
 def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | None:
@@ -285,9 +288,9 @@ def _fill_unsized(scope: Scope, reader: Reader, target: Array) -> Piece | None:
 def _fill_tuple(scope: Scope, reader: Reader, target: Tuple) -> Piece | None:
     pieces = []
     for element in target.elements:
-        if reader.left == 0:
+        if reader.left == 0 and not any(map(is_pack, target.elements)):
             break
-        piece = _take(scope, reader, element)
+        piece = _take(scope, reader, element) if reader.left else None
         if piece is None:
             return None
         pieces.append(piece)

@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from slangrad.check.declref import DeclRef
-from slangrad.check.generics import bounds_of, generic_info, interfaces_in, requirement_substitution
+from slangrad.check.generics import (
+    bounds_of,
+    element_type,
+    generic_info,
+    interfaces_in,
+    requirement_substitution,
+)
 from slangrad.check.infer import match
+from slangrad.check.packs import element_parameter
 from slangrad.check.substitution import own_substitution, substitute
 from slangrad.check.types import (
     ERROR,
@@ -33,8 +40,10 @@ from slangrad.check.types import (
     Tuple,
     Type,
     Vector,
+    is_pack,
     nominal,
 )
+from slangrad.check.values import Value, operate
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -156,7 +165,7 @@ def extension_target(world: World, extension: ast.Extension) -> Type:
 
 def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[Any, Any]]]:
     """The extensions that apply to a type, with the arguments for their parameters."""
-    if kind is ERROR or isinstance(kind, FunctionType):
+    if kind is ERROR or isinstance(kind, FunctionType) or is_pack(kind):
         return []
     key = cache_key(world, kind)
     known = world.view.extension_matches.get(key)
@@ -211,7 +220,7 @@ def conforms_to(world: World, kind: Type, declaration: ast.Interface) -> Interfa
 
 def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
     """All interfaces of a type, inherited ones included."""
-    if kind is ERROR:
+    if kind is ERROR or is_pack(kind):
         return ()
     key = cache_key(world, kind)
     known = world.view.conformances.get(key)
@@ -286,15 +295,44 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
     info = generic_info(world, declaration)
     for subject, interfaces in info.bounds.items():
-        found: Any = substitute(world, subject, substitution)
-        for actual in found if isinstance(found, tuple) else (found,):
+        for actual, seen in _seen_entries(world, subject, substitution):
             for interface in interfaces:
-                wanted = substitute(world, interface, substitution)
+                wanted = substitute(world, interface, seen)
                 assert isinstance(wanted, InterfaceType)
                 if not conforms(world, actual, wanted):
                     return f"'{actual}' does not conform to '{wanted}'"
     for left, right in info.equalities:
-        one, other = substitute(world, left, substitution), substitute(world, right, substitution)
-        if one is not other and ERROR not in (one, other):
-            return f"'{left}' is '{one}', not '{other}'"
+        for one, seen in _seen_entries(world, left, substitution):
+            other = substitute(world, right, seen)
+            if one is not other and ERROR not in (one, other):
+                return f"'{left}' is '{one}', not '{other}'"
+    for operator, least, most in info.counts:
+        counts = world.value(least, substitution), world.value(most, substitution)
+        if not _holds(world, operator, *counts):
+            return f"'{least} {operator} {most}' does not hold: it is {counts[0]} {operator} {counts[1]}"
     return None
+
+
+def _seen_entries(world: World, subject: Type, substitution: Any) -> Iterator[tuple[Type, Any]]:
+    """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
+    found: Any = substitute(world, subject, substitution)
+    if not is_pack(subject) or not isinstance(subject, ParameterType):
+        yield found, substitution
+        return
+    for entry in found if isinstance(found, tuple) else (found,):
+        element = element_type(world, entry)
+        yield element, {**substitution, element_parameter(subject.declaration): element}
+
+
+def _holds(world: World, operator: str, left: Value, right: Value) -> bool:
+    """Whether a comparison is true, or stated by a declaration around."""
+    result = operate(operator, left, right)
+    if isinstance(result, int):
+        return result != 0
+    if left is right:
+        return operator in ("==", "<=", ">=")
+    stated = [each for owner in world.assumptions for each in generic_info(world, owner).counts]
+    return any(
+        each == (operator, left, right) or (operator == "==" and each == ("==", right, left))
+        for each in stated
+    )

@@ -34,6 +34,13 @@ class TypeMeaning(Meaning):
 
 
 @dataclass(slots=True, eq=False, repr=False)
+class PackMeaning(Meaning):
+    """Several types, one for each element of a tuple type."""
+
+    types: tuple[Type, ...]
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class GenericMeaning(Meaning):
     """A generic struct, interface or alias without its arguments; `name` of a builtin one such as
     `vector`.

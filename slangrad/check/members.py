@@ -38,8 +38,11 @@ from slangrad.check.types import (
     Tuple,
     Type,
     Vector,
+    expanded_type,
+    is_pack,
     nominal,
     parameter_type,
+    tuple_of,
     vector,
 )
 from slangrad.check.values import parameter_value
@@ -176,8 +179,13 @@ def _report_no_object(scope: Scope, node: ast.Expression, name: str, span: Span)
 
 
 def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    kind = scope.world.info(member.declaration).type
+    if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
+        note = "pass what is needed as a tuple: makeTuple(expand each x)"
+        scope.world.error("E0409", "a lambda cannot capture a pack", span, note)
+        return fail(node)
     note_capture(scope, member.declaration)
-    return set_slots(node, scope.world.info(member.declaration).type, checked.Local(member.declaration))
+    return set_slots(node, kind, checked.Local(member.declaration))
 
 
 def note_capture(scope: Scope, declaration: Any) -> None:
@@ -240,6 +248,8 @@ def _value_parameter(
     scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
 ) -> Meaning:
     kind = scope.world.info(member.declaration).type
+    if member.declaration.is_pack:
+        kind = expanded_type(kind, (member.declaration,))
     return set_slots(node, kind, checked.Constant(parameter_value(member.declaration)))
 
 
@@ -329,9 +339,16 @@ def _matrix_member(name: str, kind: Matrix, base: Base) -> BuiltinForm | None:
 
 
 def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
-    if not re.fullmatch(r"_\d{1,3}", name) or int(name[1:]) >= len(kind.elements):
+    """`._1`, and the tuple of several elements: `._1_0`. Behind a pack that is not known yet there are no numbers."""
+    if not re.fullmatch(r"(_\d{1,3})+", name):
         return None
-    return kind.elements[int(name[1:])], checked.TupleElement(base, int(name[1:]))
+    picks = [int(each) for each in name[1:].split("_")]
+    if max(picks) >= len(kind.elements) or any(map(is_pack, kind.elements[: max(picks) + 1])):
+        return None
+    chosen = tuple(kind.elements[each] for each in picks)
+    if len(picks) == 1:
+        return chosen[0], checked.TupleElement(base, picks[0])
+    return tuple_of(chosen), checked.Swizzle(base, tuple((each,) for each in picks))
 
 
 _BUILTIN_MEMBERS: dict[type[Type], Callable[[str, Any, Base], BuiltinForm | None]] = {

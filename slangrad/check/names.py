@@ -27,6 +27,7 @@ from slangrad.check.meanings import (
     Meaning,
     NamespaceMeaning,
     OverloadMeaning,
+    PackMeaning,
     TypeMeaning,
     ValueMeaning,
 )
@@ -39,6 +40,7 @@ from slangrad.check.members import (
     this_value,
     value_member,
 )
+from slangrad.check.packs import spliced
 from slangrad.check.scopes import (
     Found,
     ModuleScope,
@@ -262,6 +264,24 @@ def resolve_type(scope: Scope, node: ast.Expression) -> Type:
     return ERROR
 
 
+def resolve_types(scope: Scope, nodes: list[ast.Expression]) -> tuple[Type, ...]:
+    """The types that a list names, where an `expand` may name several."""
+    found: list[Type] = []
+    for node in nodes:
+        meaning = refer(scope, node) if isinstance(node, ast.Expand) else None
+        found += meaning.types if isinstance(meaning, PackMeaning) else (resolve_type(scope, node),)
+    return tuple(found)
+
+
+def unfold(nodes: list[ast.Expression]) -> None:
+    """In a checked list, put the pieces of each `expand` into its place."""
+    nodes[:] = [
+        piece
+        for node in nodes
+        for piece in (node.ref.pieces if isinstance(node.ref, checked.Pieces) else (node,))
+    ]
+
+
 def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
     base = refer(scope, node.base)
     if isinstance(base, GenericMeaning):
@@ -274,7 +294,7 @@ def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
 
 
 def _generic_functions(scope: Scope, node: ast.GenericApplication, base: OverloadMeaning) -> Meaning:
-    arguments = tuple(generic_argument(scope, each) for each in node.arguments)
+    arguments = spliced(generic_argument(scope, each) for each in node.arguments)
     if any(each is ERROR or each is None for each in arguments):
         return fail(node)
     for each in base.candidates:
@@ -283,12 +303,16 @@ def _generic_functions(scope: Scope, node: ast.GenericApplication, base: Overloa
 
 
 def generic_argument(scope: Scope, node: ast.Expression) -> Any:
-    """A type or a value in angle brackets; None after an error."""
+    """A type or a value in angle brackets, a tuple for several; None after an error."""
     meaning = _value_written_as_type(scope, node) or refer(scope, node)
     if isinstance(meaning, GenericMeaning):
         meaning = apply_arguments(scope, node, meaning, [])
     if isinstance(meaning, TypeMeaning):
         return mark_type(node, meaning.type)
+    if isinstance(meaning, PackMeaning):
+        return meaning.types
+    if isinstance(node.ref, checked.Pieces):
+        return tuple(scope.world.known_value(scope, each) for each in node.ref.pieces)
     if isinstance(meaning, ValueMeaning):
         return scope.world.known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
@@ -399,9 +423,13 @@ def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
 def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
     first = refer(scope, node.elements[0]) if node.elements else None
     if not isinstance(first, ValueMeaning):
-        return TypeMeaning(tuple_of(tuple(resolve_type(scope, each) for each in node.elements)))
+        return TypeMeaning(tuple_of(resolve_types(scope, node.elements)))
     for each in node.elements[1:]:
-        scope.world.check_value(scope, each)
+        scope.world.check_argument(scope, each)
+    unfold(node.elements)
+    if any(isinstance(each, ast.InitializerList) for each in node.elements):
+        scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
+        return fail(node)
     kinds = tuple(checked_type(each) for each in node.elements)
     if ERROR in kinds:
         return fail(node)

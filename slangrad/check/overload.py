@@ -9,6 +9,7 @@ the nearer one, the one with a body. Two that remain equal are ambiguous.
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 from slangrad.base.source import Span
@@ -24,17 +25,18 @@ from slangrad.check.checked import Default, Derivative
 from slangrad.check.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
 from slangrad.check.convert import common_type
 from slangrad.check.declref import DeclRef
-from slangrad.check.differentiable import pair_element
+from slangrad.check.differentiable import RESULT_COTANGENT, pair_element
 from slangrad.check.generic_arguments import fits
 from slangrad.check.generics import generic_info
 from slangrad.check.infer import Solver
 from slangrad.check.lookup import conformances, conforms, unmet_constraint
 from slangrad.check.meanings import Candidate
+from slangrad.check.packs import grouped
 from slangrad.check.places import not_a_place
 from slangrad.check.ranking import best_matches
 from slangrad.check.scopes import Scope
 from slangrad.check.signatures import function_text, signature_text
-from slangrad.check.substitution import substitute
+from slangrad.check.substitution import passed_parameters, substitute
 from slangrad.check.types import (
     ERROR,
     FLOAT,
@@ -44,6 +46,7 @@ from slangrad.check.types import (
     ParameterType,
     Scalar,
     Type,
+    is_pack,
     parameter_type,
 )
 from slangrad.check.world import World
@@ -136,8 +139,8 @@ def _place_arguments(
     if candidate.inner is not None:
         return list(arguments)
     count = len(signature.parameters)
-    if pack_of(candidate) is not None and len(arguments) >= count - 1:
-        return list(arguments)
+    if any(is_pack(each.type) for each in signature.parameters):
+        return _place_with_packs(candidate, signature, arguments)
     positional = [each for each in arguments if not isinstance(each, ast.NamedArgument)]
     if len(positional) > count:
         return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
@@ -154,10 +157,17 @@ def _place_arguments(
     return placed
 
 
-def pack_of(candidate: Candidate) -> Any:
-    """The pack of types that the last parameter of a function stands for, if any."""
-    generics = candidate.declaration.generics
-    return generics[-1] if generics and getattr(generics[-1], "is_pack", False) else None
+def _place_with_packs(
+    candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
+) -> Arguments | Failure:
+    """A pack takes any number, so that all are given, in order."""
+    least = sum(not is_pack(each.type) for each in signature.parameters)
+    if len(arguments) < least:
+        return Failure(candidate, f"it takes at least {_number(least)}, not {len(arguments)}")
+    named = next((each for each in arguments if isinstance(each, ast.NamedArgument)), None)
+    if named is not None:
+        return Failure(candidate, "where a pack is passed, arguments have no names", named)
+    return list(arguments)
 
 
 def _number(count: int) -> str:
@@ -197,10 +207,14 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, A
 
 def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
     base = innermost(candidate)
-    generics = base.declaration.generics
-    if len(base.explicit) > len(generics):
+    generics = [each for each in base.declaration.generics if not each.name.startswith("$")]
+    given: list[Any] | None = list(base.explicit)
+    leading = next((i for i, each in enumerate(generics) if each.is_pack), len(generics))
+    if leading < len(generics) and len(base.explicit) > leading:
+        given = grouped(generics, list(base.explicit))
+    if given is None or len(given) > len(generics):
         return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
-    for parameter, argument in zip(generics, base.explicit):
+    for parameter, argument in zip(generics, given):
         if not fits(parameter, argument):
             return Failure(
                 candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'"
@@ -212,24 +226,61 @@ def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
 
 def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
     base = innermost(candidate)
-    patterns = candidate_signature(world, base, differentiated=base is not candidate).parameters
-    pack = pack_of(base)
-    if pack is not None and pack not in solver.bindings:
-        extra = placed[len(patterns) - 1 :]
-        if any(each is None or each.type is None for each in extra):
-            return Failure(candidate, "an initializer list has no type here")
-        solver.bindings[pack] = tuple(value_after(each) for each in extra if each is not None)
-        patterns = patterns[:-1]
-    pairs = list(zip(patterns, placed))
-    for pattern, node in sorted(pairs, key=lambda pair: pair[0].direction not in BY_PLACE):
+    declared = candidate_signature(world, base, differentiated=base is not candidate).parameters
+    seen = {**base.substitution, **_explicit(solver)}
+    patterns = [made for each in declared for made in passed_parameters(world, each, seen)]
+    groups = _group_arguments(world, candidate, solver, patterns, placed)
+    pairs = list(zip(patterns, groups))
+    for pattern, nodes in sorted(pairs, key=lambda pair: pair[0].direction not in BY_PLACE):
+        if is_pack(pattern.type):
+            failure = _bind_pack(world, candidate, solver, pattern.type, nodes)
+            if failure is not None:
+                return failure
+            continue
+        node = nodes[0]
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             continue
-        wanted = substitute(world, substitute(world, pattern.type, base.substitution), _explicit(solver))
+        wanted = pattern.type
         actual = _unwrapped(world, candidate, wanted, value_after(node))
         if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
             return Failure(candidate, solver.conflict, node)
         if pattern.direction in BY_PLACE:
             solver.fixed.update(solver.bindings)
+    return None
+
+
+def _group_arguments(
+    world: World,
+    candidate: Candidate,
+    solver: Solver,
+    patterns: list[FunctionParameter],
+    placed: Arguments,
+) -> list[Arguments]:
+    """The arguments by parameter; a pack takes several."""
+    if not any(is_pack(each.type) for each in patterns):
+        return [[each] for each in placed]
+    if candidate.inner is not None:
+        derived = candidate_signature(world, candidate).parameters
+        placed = placed[: len(placed) - bool(derived and derived[-1].name == RESULT_COTANGENT)]
+    counts = solver.shares(tuple(each.type for each in patterns), len(placed))
+    if counts is None:
+        return []
+    ends = list(accumulate(counts))
+    return [placed[end - count : end] for end, count in zip(ends, counts)]
+
+
+def _bind_pack(
+    world: World, candidate: Candidate, solver: Solver, pattern: Type, nodes: Arguments
+) -> Failure | None:
+    """The types of arguments that one pack takes."""
+    entries: list[Type] = []
+    for node in nodes:
+        if node is None or node.type is None or isinstance(node, ast.InitializerList):
+            return Failure(candidate, "an initializer list has no type here", node)
+        entries.append(_unwrapped(world, candidate, pattern, value_after(node)))
+    if not solver.unify_entries((pattern,), tuple(entries)):
+        given = ", ".join(map(str, entries))
+        return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
     return None
 
 
@@ -241,7 +292,7 @@ def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -
     """Where a derivative takes pairs, the type in the pair is the argument of the function."""
     while candidate.inner is not None:
         element = pair_element(world, actual)
-        if element is not None and pair_element(world, wanted) is None:
+        if element is not None and (is_pack(wanted) or pair_element(world, wanted) is None):
             actual = element
         candidate = candidate.inner
     return actual
@@ -268,7 +319,7 @@ def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
     seen = {**candidate.substitution}
     for subject, interfaces in info.bounds.items():
         actual = substitute(world, subject, {**seen, **solver.bindings})
-        if isinstance(actual, tuple):
+        if isinstance(actual, tuple) or is_pack(actual):
             continue
         if isinstance(subject, ParameterType) and subject.declaration in solver.open - set(solver.bindings):
             continue
@@ -277,15 +328,16 @@ def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
                 if interface.abstract and offered.declaration is interface.declaration:
                     solver.unify(substitute(world, interface, seen), offered)
     for left, right in info.equalities:
-        solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
+        if not is_pack(left):
+            solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
 
 
 def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
     for parameter in candidate.declaration.generics:
         if parameter in solver.bindings:
             continue
-        if parameter in solver.scalars:
-            solver.bindings[parameter] = 1
+        if parameter.is_pack or parameter in solver.scalars:
+            solver.bindings[parameter] = () if parameter.is_pack else 1
             continue
         if parameter.default is None:
             return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")

@@ -84,9 +84,7 @@ def _more_special(world: World, left: Match, right: Match) -> int:
     solver = Solver(world, getattr(general, "generics", ()))
     patterns = candidate_signature(world, right.candidate).parameters
     shapes = candidate_signature(world, left.candidate).parameters
-    if len(patterns) != len(shapes):
-        return 0
-    if not all(solver.unify(one.type, other.type) for one, other in zip(patterns, shapes)):
+    if not solver.unify_entries(tuple(each.type for each in patterns), tuple(each.type for each in shapes)):
         return 0
     known = {**right.candidate.substitution, **solver.bindings}
     return int(unmet_constraint(world, general, known) is None)

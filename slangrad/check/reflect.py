@@ -31,7 +31,7 @@ from slangrad.check.names import refer
 from slangrad.check.overload import evaluate
 from slangrad.check.ranking import best_matches
 from slangrad.check.scopes import Scope
-from slangrad.check.signatures import signature_of
+from slangrad.check.signatures import declared_parameters, signature_of
 from slangrad.check.types import (
     ERROR,
     AssociatedType,
@@ -87,7 +87,7 @@ class FunctionView:
     @property
     def parameters(self) -> tuple[ParameterView, ...]:
         """Without `this`."""
-        declared = self.program.info(self.declaration).parameters
+        declared = declared_parameters(self.program, self.reference)
         signature = signature_of(self.program, self.reference)
         return tuple(
             ParameterView(each.name, one.type, one.direction, one.no_diff, each.default is not None)

@@ -9,8 +9,8 @@ from typing import Any
 
 from slangrad.check.checked import FunctionInfo, SubscriptInfo
 from slangrad.check.declref import DeclRef
-from slangrad.check.substitution import substitute
-from slangrad.check.types import VOID, FunctionParameter, FunctionType, ParameterType, function_type
+from slangrad.check.substitution import passed_parameters, substitute
+from slangrad.check.types import VOID, FunctionParameter, FunctionType, function_type
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -27,12 +27,14 @@ def signature_of(world: World, reference: DeclRef, with_this: bool = False) -> F
 def _parameters(world: World, parameter: ast.Parameter, reference: DeclRef) -> list[FunctionParameter]:
     """One, or as many as a pack of types has."""
     info = world.info(parameter)
-    if isinstance(info.type, ParameterType) and getattr(info.type.declaration, "is_pack", False):
-        given = reference.substitution.get(info.type.declaration)
-        kinds = given if isinstance(given, tuple) else (info.type,)
-        return [FunctionParameter(kind, info.direction, info.no_diff) for kind in kinds]
-    kind = substitute(world, info.type, reference.substitution)
-    return [FunctionParameter(kind, info.direction, info.no_diff, parameter.name)]
+    declared = FunctionParameter(info.type, info.direction, info.no_diff, parameter.name)
+    return passed_parameters(world, declared, reference.substitution)
+
+
+def declared_parameters(world: World, reference: DeclRef) -> list[ast.Parameter]:
+    """The declaration of each parameter of a signature: the same one for all elements of a pack."""
+    parameters = world.info(reference.declaration).parameters
+    return [each for each in parameters for _ in _parameters(world, each, reference)]
 
 
 def _this_parameter(world: World, info: Any, reference: DeclRef) -> FunctionParameter:

@@ -13,12 +13,23 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.packs import (
+    count_entries,
+    element_of_pack,
+    element_parameter,
+    expanded,
+    is_entry_pack,
+    pack_argument,
+    packs_of,
+    spliced,
+)
 from slangrad.check.types import (
     ERROR,
     Array,
     AssociatedType,
     ConjunctionType,
     EnumType,
+    ExpandedType,
     FunctionParameter,
     FunctionType,
     InterfaceType,
@@ -42,6 +53,7 @@ from slangrad.check.types import (
     vector,
 )
 from slangrad.check.values import (
+    ExpandedValue,
     OpenValue,
     Operation,
     ParameterValue,
@@ -77,7 +89,7 @@ def substitute_argument(world: World, argument: Any, substitution: Substitution)
     if isinstance(argument, Type):
         return substitute(world, argument, substitution)
     if isinstance(argument, tuple):
-        return tuple(substitute_argument(world, each, substitution) for each in argument)
+        return spliced(substitute_argument(world, each, substitution) for each in argument)
     return substitute_value(world, argument, substitution)
 
 
@@ -109,6 +121,8 @@ def identity(declaration: ast.Declaration) -> dict[Any, Any]:
 
 def self_argument(parameter: Any) -> Any:
     """A generic parameter as an argument."""
+    if getattr(parameter, "is_pack", False):
+        return pack_argument(parameter)
     if isinstance(parameter, ast.ValueParameter):
         return parameter_value(parameter)
     return parameter_type(parameter)
@@ -140,10 +154,43 @@ def _associated(world: World, kind: AssociatedType, substitution: Substitution) 
 
 def _function(world: World, kind: FunctionType, substitution: Substitution) -> Type:
     parameters = tuple(
-        FunctionParameter(substitute(world, each.type, substitution), each.direction, each.no_diff, each.name)
-        for each in kind.parameters
+        made for each in kind.parameters for made in passed_parameters(world, each, substitution)
     )
     return function_type(parameters, substitute(world, kind.result, substitution))
+
+
+def passed_parameters(
+    world: World, parameter: FunctionParameter, substitution: Substitution
+) -> list[FunctionParameter]:
+    """A parameter with its type filled in; one for each element of a pack that becomes known."""
+    filled: Any = substitute(world, parameter.type, substitution)
+    if not isinstance(filled, tuple):
+        return [FunctionParameter(filled, parameter.direction, parameter.no_diff, parameter.name)]
+    return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
+
+
+def _expanded(world: World, kind: ExpandedType | ExpandedValue, substitution: Substitution) -> Any:
+    """The pattern for each entry of its packs; the same packs where none is filled in."""
+    given = [substitution.get(each) for each in kind.packs]
+    if not any(each is not None for each in given):
+        return expanded(substitute_argument(world, kind.pattern, substitution), kind.packs)
+    columns = [pack_argument(pack) if each is None else each for pack, each in zip(kind.packs, given)]
+    if len({len(each) for each in columns}) > 1:
+        return (ERROR,)
+    return tuple(_expanded_entry(world, kind, row, substitution) for row in zip(*columns))
+
+
+def _expanded_entry(
+    world: World, kind: ExpandedType | ExpandedValue, row: tuple[Any, ...], substitution: Substitution
+) -> Any:
+    seen: dict[Any, Any] = dict(substitution)
+    packs: dict[Any, None] = {}
+    for pack, entry in zip(kind.packs, row):
+        is_open = is_entry_pack(entry)
+        seen[element_parameter(pack)] = element_of_pack(entry) if is_open else entry
+        packs |= dict.fromkeys(packs_of(entry)) if is_open else {}
+    made = substitute_argument(world, kind.pattern, seen)
+    return expanded(made, tuple(packs)) if packs else made
 
 
 def _array(world: World, kind: Array, substitution: Substitution) -> Type:
@@ -165,8 +212,9 @@ _TYPES: dict[type, Rule] = {
     Array: _array,
     Pointer: lambda world, kind, substitution: pointer(substitute(world, kind.element, substitution)),
     Tuple: lambda world, kind, substitution: tuple_of(
-        tuple(substitute(world, each, substitution) for each in kind.elements)
+        spliced(substitute(world, each, substitution) for each in kind.elements)
     ),
+    ExpandedType: _expanded,
     ConjunctionType: lambda world, kind, substitution: conjunction(
         tuple(_nominal(world, each, substitution) for each in kind.interfaces)
     ),
@@ -189,6 +237,8 @@ def _required(world: World, value: RequiredValue, substitution: Substitution) ->
 
 def _operation(world: World, value: Operation, substitution: Substitution) -> Value:
     operands = [substitute_argument(world, each, substitution) for each in value.operands]
+    if value.operator == "countof" and not isinstance(operands[0], Type):
+        return count_entries(spliced(operands))
     if isinstance(operands[0], Type):
         return world.size_of(value.operator, operands[0])
     result = operate(value.operator, *operands)
@@ -217,4 +267,5 @@ _VALUES: dict[type[Symbol], Rule] = {
     RequiredValue: _required,
     Operation: _operation,
     Polynomial: _polynomial,
+    ExpandedValue: _expanded,
 }

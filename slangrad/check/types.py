@@ -9,6 +9,7 @@ here but asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -139,7 +140,7 @@ class Tuple(Type):
     elements: tuple[Type, ...]
 
     def __str__(self) -> str:
-        return f"({', '.join(map(str, self.elements))})"
+        return arguments_text(self.elements, "()")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -225,7 +226,20 @@ class ParameterType(Type):
     declaration: ast.TypeParameter | ast.Interface | ast.Extension
 
     def __str__(self) -> str:
-        return self.declaration.name if _node(self.declaration) == "TypeParameter" else "This"
+        if _node(self.declaration) != "TypeParameter":
+            return "This"
+        return f"expand each {self.declaration.name}" if is_pack(self) else self.declaration.name
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ExpandedType(Type):
+    """`expand S<each T>`: the pattern for each element of packs. The pack T alone is a ParameterType."""
+
+    pattern: Type
+    packs: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"expand {self.pattern}"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -307,6 +321,28 @@ def associated_type(base: Type, interface: InterfaceType, declaration: ast.Assoc
     return made
 
 
+def expanded_type(pattern: Type, packs: tuple[Any, ...]) -> Type:
+    """A type for each element of packs; the pack itself where that is what is said."""
+    if pattern is ERROR:
+        return ERROR
+    if (
+        isinstance(pattern, ParameterType)
+        and len(packs) == 1
+        and packs[0].pack_element is pattern.declaration
+    ):
+        return parameter_type(packs[0])
+    made = _intern(ExpandedType, pattern, packs)
+    made.abstract = True
+    return made
+
+
+def is_pack(kind: object) -> bool:
+    """Whether a type stands for several."""
+    if isinstance(kind, ParameterType):
+        return bool(getattr(kind.declaration, "is_pack", False))
+    return isinstance(kind, ExpandedType)
+
+
 def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:
     return interfaces[0] if len(interfaces) == 1 else _intern(ConjunctionType, interfaces)
 
@@ -360,9 +396,15 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> st
         mine = left[len(left) - own :] if own else []
         del left[len(left) - own :]
         if _node(scope) != "Extension":
-            parts.insert(0, scope.name + (f"<{', '.join(map(str, mine))}>" if mine else ""))
+            parts.insert(0, scope.name + (arguments_text(mine) if mine else ""))
         scope = scope.parent
     return ".".join(parts)
+
+
+def arguments_text(arguments: Iterable[Any], brackets: str = "<>") -> str:
+    """Generic arguments as they are written: a pack is its elements."""
+    texts = [str(one) for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
+    return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
 
 
 # --- Questions about shape ----------------------------------------------------------------------------

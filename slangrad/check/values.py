@@ -90,6 +90,17 @@ class Polynomial(Symbol):
         return " + ".join(_term_text(symbols, factor) for symbols, factor in self.terms)
 
 
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class ExpandedValue(Symbol):
+    """`expand (each N) + 1`: the pattern for each element of the packs of values or types it is about."""
+
+    pattern: Any
+    packs: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"expand {self.pattern}"
+
+
 Value = int | Symbol
 
 _TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
@@ -105,6 +116,24 @@ def open_value(declaration: ast.Variable) -> OpenValue:
 
 def required_value(base: object, interface: object, declaration: ast.Variable) -> RequiredValue:
     return _intern(RequiredValue, base, interface, declaration)
+
+
+def expanded_value(pattern: Value, packs: tuple[Any, ...]) -> Symbol:
+    """A value for each element of packs; the pack itself where that is what is said."""
+    if (
+        isinstance(pattern, ParameterValue)
+        and len(packs) == 1
+        and packs[0].pack_element is pattern.declaration
+    ):
+        return parameter_value(packs[0])
+    return _intern(ExpandedValue, pattern, packs)
+
+
+def is_value_pack(value: object) -> bool:
+    """Whether a value stands for several."""
+    if isinstance(value, ParameterValue):
+        return value.declaration.is_pack
+    return isinstance(value, ExpandedValue)
 
 
 def type_query(operator: str, subject: object) -> Operation:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from slangrad.check import checked
 from slangrad.check.modules import Program
+from slangrad.check.signatures import declared_parameters
 from slangrad.lower.frame import THIS, Key
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -47,7 +48,8 @@ def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:
         mutates = form.this is not None
     else:
         info = program.info(form.function.declaration)
-        directions = [program.info(p).direction for p in info.parameters]
+        declared = declared_parameters(program, form.function)
+        directions = [program.info(p).direction for p in declared]
         mutates = info.mutating
     if mutates and form.this is not None:
         yield from _root(form.this)
@@ -68,6 +70,8 @@ def _root(place: ast.Expression | checked.ThisValue | None) -> Iterator[Key]:
             return
         if isinstance(place, ast.Paren):
             place = place.inner
+        elif isinstance(form, checked.Expansion):
+            place = form.pattern
         elif isinstance(form, checked.Call):  # a subscript or method that gives a place
             place = form.this
         else:

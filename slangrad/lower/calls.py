@@ -12,10 +12,11 @@ from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import EMPTY, DeclRef
 from slangrad.ir.core import Value
-from slangrad.lower import expressions, intrinsics
+from slangrad.lower import expressions, intrinsics, packs
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Place, Temporary, detached
 from slangrad.lower.signatures import Signature, SignatureParameter
+from slangrad.syntax import ast
 
 
 def lower_call(f: Frame, form: checked.Call, cut: bool = False) -> Value | None:
@@ -59,11 +60,26 @@ def _call(
 ) -> Value | None:
     parameters = iter(signature.parameters)
     arguments: list[Place] = []
-    if this is not None and len(signature.parameters) == len(given) + 1:
+    if this is not None and _takes_this(f, signature, given):
         arguments.append(_place(f, next(parameters), this))
-    for parameter, argument in zip(parameters, given, strict=True):
-        arguments.append(_argument(f, parameter, argument, of))
+    for argument in given:
+        if packs.is_pack_value(argument):
+            assert isinstance(argument, ast.Expression)
+            for part in packs.parts(f, argument):
+                arguments.append(_passed_part(f, next(parameters), part, of))
+        else:
+            arguments.append(_argument(f, next(parameters), argument, of))
     return finish_call(f, signature, arguments, cut)
+
+
+def _takes_this(f: Frame, signature: Signature, given: tuple[checked.Argument, ...]) -> bool:
+    return len(signature.parameters) == sum(packs.count(f, each) for each in given) + 1
+
+
+def _passed_part(f: Frame, parameter: SignatureParameter, part: packs.Part, of: DeclRef) -> Place:
+    if isinstance(part, ast.Expression):
+        return _argument(f, parameter, part, of)
+    return Temporary(part.get(f)) if parameter.direction == "in" else part.for_update(f)
 
 
 def _argument(f: Frame, parameter: SignatureParameter, argument: checked.Argument, of: DeclRef) -> Place:

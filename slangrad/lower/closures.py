@@ -41,7 +41,7 @@ def struct_of_parts(f: Frame, parts: Sequence[checked.Part], t: Type) -> Value:
             so_far = f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
             made.append(_with_this(f, so_far, part))
         else:
-            made.append(expressions.lower_part(f, part))
+            made.extend(expressions.lower_parts(f, part))
     return f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
 
 

@@ -8,13 +8,13 @@ in `conversions.py`, what an operator does in `operators.py`, what runs one of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from slangrad.check import checked
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, I32, Pointer, Struct
-from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators
+from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators, packs
 from slangrad.lower.frame import THIS, Frame
 from slangrad.lower.places import Component, Element, Local, Memory, Place, Swizzle, Temporary, detached
 from slangrad.lower.statics import Static
@@ -40,6 +40,10 @@ def lower_effect(f: Frame, node: ast.Expression) -> None:
             _without_derivative(f, node.operand)
         elif isinstance(node.ref, checked.Call):
             calls.lower_call(f, node.ref)
+        elif packs.is_pack_value(node):
+            for part in packs.parts(f, node):
+                if isinstance(part, ast.Expression):
+                    lower_effect(f, part)
         else:
             _unconverted(f, node)
 
@@ -137,6 +141,10 @@ def _field(f: Frame, form: checked.Field, node: ast.Expression) -> Place:
 
 def _tuple_element(f: Frame, form: checked.TupleElement, node: ast.Expression) -> Place:
     return place_of(f, form.base).component(f, form.index)
+
+
+def _pack_element(f: Frame, form: checked.PackElement, node: ast.Expression) -> Place:
+    return packs.element(f, form)
 
 
 def _element(f: Frame, form: checked.Element, node: ast.Expression) -> Place:
@@ -274,7 +282,14 @@ def lower_part(f: Frame, part: checked.Part) -> Value:
     t = f.type(part.type)
     if isinstance(t, Struct):
         return closures.struct_of_parts(f, part.parts, t)
-    return conversions.assemble(f, [lower_part(f, each) for each in part.parts], t)
+    return conversions.assemble(f, [value for each in part.parts for value in lower_parts(f, each)], t)
+
+
+def lower_parts(f: Frame, part: checked.Part) -> Iterable[Value]:
+    """The same, where an `expand` is several."""
+    if isinstance(part, ast.Expression) and packs.is_pack_value(part):
+        return packs.values(f, part)
+    return (lower_part(f, part),)
 
 
 def _closure(f: Frame, node: ast.Expression) -> Value:
@@ -291,6 +306,7 @@ PLACES: dict[type, Callable[[Frame, Any, ast.Expression], Place]] = {
     checked.ThisValue: _this,
     checked.Field: _field,
     checked.TupleElement: _tuple_element,
+    checked.PackElement: _pack_element,
     checked.Element: _element,
     checked.Swizzle: _swizzle,
     checked.Dereference: _dereference,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef, Substitution
+from slangrad.check.packs import element_parameter
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.types import BOOL, Type
@@ -27,6 +28,16 @@ if TYPE_CHECKING:
 
 Key = object  # a declaration, or one of the objects below
 THIS, RESULT, RETURNED = "this", "result", "returned"
+
+
+@dataclass(frozen=True, slots=True)
+class PackPart:
+    """The variable of one element of a parameter that is a pack."""
+
+    declaration: ast.Variable | ast.Parameter
+    index: int
+
+
 Variables = dict[Key, Value]
 Values = Callable[[], Iterable[Value]]
 
@@ -61,6 +72,7 @@ class Frame:
         self.b = Builder(span=declared.span)
         self.variables: Variables = {}
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
+        self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
 
     # --- types, references, errors
@@ -93,6 +105,17 @@ class Frame:
         finally:
             self._expanding.pop()
             self.substitution = outer
+
+    @contextmanager
+    def element(self, packs: tuple[Any, ...], index: int) -> Iterator[None]:
+        """What is lowered within is about one element of packs."""
+        outer = self.index, self.substitution
+        own = {element_parameter(pack): self.substitution[pack][index] for pack in packs}
+        self.index, self.substitution = index, {**self.substitution, **own}
+        try:
+            yield
+        finally:
+            self.index, self.substitution = outer
 
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
         self.lowering.reporter.error(code, message, span, note)
@@ -180,7 +203,7 @@ class Frame:
     def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:
         """Those of the assigned variables that exist before the loop, in a fixed order."""
         wanted = set(assigned)
-        return [key for key in self.variables if key in wanted]
+        return [key for key in self.variables if _declared(key) in wanted]
 
     def region(
         self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
@@ -211,6 +234,10 @@ class Frame:
         for key, old, new in zip(carried, starts, results, strict=True):
             new.hint = old.hint
             self.variables[key] = new
+
+
+def _declared(key: Key) -> Key:
+    return key.declaration if isinstance(key, PackPart) else key
 
 
 def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, right: Value) -> Value | None:

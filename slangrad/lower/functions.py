@@ -5,14 +5,17 @@ float f(float x, inout float y) { y += x; return x; }     func @f(%x, inout %y) 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
+from slangrad.check.signatures import declared_parameters
+from slangrad.check.types import is_pack
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
 from slangrad.lower import closures, intrinsics, statements
 from slangrad.lower.applied import lower_applied
-from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key
+from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key, PackPart
 from slangrad.lower.places import Local, Place
 from slangrad.lower.signatures import Signature
 from slangrad.syntax import ast
@@ -46,7 +49,7 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key
     declared = reference.declaration
     info: checked.FunctionInfo = f.program.info(declared)
     keys: list[Key] = [THIS] if signature.parameters and signature.parameters[0].name == "this" else []
-    keys += info.parameters
+    keys += _parameter_keys(f, reference)
     inputs = []
     for key, parameter in zip(keys, signature.parameters, strict=True):
         value = (
@@ -65,6 +68,16 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key
     for i, captured in enumerate(info.captures):
         f.variables[captured] = f.emit("get", f.variables[THIS], index=i)
     return keys, tuple(inputs)
+
+
+def _parameter_keys(f: Frame, reference: DeclRef) -> list[Key]:
+    """The variables of the parameters; of a pack, one for each element."""
+    counts = Counter(declared_parameters(f.program, reference))
+    keys: list[Key] = []
+    for each in f.program.info(reference.declaration).parameters:
+        own = is_pack(f.program.info(each).type)
+        keys += [PackPart(each, i) for i in range(counts[each])] if own else [each]
+    return keys
 
 
 def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:

@@ -19,6 +19,7 @@ from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.signatures import declared_parameters, signature_of
 from slangrad.ir import core
 from slangrad.lower import derivatives, functions, kernels
 from slangrad.lower.frame import Frame
@@ -111,7 +112,7 @@ class Lowering:
             name=self.unique(_readable(reference)),
             parameters=(
                 *(() if constructs else self._this_parameter(reference, info, differentiable)),
-                *(self._declared_parameter(reference, each, differentiable) for each in info.parameters),
+                *self._declared_parameters(reference, differentiable),
             ),
             result=result,
             result_type=self.types.of(result, reference.declaration.span) if returns else None,
@@ -128,11 +129,11 @@ class Lowering:
                 "this", of, info.this_type, direction, differentiable and not info.no_diff_this
             )
 
-    def _declared_parameter(
-        self, of: DeclRef, declared: ast.Parameter, differentiable: bool
-    ) -> SignatureParameter:
-        own: checked.ParameterInfo = self.program.info(declared)
-        return self._parameter(declared.name, of, own.type, own.direction, differentiable and not own.no_diff)
+    def _declared_parameters(self, of: DeclRef, differentiable: bool) -> Iterator[SignatureParameter]:
+        """One for each element of a pack."""
+        declared = declared_parameters(self.program, of)
+        for each, own in zip(declared, signature_of(self.program, of).parameters, strict=True):
+            yield self._parameter(each.name, of, own.type, own.direction, differentiable and not own.no_diff)
 
     def _parameter(
         self, name: str, of: DeclRef, declared: checked_types.Type, direction: str, differentiable: bool

@@ -156,7 +156,7 @@ class Element(Place):
 
 @dataclass(slots=True)
 class Swizzle(Place):
-    """Scalars picked from a vector, matrix or scalar: `v.zx`, `m._m00_m11`."""
+    """Scalars picked from a vector, matrix or scalar, elements of a tuple: `v.zx`, `m._m00_m11`, `t._1_0`."""
 
     parent: Place
     picks: tuple[tuple[int, ...], ...]
@@ -170,7 +170,10 @@ class Swizzle(Place):
         return self._picked(f, self.parent.address(f) or Temporary(self.parent.read(f)))
 
     def is_cut(self, f: Frame) -> bool:
-        return self.parent.is_cut(f)
+        cut = isinstance(self.parent.type, Struct) and any(
+            f.lowering.types.cuts_field(self.parent.type, pick[0]) for pick in self.picks
+        )
+        return cut or self.parent.is_cut(f)
 
     def peek(self, f: Frame) -> Value:
         return self._picked(f, Temporary(self.parent.peek(f)))
@@ -193,7 +196,7 @@ class Swizzle(Place):
 
 def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
     """A scalar counts as a vector of one."""
-    for index in pick if isinstance(whole.type, (Vector, Matrix)) else ():
+    for index in pick if isinstance(whole.type, (Vector, Matrix, Struct)) else ():
         whole = whole.component(f, index)
     return whole
 

@@ -8,14 +8,28 @@ A vector, matrix or array stands for its components, each with a conversion of i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from slangrad.base.formats import Conversion, Format, parse_format
 from slangrad.check import checked
 from slangrad.check import types as checked_types
+from slangrad.check.places import value_type
 from slangrad.ir.core import Value
 from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
-from slangrad.lower import expressions
+from slangrad.lower import expressions, packs
 from slangrad.lower.frame import Frame
 from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False)
+class Shown:
+    """A number, the argument that it is or is a part of, and the type of that."""
+
+    value: Value
+    node: ast.Expression
+    kind: checked_types.Type
+
 
 _FLOATS = frozenset("fFeEgGaA")
 
@@ -33,9 +47,26 @@ def lower_print(f: Frame, form: checked.Call) -> None:
         f.error("E0707", "a text can only be the format of printf", each.span, "write it into the format")
     if texts:
         return
-    values = [(scalar, each) for each in given for scalar in _scalars(f, expressions.lower(f, each))]
+    values = [
+        Shown(scalar, each, kind)
+        for each in given
+        for value, kind in _given(f, each)
+        for scalar in _scalars(f, value)
+    ]
     if _fits(f, literal, values):
-        f.b.effect("print", *(scalar for scalar, _ in values), format=literal.value)
+        f.b.effect("print", *(each.value for each in values), format=literal.value)
+
+
+def _given(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_types.Type]]:
+    """The value of an argument and its type; of a pack each of them."""
+    if not packs.is_pack_value(node):
+        yield expressions.lower(f, node), f.concrete(node.type)
+        return
+    for part in packs.parts(f, node):
+        if isinstance(part, ast.Expression):
+            yield expressions.lower(f, part), f.concrete(value_type(part))
+        else:
+            yield part.get(f), f.concrete(node.type)
 
 
 def _scalars(f: Frame, value: Value) -> list[Value]:
@@ -45,7 +76,7 @@ def _scalars(f: Frame, value: Value) -> list[Value]:
     return [value]
 
 
-def _fits(f: Frame, literal: ast.StringLiteral, values: list[tuple[Value, ast.Expression]]) -> bool:
+def _fits(f: Frame, literal: ast.StringLiteral, values: list[Shown]) -> bool:
     try:
         wanted = _conversions(parse_format(literal.value))
     except ValueError as failure:
@@ -57,12 +88,11 @@ def _fits(f: Frame, literal: ast.StringLiteral, values: list[tuple[Value, ast.Ex
         f.error("E0707", message, f.b.span, "vectors, arrays and structs need a conversion for each number")
         return False
     reasons = [
-        (_reason(how, value.type, f.concrete(each.type)), each)
-        for how, (value, each) in zip(wanted, values, strict=True)
+        (_reason(how, each.value.type, each.kind), each) for how, each in zip(wanted, values, strict=True)
     ]
     for reason, each in reasons:
         if reason is not None:
-            f.error("E0707", reason[0], each.span, reason[1])
+            f.error("E0707", reason[0], each.node.span, reason[1])
     return all(reason is None for reason, _ in reasons)
 
 

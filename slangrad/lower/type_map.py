@@ -16,6 +16,7 @@ from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.packs import spliced
 from slangrad.ir import core, types
 from slangrad.ir.layout import layout_of
 
@@ -263,7 +264,7 @@ def _weight(t: object, known: dict[object, int]) -> int:
     if not isinstance(t, checked.Type):
         return 1
     if t not in known:
-        parts = t.arguments if isinstance(t, checked.Nominal) else getattr(t, "elements", ())
+        parts = spliced(t.arguments if isinstance(t, checked.Nominal) else getattr(t, "elements", ()))
         element = getattr(t, "element", None)
         below = [*parts, element] if isinstance(element, checked.Type) else parts
         known[t] = 1 + sum(_weight(part, known) for part in below)

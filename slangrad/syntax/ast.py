@@ -436,12 +436,14 @@ class TypeParameter(Declaration):
     bounds: list[Expression]
     default: Expression | None
     is_pack: bool
+    pack_element: TypeParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
 
 @node
 class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
     value_type: Expression
     default: Expression | None
     is_pack: bool  # `<let each N : int>`
+    pack_element: ValueParameter | None = field(default=None, init=False)
 
 GenericParameter = TypeParameter | ValueParameter
 
@@ -595,5 +597,3 @@ class Namespace(Declaration):  # `namespace a { members }`; `namespace a.b {}` i
 @node
 class Using(Declaration):  # `using a.b;`.
     target: Expression
-
-# fmt: on

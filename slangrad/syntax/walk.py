@@ -13,7 +13,18 @@ from slangrad.syntax.ast import Declaration, Node, Unparsed
 
 AnyNode = TypeVar("AnyNode", bound=Node)
 
-_NOT_CHILDREN = {"span", "name", "name_span", "type", "ref", "conversion", "checked", "parent", "source"}
+_NOT_CHILDREN = {
+    "span",
+    "name",
+    "name_span",
+    "type",
+    "ref",
+    "conversion",
+    "checked",
+    "parent",
+    "source",
+    "pack_element",
+}
 
 
 def child_fields(kind: type[Node]) -> tuple[str, ...]:
