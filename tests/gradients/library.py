@@ -235,7 +235,7 @@ void run({t} a[{size}], {t} v[{size}], out {t} y, out {t} g[{size}], out {t} dy,
 # fmt: off
 METHODS = frozenset((
     "toFloat", "getPrimal", "getDifferential", "operator()",
-    "load", "load_once", "load_uniform", "store", "get", "getv", "set", "setv",
+    "load", "load_once", "load_uniform", "store", "get", "getv", "set", "setv", "sample",
 ))
 # fmt: on
 

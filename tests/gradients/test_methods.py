@@ -108,6 +108,13 @@ def test_writing_a_tensor(write: str) -> None:
     np.testing.assert_array_equal(of_x, [6.0 * 6.0 + 1.0])
 
 
+def test_sampling_a_tensor() -> None:
+    """Between columns 1 and 2 of both rows; the place moves along with x."""
+    of_tensor, of_x = gradients("DiffTensor", "return t.sample(float2(float(x) / 6, 0.25f)) * 8.0lf;")
+    np.testing.assert_array_equal(of_tensor, [[0, 2, 2], [0, 2, 2]])
+    np.testing.assert_allclose(of_x, [8.0 * 10.0 * 0.5], rtol=1e-6)
+
+
 @cache
 def numbers() -> spy.Module:
     both = "".join(
