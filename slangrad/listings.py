@@ -5,7 +5,7 @@ show_llvm(c)     ->   [Line("  %v12 = fmul contract <16 x float> %v8, %v8", span
 
 from __future__ import annotations
 
-from slangrad.base.source import Line, SourceFile
+from slangrad.base.source import Line
 from slangrad.check import checked as forms
 from slangrad.check.declref import DeclRef
 from slangrad.ir.text import function_lines, program_lines
@@ -85,8 +85,4 @@ def _called(node: ast.Node) -> ast.Function | None:
 
 
 def in_library(declared: ast.Declaration) -> bool:
-    return is_library(declared.span.source)
-
-
-def is_library(source: SourceFile) -> bool:
-    return source.name.startswith("std/")
+    return declared.span.source.is_library

@@ -217,8 +217,8 @@ def argument_size(program: Program) -> int:
 
 
 def site_of(op: Op) -> Site:
-    """What a run-time report of the op shows."""
-    return Site.at(op.span, str(op.attributes.get("format", "")))
+    """What a run-time report of the op shows: where the user's program asked for it."""
+    return Site.at(op.span and op.span.outside_library, str(op.attributes.get("format", "")))
 
 
 def is_ordered(function: Function) -> bool:

@@ -259,7 +259,7 @@ def _handle_of(given: Any) -> LoadedModule:
 
 def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
     """Functions of the library stand back where a module has some of that name."""
-    found = [view for view in views if not view.declaration.span.source.name.startswith("std/")]
+    found = [view for view in views if not view.declaration.span.source.is_library]
     return found or views
 
 

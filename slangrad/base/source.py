@@ -43,6 +43,11 @@ class SourceFile:
             self._line_starts = starts
         return self._line_starts
 
+    @property
+    def is_library(self) -> bool:
+        """Whether this is a file of the standard library."""
+        return self.name.startswith("std/")
+
     def line_column(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from one."""
         starts = self.line_starts
@@ -94,6 +99,11 @@ class Span:
         while place is not None:
             yield place
             place = place.caller
+
+    @property
+    def outside_library(self) -> Span:
+        """The same place, or the call that a user wrote which brought code of the library there."""
+        return next((place for place in self.and_callers() if not place.source.is_library), self)
 
     def called_from(self, site: Span) -> Span:
         """The same place, in code that was inlined at a call."""

@@ -268,7 +268,7 @@ def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bo
 
 
 def _is_standard(declaration: ast.Declaration) -> bool:
-    return declaration.span.source.name.startswith("std/")
+    return declaration.span.source.is_library
 
 
 def _name(function: DeclRef) -> str:

@@ -18,7 +18,6 @@ from string import Template
 
 from slangrad.base.source import Line, SourceFile, source_lines
 from slangrad.cli.coloring import colored
-from slangrad.listings import is_library
 from slangrad.pipeline import CompiledKernel
 
 PAGE = Path(__file__).parent / "page"
@@ -156,7 +155,7 @@ def files_of(stages: dict[str, list[Line]]) -> list[SourceFile]:
     found: dict[str, SourceFile] = {}
     for each in dict.fromkeys(place.source for span in spans for place in span.and_callers()):
         known = found.get(each.name)  # what macros expand to has the name of its file
-        if not is_library(each) and (known is None or len(known.text) < len(each.text)):
+        if not each.is_library and (known is None or len(known.text) < len(each.text)):
             found[each.name] = each
     return sorted(found.values(), key=is_generated)
 

@@ -35,8 +35,8 @@ def standard_name(t: Type) -> str:
     """The name of a struct of the standard library; empty for all other types."""
     if not isinstance(t, StructType):
         return ""
-    source: str = t.declaration.span.source.name
-    return t.declaration.name if source.startswith("std/") else ""
+    name: str = t.declaration.name
+    return name if t.declaration.span.source.is_library else ""
 
 
 def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
