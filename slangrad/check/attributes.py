@@ -170,8 +170,20 @@ def _precise(world: World, node: ast.Declaration) -> None:
 
 
 def _column_major(world: World, node: ast.Declaration) -> None:
+    """How a matrix lies shows in memory alone: not in a variable, nor in a parameter of what is no kernel."""
+    if isinstance(node, (ast.Variable, ast.Parameter)) and _is_value(node):
+        return
     note = "leave it out, and transpose where the data come from outside"
     world.error("E0704", "matrices are stored by rows: 'column_major' is not supported", node.name_span, note)
+
+
+def _is_value(node: ast.Variable | ast.Parameter) -> bool:
+    if isinstance(node, ast.Parameter):
+        owner = node.parent
+        marks = ("numthreads", "NumThreads", "shader", "Shader")
+        return isinstance(owner, ast.Declaration) and all(owner.attribute(each) is None for each in marks)
+    outside = (ast.Module, ast.Namespace, ast.BufferBlock, *_TYPES)
+    return not isinstance(node.parent, outside) and not node.has("static")
 
 
 def _normalized(world: World, node: ast.Declaration) -> None:

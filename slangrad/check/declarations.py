@@ -161,6 +161,8 @@ def _inferred(world: World, node: ast.Variable) -> Type:
         world.error("E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'")
         return ERROR
     kind = value_after(node.initializer)
+    if kind is VOID and _variable_kind(node) == "local":
+        return VOID  # `let done = f();` is a call; the variable cannot be used
     if kind in (VOID, NULL, NONE, STRING):
         world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
         return ERROR
@@ -188,7 +190,7 @@ def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: V
 
 
 def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
-    if made.type is VOID:
+    if made.type is VOID and node.value_type is not None:
         world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
         made.type = ERROR
     if is_pack(made.type):

@@ -24,7 +24,7 @@ from slangrad.check.infer import Solver
 from slangrad.check.lookup import unmet_constraint
 from slangrad.check.meanings import Candidate
 from slangrad.check.signatures import function_text, signature_of, signature_text
-from slangrad.check.substitution import identity, see_through, substitute
+from slangrad.check.substitution import identity, see_through, self_argument, substitute
 from slangrad.check.types import FunctionType
 from slangrad.check.world import World
 from slangrad.syntax import ast
@@ -158,12 +158,17 @@ def match_derivative(world: World, kind: str, declaration: Any, candidate: Candi
     if not _fits(solver, offered, wanted):
         return None
     around = identity(declaration)
-    made = {**around, **candidate.substitution, **solver.bindings}
-    return (
-        DeclRef(candidate.declaration, made)
-        if unmet_constraint(world, candidate.declaration, made) is None
-        else None
-    )
+    made = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
+    if any(each not in made for each in candidate.declaration.generics):
+        return None
+    met = unmet_constraint(world, candidate.declaration, made) is None
+    return DeclRef(candidate.declaration, made) if met else None
+
+
+def _in_order(declaration: Any, candidate: Candidate) -> dict[Any, Any]:
+    """Generic parameters that do not show in the parameters are those of the function, one by one."""
+    pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
+    return {own: self_argument(other) for own, other in pairs if type(own) is type(other)}
 
 
 def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:

@@ -31,6 +31,7 @@ from slangrad.check.scopes import Scope, enclosing_member_scope, levels
 from slangrad.check.substitution import substitute, substitute_value
 from slangrad.check.types import (
     ERROR,
+    VOID,
     Matrix,
     Pointer,
     Scalar,
@@ -158,6 +159,10 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
     kind = substitute(world, info.type, member.substitution)
     if info.kind != "local" and ("info", declaration) in world.in_progress:
         world.error("E0321", f"the value of '{declaration.name}' depends on itself", span)
+        return fail(node)
+    if kind is VOID:
+        note = "what it was given has no result"
+        world.error("E0322", f"'{declaration.name}' holds no value", span, note)
         return fail(node)
     if info.constant is not None:
         return set_slots(

@@ -16,7 +16,7 @@ from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
 from slangrad.lower import closures, intrinsics, statements
 from slangrad.lower.applied import lower_applied
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key, PackPart
-from slangrad.lower.places import Local, Place
+from slangrad.lower.places import Local, Place, detached
 from slangrad.lower.signatures import Signature
 from slangrad.syntax import ast
 
@@ -104,9 +104,12 @@ def _yields(f: Frame, signature: Signature, keys: list[Key], declared: ast.Decla
     """The return value, then what `out` and `inout` parameters hold at the end."""
     pairs = zip(keys, signature.parameters, strict=True)
     written = [f.variables[key] for key, p in pairs if p.direction != "in"]
-    if signature.result_type is None:
-        return tuple(written)
-    return (f.variables[THIS if isinstance(declared, ast.Constructor) else RESULT], *written)
+    if signature.result_type is not None:
+        written.insert(0, f.variables[THIS if isinstance(declared, ast.Constructor) else RESULT])
+    info: checked.FunctionInfo = f.program.info(declared)
+    if info.treat_as_differentiable and info.level == "none" and info.intrinsic is None:
+        written = [detached(f, value) for value in written]
+    return tuple(written)
 
 
 def _custom_derivatives(lowering: Lowering, signature: Signature, reference: DeclRef) -> Derivatives | None:

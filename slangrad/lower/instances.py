@@ -104,7 +104,7 @@ class Lowering:
     def _declare(self, reference: DeclRef) -> Signature:
         info: checked.FunctionInfo = self.program.info(reference.declaration)
         constructs = isinstance(reference.declaration, ast.Constructor)
-        differentiable = info.level != "none"
+        differentiable = info.level != "none" or info.treat_as_differentiable
         result = self.program.substitute(info.result, reference.substitution)
         returns = result is not checked_types.VOID
         carries = returns and not info.no_diff_result and self.types.has_tangent(result)

@@ -13,6 +13,7 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.statements import assertion_text
+from slangrad.check.types import VOID
 from slangrad.ir.core import Value
 from slangrad.lower import expressions, loops, statics
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
@@ -122,7 +123,10 @@ def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
 
 
 def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> None:
-    if info.kind == "local":
+    if info.type is VOID:
+        assert declared.initializer is not None
+        expressions.lower_effect(f, declared.initializer)
+    elif info.kind == "local":
         f.variables[declared] = _initial(f, declared, info)
     else:
         statics.declare(f, declared, info)

@@ -59,7 +59,11 @@ from tests.check.programs import check, codes, conversion_of, expression, proble
         ),
         ("void f() { this; }", "E0307: 'this' has a meaning only in a method"),
         ("void f() { This x; }", "E0305: 'This' has a meaning only inside of a type"),
-        ("void g() {} void f() { let x = g(); }", "E0322: 'x' cannot be a 'void'"),
+        (
+            "void g() {} void f() { let x = g(); x; }",
+            "E0322: 'x' holds no value (what it was given has no result)",
+        ),
+        ("void g() {} static let x = g();", "E0322: 'x' cannot be a 'void'"),
         ("void f() { let x = g; } void g() {}", "E0316: 'g' is a function; call it, or pass a lambda"),
         ("void f() { void x; }", "E0323: 'x' cannot be of type 'void'"),
         ("void f() { float x[]; }", "E0323: the array 'x' needs a size"),

@@ -234,7 +234,7 @@ void run({t} a[{size}], {t} v[{size}], out {t} y, out {t} g[{size}], out {t} dy,
 # With tests in test_methods.py; `get` and `set` are those of `[]`, too.
 # fmt: off
 METHODS = frozenset((
-    "toFloat", "getPrimal", "getDifferential", "operator()",
+    "toFloat", "scale", "getPrimal", "getDifferential", "operator()",
     "load", "load_once", "load_uniform", "store", "get", "getv", "set", "setv", "sample",
 ))
 # fmt: on

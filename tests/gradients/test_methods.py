@@ -34,9 +34,12 @@ struct Twice : IDifferentiableFunc<double, double>
 [Differentiable] float first<T : IFloat>(T x) { return (x * x).toFloat(); }
 [Differentiable] T element<T, A : IRWArray<T>>(no_diff int i, A values, T other) { values[i + 1] = other; return values[i]; }
 
+[Differentiable] T scaled<T : IFloat>(T x, double k) { return x.scale(k) * T(float(k)); }
+
 [Differentiable] double called(double x) { return applied(Twice(), x) * x; }
 [Differentiable] double number(double x) { return double(first(x)); }
 [Differentiable] double vector(double x) { return double(first(double3(x * x, x, 1.0lf))); }
+[Differentiable] double scale(double x) { return scaled(double2(x, 1.0lf), x).x; }
 [Differentiable] double pair(double x) { let p = diffPair(x * x, sin(x)); return p.getPrimal() * p.getDifferential(); }
 [Differentiable] double half_pair(double x) { let p = diffPair(x * x); return p.getPrimal() + p.getDifferential(); }
 [Differentiable] double tuple(double x) { let t = makeTuple(x, x * x, 3.0lf, x * x * x); return t._0 * t._1 + t._3 * t._2; }
@@ -53,6 +56,7 @@ WANTED = {
     "called":    lambda x: 6 * x**2,
     "number":    lambda x: 2 * x,
     "vector":    lambda x: 4 * x**3,
+    "scale":     lambda x: 3 * x**2,
     "pair":      lambda x: 2 * x * np.sin(x) + x**2 * np.cos(x),
     "half_pair": lambda x: 2 * x,
     "tuple":     lambda x: 3 * x**2 + 9 * x**2,
@@ -131,7 +135,7 @@ def numbers() -> spy.Module:
 def test_methods_of_numbers(name: str) -> None:
     x = np.array([0.3, 0.7, 1.5])
     wanted = WANTED[name](x)
-    tolerance = 1e-6 if name in ("number", "vector", "lighted") else 1e-14
+    tolerance = 1e-6 if name in ("number", "vector", "scale", "lighted") else 1e-14
     for mode in ("forward", "reverse"):
         found = getattr(numbers(), f"{name}_{mode}")(x, _result="numpy")
         np.testing.assert_allclose(found, wanted, rtol=tolerance)
