@@ -22,6 +22,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
+from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import verify
@@ -122,13 +123,19 @@ def compile_kernel(
 
 
 def compile_entry_point(
-    checked: CheckedProgram, entry: DeclRef, options: Options, target: str
+    checked: CheckedProgram,
+    entry: DeclRef,
+    options: Options,
+    target: str,
+    conformances: tuple[Conformance, ...] = (),
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
     source = declared.span.source
     return _compile(
-        Compilation(checked, source, declared.name, options, target, declared, entry.substitution)
+        Compilation(
+            checked, source, declared.name, options, target, declared, entry.substitution, conformances
+        )
     )
 
 

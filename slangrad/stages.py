@@ -16,6 +16,7 @@ from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import Line, SourceFile
+from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.halves import halves_as_floats
@@ -63,6 +64,7 @@ class Compilation:
     target: str
     declared: ast.Function | None = None
     substitution: Substitution = field(default_factory=dict)
+    conformances: tuple[Conformance, ...] = ()
     parameters: dict[ast.Declaration, str] = field(default_factory=dict)
     program: Program = field(default_factory=Program)
     name: str = ""
@@ -101,7 +103,7 @@ def check(c: Compilation) -> None:
 def lower(c: Compilation) -> None:
     assert c.declared is not None
     reference = DeclRef(c.declared, c.substitution)
-    c.program, c.name, c.parameters = lower_program(c.checked, reference, c.options)
+    c.program, c.name, c.parameters = lower_program(c.checked, reference, c.options, c.conformances)
 
 
 def differentiate_requests(c: Compilation) -> None:

@@ -83,7 +83,7 @@ class ComputePipeline:
             note = "entry.specialize([SpecializationArg.from_type(name), ...]) gives it arguments"
             raise CallError("E1020", f"entry point '{self.entry.name}' is generic", (), note)
         self.thread_group_size = self.entry.group_size
-        self.compiled = program.session.compiler.compile_entry(self.entry.reference)
+        self.compiled = program.session.compiler.compile_entry(self.entry.reference, self.entry.conformances)
         self._uniforms = Uniforms(program.types, self.device.runtime)
         self.globals: dict[str, Slot | BlockSlot] = {
             each.name: self._global(each) for each in program.globals

@@ -18,10 +18,11 @@ from typing import Any
 
 from slangrad.api.reflection import EntryPointLayout, ProgramLayout, ReflectionCursor
 from slangrad.call.program import ModuleTypes
+from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module as CheckedModule
 from slangrad.check.reflect import Reflection, is_launch_parameter
-from slangrad.check.types import Type, parameter_type
+from slangrad.check.types import InterfaceType, Type, parameter_type
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
 
@@ -102,8 +103,10 @@ class SlangModule:
         """The functions that are marked as such."""
         return [SlangEntryPoint(self, DeclRef(each, {})) for each in self._functions() if is_entry(each)]
 
-    def entry_point(self, name: str, type_conformances: Sequence[Any] = ()) -> SlangEntryPoint:
-        """The entry point of a name; functions that are not marked are for compute."""
+    def entry_point(self, name: str, type_conformances: Sequence[TypeConformance] = ()) -> SlangEntryPoint:
+        """The entry point of a name; functions that are not marked are for compute. `type_conformances`: types that
+        values of interface types can have, and their ids in memory.
+        """
         found = [each for each in self._functions() if each.name == name]
         found = [each for each in found if is_entry(each)] or found
         if not found:
@@ -111,7 +114,7 @@ class SlangModule:
             raise CallError(
                 "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, known)
             )
-        return SlangEntryPoint(self, DeclRef(found[0], {}))
+        return SlangEntryPoint(self, DeclRef(found[0], {}), given=tuple(type_conformances))
 
     def _functions(self) -> Iterator[ast.Function]:
         for part in self.checked.files:
@@ -171,9 +174,11 @@ class SlangEntryPoint:
         reference: DeclRef,
         name: str = "",
         arguments: Sequence[SpecializationArg] = (),
+        given: tuple[TypeConformance, ...] = (),
     ) -> None:
         self.module = module
         self.reference = reference
+        self.type_conformances = given
         self.arguments = tuple(arguments)
         self.name = name or reference.declaration.name
 
@@ -237,13 +242,14 @@ class SlangEntryPoint:
         found: dict[Any, Any] = dict(zip(generics, map(self._argument, specialization_args)))
         for parameter, argument in found.items():
             self._check_bounds(parameter, argument, found)
-        return SlangEntryPoint(self.module, DeclRef(self.declaration, found), self.name, specialization_args)
+        reference = DeclRef(self.declaration, found)
+        return SlangEntryPoint(self.module, reference, self.name, specialization_args, self.type_conformances)
 
     def moved_to(self, module: SlangModule) -> SlangEntryPoint:
         """The same in a module that was linked."""
         if module is self.module:
             return self
-        made = module.entry_point(self.declaration.name)
+        made = module.entry_point(self.declaration.name, self.type_conformances)
         made = made.specialize(self.arguments) if self.arguments else made
         return made.rename(self.name)
 
@@ -258,6 +264,21 @@ class SlangEntryPoint:
             raise CallError("E1020", f"specialize: there is no type '{given.value}'")
         return argument
 
+    @cached_property
+    def conformances(self) -> tuple[Conformance, ...]:
+        """Which types values of interface types can have, beside those that the program itself converts."""
+        return tuple(map(self._conformance, self.type_conformances))
+
+    def _conformance(self, given: TypeConformance) -> Conformance:
+        interface, kind = (self.module.types.find(each) for each in (given.interface_name, given.type_name))
+        if not isinstance(interface, InterfaceType):
+            raise CallError("E1020", f"type conformance: there is no interface '{given.interface_name}'")
+        if kind is None:
+            raise CallError("E1020", f"type conformance: there is no type '{given.type_name}'")
+        if not self.module.view.conforms(kind, interface):
+            raise CallError("E1020", f"type conformance: '{kind}' does not conform to '{interface}'")
+        return Conformance(interface, kind, given.id)
+
     def _check_bounds(self, parameter: Any, argument: Any, found: Mapping[Any, Any]) -> None:
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):
             return
@@ -270,7 +291,7 @@ class SlangEntryPoint:
 
     def rename(self, new_name: str) -> SlangEntryPoint:
         """The same under another name."""
-        return SlangEntryPoint(self.module, self.reference, new_name, self.arguments)
+        return SlangEntryPoint(self.module, self.reference, new_name, self.arguments, self.type_conformances)
 
     with_name = rename
 

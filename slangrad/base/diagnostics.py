@@ -115,6 +115,8 @@ CODES: dict[str, str] = {
     "E0711": "loop too long to be unrolled when compiling",
     "E0712": "waves",
     "E0713": "bit_cast",
+    "E0714": "interface value that contains itself",
+    "E0715": "type larger than its interface allows",
     "E0791": "function too large after inlining",
     "E0792": "loop too long to be unrolled",
     # E08  back end

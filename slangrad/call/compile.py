@@ -22,6 +22,7 @@ from slangrad.call.compiled import PIPELINE, Compiled, load_code
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
 from slangrad.check import checked
+from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
 from slangrad.marshal.errors import SlangCompileError
 from slangrad.runtime.device import Kernel
@@ -99,18 +100,19 @@ class KernelCompiler:
 
     # --- kernels of users ---
 
-    def compile_entry(self, entry: DeclRef) -> CompiledEntry:
+    def compile_entry(self, entry: DeclRef, conformances: tuple[Conformance, ...] = ()) -> CompiledEntry:
         """The kernel of a function of the program that is an entry point itself."""
         with self.lock:
-            if entry.key not in self._entries:
+            known = (*entry.key, *map(str, conformances))
+            if known not in self._entries:
                 self.program.require_closed(self.program.module_of(entry.declaration))
-                key = self._entry_key(entry)
-                self._entries[entry.key] = self._find_entry(key) or self._make_entry(key, entry)
-            return self._entries[entry.key]
+                key = self._entry_key(entry, conformances)
+                self._entries[known] = self._find_entry(key) or self._make_entry(key, entry, conformances)
+            return self._entries[known]
 
-    def _entry_key(self, entry: DeclRef) -> str:
-        """Instances of generic functions are not kept on disk."""
-        if entry.substitution:
+    def _entry_key(self, entry: DeclRef, conformances: tuple[Conformance, ...]) -> str:
+        """Instances of generic functions are not kept on disk, nor what is linked with types."""
+        if entry.substitution or conformances:
             return ""
         module = self.program.module_of(entry.declaration)
         return self._disk_key("entry", place_of(entry.declaration), module.key)
@@ -122,8 +124,8 @@ class KernelCompiler:
         arguments = {(file, start, name): argument for file, start, name, argument in found.extra}
         return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments)
 
-    def _make_entry(self, key: str, entry: DeclRef) -> CompiledEntry:
-        made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target)
+    def _make_entry(self, key: str, entry: DeclRef, conformances: tuple[Conformance, ...]) -> CompiledEntry:
+        made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
         arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
         extra = [[*place, argument] for place, argument in arguments.items()]
         keep_kernel(key, made.image, made.arguments, made.used, extra)

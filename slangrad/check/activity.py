@@ -21,7 +21,7 @@ from slangrad.check.derivative_places import loses_derivative
 from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.places import value_type
 from slangrad.check.signatures import declared_parameters
-from slangrad.check.types import Array, StructType, Tuple, Type
+from slangrad.check.types import Array, StructType, Tuple, Type, is_dynamic
 from slangrad.check.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children
@@ -171,7 +171,10 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
     functions without a derivative are constants."""
     inputs = _with_derivatives(found)
-    if kind is None or not inputs or not _holds_numbers(flow.world, kind):
+    hidden = node.conversion is not None and node.conversion.kind == "interface" and _carries(flow, node.type)
+    if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
+        return inputs
+    if kind is None or not inputs or not (hidden or _holds_numbers(flow.world, kind)):
         return set()
     note = (
         "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
@@ -285,7 +288,7 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     if isinstance(form.function, DeclRef):
         info = flow.world.info(form.function.declaration)
         declared = tuple(declared_parameters(flow.world, form.function))
-        if form.this is not None:
+        if form.this is not None and info.this_type is not None:
             arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
             if info.mutating and not isinstance(form.function.declaration, ast.Constructor):
                 written |= _root(form.this)

@@ -12,7 +12,6 @@ from slangrad.check import checked
 from slangrad.check.candidates import Match, innermost
 from slangrad.check.checked import Construct
 from slangrad.check.coerce import Plan, commit, plan, stripped, value_after
-from slangrad.check.declref import DeclRef
 from slangrad.check.generic_arguments import apply_arguments
 from slangrad.check.initializers import check_elements, constructors, explain_list, plan_list
 from slangrad.check.lookup import members
@@ -104,7 +103,6 @@ def call_overload(
         return ERROR
     this = object_of_call(scope, node.span, match)
     node.ref = checked.Call(match.target, this, commit_match(scope, match))
-    refuse_unsupported(scope, node.span, match)
     warn_of_lost_gradients(scope.world, node.ref)
     return match.signature.result
 
@@ -115,7 +113,7 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
     info = scope.world.info(candidate.declaration)
     base = innermost(candidate)
     if info.this_type is None or isinstance(candidate.declaration, ast.Constructor):
-        return None
+        return base.this if isinstance(candidate.declaration.parent, ast.Interface) else None
     if candidate.inner is not None and base.through_type:
         return None
     if base.this is None:
@@ -130,20 +128,6 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
                 "E0315", f"'{name}' changes its object, which is not possible here: {reason}", span
             )
     return base.this
-
-
-def refuse_unsupported(scope: Scope, span: Span, match: Match) -> None:
-    """Requirements called on a value whose type is known only at run time."""
-    target = match.target
-    if isinstance(target, DeclRef) and isinstance(target.declaration.parent, ast.Interface):
-        this = target.substitution.get(target.declaration.parent)
-        if isinstance(this, InterfaceType):
-            refuse_interface_value(scope, span, this)
-
-
-def refuse_interface_value(scope: Scope, span: Span, kind: Type) -> None:
-    message = f"values of the interface type '{kind}' are supported as parameters only"
-    scope.world.error("E0412", message, span, f"make the function or struct generic: <T : {kind}>")
 
 
 def _call_value(scope: Scope, node: ast.Call) -> Type:
@@ -165,7 +149,7 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
     """`T(...)` with checked arguments."""
     if kind is ERROR or any(each.type is ERROR for each in arguments):
         return kind
-    if isinstance(kind, InterfaceType):
+    if isinstance(kind, InterfaceType) and not arguments:
         scope.world.error("E0412", f"'{kind}' is an interface, of which there are no objects", node.span)
         return ERROR
     if not arguments:

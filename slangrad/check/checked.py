@@ -204,7 +204,12 @@ class PackElement(Form):
     entry: int
 
 @dataclass(slots=True, eq=False, repr=False)
-class TypeTest(Form):  # `x is T`: known when compiling, once generics are filled in.
+class TypeTest(Form):  # `x is T`: known when compiling, once generics are filled in, but for interface values.
+    operand: ast.Expression
+    target: Type
+
+@dataclass(slots=True, eq=False, repr=False)
+class Downcast(Form):  # `x as T`: an Optional<T>.
     operand: ast.Expression
     target: Type
 
@@ -219,8 +224,7 @@ class TypeTest(Form):  # `x is T`: known when compiling, once generics are fille
 # "pointer"     pointer to pointer, pointer to 64-bit integer and back (explicit), nullptr
 # "call"        `function` is an `__init` taking one argument
 # "array"       each element as `inner` says
-# "interface"   a concrete type to an interface-typed value
-# "open"        an interface-typed value seen as its own unknown type, to call a requirement on
+# "interface"   a value of the type `source` to an interface-typed value
 # "optional"    T to Optional<T>; `inner` first, if any
 # "existing"    a type that is the same after substitution
 @dataclass(slots=True, eq=False, repr=False)
@@ -229,6 +233,7 @@ class Conversion:
     target: Type
     function: DeclRef | None = None
     inner: Conversion | None = None
+    source: Type | None = None
 
     def __str__(self) -> str:
         return f"{self.target} ({self.kind})"

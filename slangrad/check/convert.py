@@ -295,7 +295,7 @@ def _to_struct(world: World, source: Type, target: StructType) -> Coercion | Non
 
 def _to_interface(world: World, source: Type, target: InterfaceType) -> Coercion | None:
     if conforms(world, source, target):
-        return Coercion(TO_INTERFACE, Conversion("interface", target))
+        return Coercion(TO_INTERFACE, Conversion("interface", target, source=source))
     return None
 
 

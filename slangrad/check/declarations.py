@@ -53,6 +53,7 @@ from slangrad.check.types import (
 from slangrad.check.values import Value, open_value, parameter_value
 from slangrad.check.world import World
 from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 
 TYPE_DECLARATIONS = (ast.Struct, ast.Interface, ast.Extension, ast.Enum)
 
@@ -197,9 +198,6 @@ def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
         note = "make it a tuple: Tuple<expand each T>"
         world.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
         made.type = ERROR
-    if isinstance(made.type, InterfaceType) and made.kind != "required":
-        world.refuse_interface_value(node.name_span, made.type)
-        made.type = ERROR
     if isinstance(made.type, Array) and made.type.count is None and made.kind in ("local", "field"):
         world.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
         made.type = ERROR
@@ -227,10 +225,6 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
         result = VOID if node.result is None else world.resolve_type(scope, node.result)
         made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
     _fill_attributes(world, node, made)
-    if isinstance(result, InterfaceType):
-        assert node.result is not None
-        world.refuse_interface_value(node.result.span, result)
-        made.result = ERROR
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
         made.level, made.this_type = "backward", self_type(node)
@@ -269,7 +263,7 @@ def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type)
     if isinstance(kind, Array) and kind.count is None:
         return array(kind.element, parameter_value(_implied_size(node, parameter)))
     bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
-    if not bounds:
+    if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(node, parameter)):
         return None
     assert parameter.value_type is not None
     name, span = f"${parameter.name}", parameter.value_type.span
@@ -278,6 +272,19 @@ def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type)
     node.generics.append(implied)
     generic_info(world, node).bounds[parameter_type(implied)] = list(bounds)
     return parameter_type(implied)
+
+
+def _is_given_another(node: Any, parameter: ast.Parameter) -> bool:
+    """Whether a parameter of an interface type can hold a value of another type than it came with."""
+    if parameter.direction == "out":
+        return True
+    body = getattr(node, "body", None)
+    targets = (
+        (each.target for each in walk(body) if isinstance(each, ast.Assign))
+        if isinstance(body, ast.Block)
+        else ()
+    )
+    return any(isinstance(each, ast.Name) and each.name == parameter.name for each in targets)
 
 
 def _function_bound(world: World, kind: FunctionType) -> tuple[InterfaceType, ...]:

@@ -36,6 +36,7 @@ from slangrad.check.types import (
     ExpandedType,
     FunctionParameter,
     FunctionType,
+    InterfaceType,
     Matrix,
     ParameterType,
     Scalar,
@@ -283,6 +284,7 @@ _RULES: dict[type[Type], Rule] = {
     StructType: _struct,
     ParameterType: _parameter,
     AssociatedType: _parameter,
+    InterfaceType: _parameter,
 }
 
 # --- Pairs --------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ from slangrad.check.types import (
     Scalar,
     Type,
     Vector,
+    nominal,
     vector,
 )
 from slangrad.syntax import ast
@@ -194,6 +195,17 @@ def _is(scope: Scope, node: ast.Is) -> Type:
     target = scope.world.resolve_type(scope, node.target)
     node.ref = checked.TypeTest(node.operand, target)
     return BOOL
+
+
+def _as(scope: Scope, node: ast.As) -> Type:
+    """`x as T` is an Optional<T>."""
+    check_value(scope, node.operand)
+    target = scope.world.resolve_type(scope, node.target)
+    if target is ERROR:
+        return ERROR
+    node.ref = checked.Downcast(node.operand, target)
+    made: Type = nominal(scope.world.standard("Optional"), (target,))
+    return made
 
 
 def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
@@ -333,7 +345,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.NoDiff: _no_diff,
     ast.SizeOf: _size_of,
     ast.Is: _is,
-    ast.As: _refuse("'as'"),
+    ast.As: _as,
     ast.New: _refuse("'new'"),
     ast.Try: _refuse("'try'"),
     ast.AssemblyBlock: _refuse("assembly for another target"),

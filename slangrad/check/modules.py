@@ -487,9 +487,6 @@ class Program(World):
     def plan_literal(self, scope: Any, node: ast.Expression, kind: Type) -> Any:
         return expressions.plan_literal(scope, node, kind)
 
-    def refuse_interface_value(self, span: Span, kind: Type) -> None:
-        calls.refuse_interface_value(self._standard, span, kind)
-
     def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
         return interfaces.associated(self, base, interface, declaration)
 

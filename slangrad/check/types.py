@@ -244,7 +244,7 @@ class ExpandedType(Type):
 
 @dataclass(slots=True, eq=False, repr=False)
 class AssociatedType(Type):
-    """`base.Name` while `base` is a parameter or another associated type; `interface` requires Name."""
+    """`base.Name` while `base` is a parameter, an interface or another associated type; `interface` requires Name."""
 
     base: Type
     interface: InterfaceType
@@ -317,7 +317,7 @@ def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extensio
 
 def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> AssociatedType:
     made = _intern(AssociatedType, base, interface, declaration)
-    made.abstract = True
+    made.abstract = made.abstract or not is_dynamic(base)
     return made
 
 
@@ -341,6 +341,14 @@ def is_pack(kind: object) -> bool:
     if isinstance(kind, ParameterType):
         return bool(getattr(kind.declaration, "is_pack", False))
     return isinstance(kind, ExpandedType)
+
+
+def is_dynamic(kind: Type) -> bool:
+    """Whether values of a type have a type of their own, known only at run time: of an interface, or of what such
+    a value's type chose for an associated type."""
+    while isinstance(kind, AssociatedType):
+        kind = kind.base
+    return isinstance(kind, InterfaceType) and not kind.abstract
 
 
 def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:

@@ -23,7 +23,7 @@ _NOTES = (
      "barriers are not supported; call two functions one after the other"),
     (r"Ray(Desc|Query|tracingAccelerationStructure)\w*|TraceRay|CallShader|HitObject|ReportHit|DispatchMesh",
      "ray tracing and graphics stages are not supported"),
-    (r"createDynamicObject|isType|reinterpret|getTypeId\w*",
+    (r"isType|reinterpret|getTypeId\w*",
      "types that are known at run time only are not supported; use generics, or an enum and a switch"),
     (r"Coop(Vec|Mat)\w*|WorkgroupMatrix\w*",
      "cooperative vectors and matrices are not supported; use arrays or tensors"),

@@ -306,7 +306,3 @@ class World(ABC):
     @abstractmethod
     def lambda_candidate(self, kind: Type, base: Any) -> Any:
         """The function behind a value of a lambda type."""
-
-    @abstractmethod
-    def refuse_interface_value(self, span: Span, kind: Type) -> None:
-        """Report a value whose type is known only at run time."""

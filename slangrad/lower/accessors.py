@@ -49,6 +49,21 @@ def _variable(f: Frame, resolved: DeclRef, base: checked.Base | None) -> Place:
     return expressions.place_of(f, base).field(f, resolved.declaration.name)
 
 
+def call_accessor(f: Frame, resolved: DeclRef, name: str, places: list[Temporary]) -> Value | None:
+    """A getter, or a setter with its value last, of the object that comes first."""
+    if isinstance(resolved.declaration, ast.Variable):
+        field = places[0].field(f, resolved.declaration.name)
+        if name == "get":
+            return field.get(f)
+        field.set(f, places[-1].get(f))
+        return None
+    access = _Access(f, resolved, places[0], places[1:-1] if name == "set" else places[1:])
+    if name == "get":
+        return access.read() if "get" in access.accessors else access.refer().get(f)
+    access.write(places[-1].get(f))
+    return None
+
+
 class _Access:
     """The accessors of one place, with their arguments; where its memory is is asked once."""
 

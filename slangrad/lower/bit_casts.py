@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from slangrad.ir.core import Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components
 from slangrad.lower.frame import Frame
-from slangrad.lower.places import Place
+
+if TYPE_CHECKING:
+    from slangrad.lower.places import Place
 
 
 def bit_cast(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -62,22 +65,22 @@ def _pieces(f: Frame, value: Value, start: int) -> Iterator[Piece]:
     """The scalars of a value with their places."""
     t, layout = value.type, layout_of(value.type)
     if isinstance(t, (Scalar, Pointer)):
-        yield Piece(start, layout.size, f.emit("convert", _unsigned(f, value), type=U64))
+        yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
         return
     for i, offset in enumerate(layout.offsets):
         yield from _pieces(f, f.emit("get", value, index=i), start + offset)
 
 
-def _unsigned(f: Frame, value: Value) -> Value:
+def unsigned(f: Frame, value: Value) -> Value:
     if isinstance(value.type, Pointer):
         return f.emit("bitcast", value, type=U64)
     assert isinstance(value.type, Scalar)
     if value.type is BOOL:
         return f.emit("convert", value, type=U8)
-    return f.emit("bitcast", value, type=_unsigned_of(value.type))
+    return f.emit("bitcast", value, type=unsigned_of(value.type))
 
 
-def _unsigned_of(t: Scalar) -> Scalar:
+def unsigned_of(t: Scalar) -> Scalar:
     return SCALARS[f"u{t.bits}"]
 
 
@@ -86,14 +89,20 @@ def _made(f: Frame, t: Type, start: int, pieces: list[Piece]) -> Value:
     if not isinstance(t, (Scalar, Pointer)):
         parts = zip(components(t), layout_of(t).offsets, strict=True)
         return f.emit("make", *(_made(f, part, start + offset, pieces) for part, offset in parts), type=t)
-    bits, end = f.b.zero(U64), start + layout_of(t).size
+    bits = assembled(f, start, layout_of(t).size, pieces)
+    if isinstance(t, Pointer):
+        return f.emit("bitcast", bits, type=t)
+    narrow = f.emit("convert", bits, type=U8 if t is BOOL else unsigned_of(t))
+    return f.emit("not_equal", narrow, f.b.zero(U8)) if t is BOOL else f.emit("bitcast", narrow, type=t)
+
+
+def assembled(f: Frame, start: int, size: int, pieces: list[Piece]) -> Value:
+    """The bytes from `start` on as a u64, which may have more than `size` of them."""
+    bits, end = f.b.zero(U64), start + size
     for piece in pieces:
         if piece.start < end and start < piece.start + piece.size:
             bits = f.emit("or", bits, _moved(f, piece, start))
-    if isinstance(t, Pointer):
-        return f.emit("bitcast", bits, type=t)
-    narrow = f.emit("convert", bits, type=U8 if t is BOOL else _unsigned_of(t))
-    return f.emit("not_equal", narrow, f.b.zero(U8)) if t is BOOL else f.emit("bitcast", narrow, type=t)
+    return bits
 
 
 def _moved(f: Frame, piece: Piece, start: int) -> Value:

@@ -12,7 +12,7 @@ from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import EMPTY, DeclRef
 from slangrad.ir.core import Value
-from slangrad.lower import expressions, intrinsics, packs
+from slangrad.lower import dispatch, expressions, intrinsics, packs
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Place, Temporary, detached
 from slangrad.lower.signatures import Signature, SignatureParameter
@@ -26,7 +26,10 @@ def lower_call(f: Frame, form: checked.Call, cut: bool = False) -> Value | None:
         return _call(f, _derivative(f, form.function), this, form.arguments, DeclRef(None, EMPTY), cut)
     reference = f.resolve(form.function)
     info: checked.FunctionInfo = f.program.info(reference.declaration)
-    if info.intrinsic is not None:
+    key = dispatch.dispatched(f.lowering, reference)
+    if isinstance(key, ast.Interface) and form.this is None and dispatch.is_static(f, reference.declaration):
+        return _without_type(f, reference, key)
+    if info.intrinsic is not None and key is None:
         return intrinsics.lower_intrinsic(f, info, reference, form)
     return _call(f, f.lowering.function(reference, f), form.this, form.arguments, reference, cut)
 
@@ -35,9 +38,19 @@ def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | 
     """A call with places instead of expressions, `this` first."""
     resolved = f.resolve(reference)
     info: checked.FunctionInfo = f.program.info(resolved.declaration)
-    if info.intrinsic is not None:
+    key = dispatch.dispatched(f.lowering, resolved)
+    if isinstance(key, ast.Interface) and dispatch.is_static(f, resolved.declaration):
+        return _without_type(f, resolved, key)
+    if info.intrinsic is not None and key is None:
         return intrinsics.apply(f, info, resolved, places)
     return finish_call(f, f.lowering.function(resolved, f), places)
+
+
+def _without_type(f: Frame, reference: DeclRef, key: ast.Interface) -> Value | None:
+    """A static requirement of a type that is known at run time only."""
+    dispatch.require_type(f, f"'{reference.declaration.name}'", reference.substitution[key])
+    result = f.program.substitute(f.program.info(reference.declaration).result, reference.substitution)
+    return None if result is checked_types.VOID else f.b.zero(f.type(result))
 
 
 def _derivative(f: Frame, form: checked.Derivative) -> Signature:

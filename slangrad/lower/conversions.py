@@ -24,7 +24,7 @@ from slangrad.ir.types import (
     components,
     scalar_of,
 )
-from slangrad.lower import calls
+from slangrad.lower import calls, dispatch
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Temporary
 
@@ -110,9 +110,9 @@ def _existing(f: Frame, value: Value, conversion: Conversion) -> Value:
     return value
 
 
-def _refuse(f: Frame, value: Value, conversion: Conversion) -> Value:
-    f.error("E0704", f"a conversion to '{conversion.target}' at run time is not supported", f.b.span)
-    return value
+def _interface(f: Frame, value: Value, conversion: Conversion) -> Value:
+    assert conversion.source is not None
+    return dispatch.as_interface(f, value, f.concrete(conversion.source), f.concrete(conversion.target))
 
 
 CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
@@ -125,8 +125,7 @@ CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
     "array": _array,
     "optional": _optional,
     "existing": _existing,
-    "interface": _refuse,
-    "open": _refuse,
+    "interface": _interface,
 }
 
 

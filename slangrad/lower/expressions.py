@@ -12,9 +12,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from slangrad.check import checked
+from slangrad.check.types import Type, is_dynamic
+from slangrad.check.values import RequiredValue
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, I32, Pointer, Struct
-from slangrad.lower import accessors, calls, choices, closures, conversions, globals, operators, packs
+from slangrad.lower import (
+    accessors,
+    calls,
+    choices,
+    closures,
+    conversions,
+    dispatch,
+    globals,
+    operators,
+    packs,
+)
 from slangrad.lower.frame import THIS, Frame
 from slangrad.lower.places import Component, Element, Local, Memory, Place, Swizzle, Temporary, detached
 from slangrad.lower.statics import Static
@@ -182,7 +194,10 @@ def _global(f: Frame, form: checked.Global, node: ast.Expression) -> Place:
 
 def _constant(f: Frame, node: ast.Expression) -> Value:
     value = f.program.value(node.ref.value, f.substitution)
-    assert isinstance(value, int), value
+    if not isinstance(value, int):
+        assert isinstance(value, RequiredValue)
+        dispatch.require_type(f, f"'{value.declaration.name}'", value.base)
+        return f.b.zero(f.type(node.type, node.span))
     return f.b.constant(f.type(node.type, node.span), value)
 
 
@@ -296,9 +311,24 @@ def _closure(f: Frame, node: ast.Expression) -> Value:
     return closures.capture(f, node.ref.function, f.type(node.type))
 
 
+def value_type(node: ast.Expression) -> Type:
+    """The type of an expression after its conversion."""
+    made: Type = node.type if node.conversion is None else node.conversion.target
+    return made
+
+
 def _type_test(f: Frame, node: ast.Expression) -> Value:
     form: checked.TypeTest = node.ref
-    return f.b.constant(BOOL, f.concrete(form.operand.type) is f.concrete(form.target))
+    source, target = f.concrete(value_type(form.operand)), f.concrete(form.target)
+    if not is_dynamic(source):
+        return f.b.constant(BOOL, dispatch.is_kind_of(f, source, target))
+    return dispatch.type_test(f, lower(f, form.operand), source, target)
+
+
+def _downcast(f: Frame, node: ast.Expression) -> Value:
+    form: checked.Downcast = node.ref
+    source, target = f.concrete(value_type(form.operand)), f.concrete(form.target)
+    return dispatch.downcast(f, lower(f, form.operand), source, target, f.type(node.type))
 
 
 PLACES: dict[type, Callable[[Frame, Any, ast.Expression], Place]] = {
@@ -327,6 +357,7 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.Construct: _construct,
     checked.Closure: _closure,
     checked.TypeTest: _type_test,
+    checked.Downcast: _downcast,
 }
 
 NODES: dict[type[ast.Expression], Callable[[Frame, Any], Value]] = {

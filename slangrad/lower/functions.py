@@ -13,7 +13,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.signatures import declared_parameters
 from slangrad.check.types import is_pack
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
-from slangrad.lower import closures, intrinsics, statements
+from slangrad.lower import closures, dispatch, intrinsics, statements
 from slangrad.lower.applied import lower_applied
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key, PackPart
 from slangrad.lower.places import Local, Place, detached
@@ -28,7 +28,10 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     declared = reference.declaration
     f = Frame(lowering, signature.name, declared, reference.substitution, signature.differentiable)
     keys, inputs = _enter(f, signature, reference)
-    if f.program.info(declared).intrinsic is not None:
+    key = dispatch.dispatched(lowering, reference)
+    if key is not None:
+        dispatch.lower_dispatch(f, signature, reference, keys, key)
+    elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
     else:
         lower_body(f, declared)

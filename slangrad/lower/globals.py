@@ -41,6 +41,7 @@ class LaunchParameters:
 
 def launch_parameter(f: Frame, declared: ast.Declaration, t: Type) -> Value:
     """The address of a parameter of the launch."""
+    t = f.lowering.types.memory(t)
     name = f.lowering.parameters.name_of(declared, t)
     return f.emit("parameter", type=pointer(t, "constant"), name=name)
 

@@ -8,20 +8,24 @@ unique. Recursion is refused here, as everything is inlined later; so are generi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
-from slangrad.base.diagnostics import Reporter
+from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import Options, limit_note
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check import types as checked_types
+from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.signatures import declared_parameters, signature_of
 from slangrad.ir import core
-from slangrad.lower import derivatives, functions, kernels
+from slangrad.lower import derivatives, dispatch, functions, kernels
+from slangrad.lower.alternatives import Alternatives
 from slangrad.lower.frame import Frame
 from slangrad.lower.globals import LaunchParameters
 from slangrad.lower.signatures import Signature, SignatureParameter
@@ -38,10 +42,13 @@ DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref
 class Lowering:
     """One program being lowered, from its entry points on."""
 
-    def __init__(self, program: CheckedProgram, options: Options, reporter: Reporter) -> None:
+    def __init__(
+        self, program: CheckedProgram, options: Options, reporter: Reporter, alternatives: Alternatives
+    ) -> None:
         self.program, self.options, self.reporter = program, options, reporter
+        self.alternatives = alternatives
         self.ir = core.Program()
-        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name)
+        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name, alternatives)
         self.parameters = LaunchParameters()
         self.statics = Statics()
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see purity.py
@@ -50,7 +57,7 @@ class Lowering:
         self._worklist: list[tuple[Signature, DeclRef]] = []
         self._derived: dict[tuple[object, ...], Signature] = {}
         self._callees: dict[str, dict[str, Span | None]] = {}
-        self._asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
+        self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
 
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
@@ -59,7 +66,7 @@ class Lowering:
             self._refuse_endless(reference, caller)
             found = self._signatures[reference.key] = self._declare(reference)
             self._worklist.append((found, reference))
-            self._asked_by[found.name] = (reference, None if caller is None else caller.name)
+            self.asked_by[found.name] = (reference, None if caller is None else caller.name)
         return found
 
     def derivative(
@@ -123,6 +130,9 @@ class Lowering:
     def _this_parameter(
         self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
     ) -> Iterator[SignatureParameter]:
+        key = dispatch.dispatched(self, of)
+        if info.this_type is None and isinstance(key, ast.Interface):  # the object that tells the type
+            yield self._parameter("this", of, checked_types.parameter_type(key), "in", False)
         if info.this_type is not None:
             direction = "inout" if info.mutating else "in"
             yield self._parameter(
@@ -179,8 +189,8 @@ class Lowering:
         limits = self.options.limits
         span = reference.declaration.span if caller is None else caller.b.span
         depth, name = 0, None if caller is None else caller.name
-        while name is not None and name in self._asked_by:
-            other, name = self._asked_by[name]
+        while name is not None and name in self.asked_by:
+            other, name = self.asked_by[name]
             depth += other.declaration is reference.declaration
         heavy = any(weight(each) > LARGEST for each in reference.arguments)
         name = reference.declaration.name
@@ -249,21 +259,31 @@ def _find_cycle(
     return None
 
 
+AnyResult = TypeVar("AnyResult")
+
+
 def lower_program(
-    program: CheckedProgram, kernel: DeclRef, options: Options
+    program: CheckedProgram,
+    kernel: DeclRef,
+    options: Options,
+    conformances: tuple[Conformance, ...] = (),
 ) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
     """A kernel with everything it calls, its name, and the names of its arguments; CompileError for what has no
     IR form.
     """
-    reporter = Reporter()
     program.look_from(kernel.declaration)
-    lowering = Lowering(program, options, reporter)
-    with deep_recursion():
-        entry = kernels.lower_kernel(lowering, kernel)
-        lowered = lowering.finish()
-    reporter.raise_if_errors()
-    note_wave_size(lowered, entry, reporter)
-    reporter.raise_if_errors()
+    alternatives = Alternatives(program, kernel.declaration, conformances)
+    return _lowered(program, alternatives, options, partial(_lower_kernel, kernel))
+
+
+def _lower_kernel(
+    kernel: DeclRef, lowering: Lowering
+) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
+    entry = kernels.lower_kernel(lowering, kernel)
+    lowered = lowering.finish()
+    lowering.reporter.raise_if_errors()
+    note_wave_size(lowered, entry, lowering.reporter)
+    lowering.reporter.raise_if_errors()
     lowered.add(entry)
     lowered.arguments = lowering.parameters.block()
     return lowered, entry.name, lowering.parameters.names
@@ -273,10 +293,31 @@ def lower_functions(
     program: CheckedProgram, references: list[DeclRef], options: Options
 ) -> tuple[core.Program, list[str]]:
     """Functions with everything they call, and their names, without a kernel around them."""
-    reporter = Reporter()
-    lowering = Lowering(program, options, reporter)
-    with deep_recursion():
-        names = [lowering.function(each).name for each in references]
-        lowered = lowering.finish()
-    reporter.raise_if_errors()
+    alternatives = Alternatives(program, references[0].declaration, ())
+    return _lowered(program, alternatives, options, partial(_lower_all, references))
+
+
+def _lower_all(references: list[DeclRef], lowering: Lowering) -> tuple[core.Program, list[str]]:
+    names = [lowering.function(each).name for each in references]
+    lowered = lowering.finish()
+    lowering.reporter.raise_if_errors()
     return lowered, names
+
+
+def _lowered(
+    program: CheckedProgram,
+    alternatives: Alternatives,
+    options: Options,
+    lower: Callable[[Lowering], AnyResult],
+) -> AnyResult:
+    """Lowering begins again until nothing new is found that a value of an interface type can be."""
+    while True:
+        alternatives.begin()
+        try:
+            with deep_recursion():
+                made = lower(Lowering(program, options, Reporter(), alternatives))
+        except CompileError:
+            if not alternatives.grew:
+                raise
+        if not alternatives.grew:
+            return made

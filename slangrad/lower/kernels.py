@@ -19,6 +19,7 @@ from slangrad.ir.types import U32, Type, Vector, is_integer
 from slangrad.lower.frame import RETURNED, Frame
 from slangrad.lower.functions import lower_body
 from slangrad.lower.globals import launch_parameter
+from slangrad.lower.places import Memory
 from slangrad.lower.waves import WAVE
 from slangrad.syntax import ast
 
@@ -86,7 +87,7 @@ def _parameter(f: Frame, declared: ast.Parameter, group: tuple[int, ...]) -> Val
     info: checked.ParameterInfo = f.program.info(declared)
     t = f.type(info.type, declared.span)
     if is_launch_parameter(f.program, declared):
-        return f.emit("load", launch_parameter(f, declared, t), type=t)
+        return Memory(launch_parameter(f, declared, t)).read(f)
     return _known_to_thread(f, declared, f.concrete(info.type), t, group)
 
 

@@ -24,6 +24,7 @@ from slangrad.ir.types import (
     is_float,
     pointer,
 )
+from slangrad.lower import any_values
 from slangrad.lower.frame import Frame, Key
 
 
@@ -217,11 +218,14 @@ class Memory(Place):
         return self
 
     def read(self, f: Frame) -> Value:
-        return self.guarded(f, lambda: f.emit("load", self.pointer, type=self.type), self.type)
+        loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.type), self.type)
+        return any_values.from_memory(f, loaded)
 
     def set(self, f: Frame, value: Value) -> None:
+        stored = any_values.to_memory(f, value)
+
         def write() -> tuple[Value, ...]:
-            f.b.effect("store", self.pointer, value)
+            f.b.effect("store", self.pointer, stored)
             return ()
 
         f.branch(f.true() if self.guard is None else self.guard, write)

@@ -18,8 +18,10 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.packs import spliced
 from slangrad.ir import core, types
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import Layout, layout_of, round_up
+from slangrad.lower.alternatives import Alternatives, Types, is_tangent
 
+HEADER = 16  # bytes before an interface value in memory
 LARGEST = 1_000  # parts of a type, each counted where it stands
 
 SCALARS: dict[checked.Type, types.Scalar] = {
@@ -55,10 +57,15 @@ class TypeMap:
         ir: core.Program,
         reporter: Reporter,
         function: Callable[[DeclRef], str],
+        alternatives: Alternatives,
     ) -> None:
         self.program, self.ir, self.reporter, self._function = program, ir, reporter, function
+        self._alternatives = alternatives
+        self.dynamics: dict[types.Type, checked.Type] = {}  # the forms of interface values
+        self.registers: dict[types.Type, types.Type] = {}  # by their forms in memory: what is computed with
+        self._memory: dict[types.Type, types.Type] = {}
         self._known: dict[checked.Type, types.Type] = {}
-        self._making: set[checked.Type] = set()
+        self._making: dict[checked.Type, None] = {}
         self._names: dict[str, int] = {}
         self._contexts: set[checked.Type] = set()
 
@@ -80,12 +87,19 @@ class TypeMap:
 
     def _make_once(self, t: checked.Type) -> types.Type:
         if t in self._making:
+            inside = list(self._making)[list(self._making).index(t) :]
+            interface = next(filter(checked.is_dynamic, inside), None)
+            if interface is not None:
+                message = (
+                    f"a value of the interface type '{interface}' would contain itself or a pointer to itself"
+                )
+                raise Unlowerable(message, "E0714", "hold a number that tells which one is meant")
             raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported")
-        self._making.add(t)
+        self._making[t] = None
         try:
             return self._make(t)
         finally:
-            self._making.discard(t)
+            del self._making[t]
 
     def _make(self, t: checked.Type) -> types.Type:
         if isinstance(t, checked.Vector):
@@ -96,7 +110,7 @@ class TypeMap:
         if isinstance(t, checked.Array):
             return self._array(t)
         if isinstance(t, checked.Pointer):
-            return types.pointer(self.map(t.element) if t.element is not checked.VOID else types.U8)
+            return types.pointer(self._pointed(t.element))
         if isinstance(t, checked.EnumType):
             return self.map(self.program.tag_type(t))
         if t is checked.NULL:
@@ -105,7 +119,86 @@ class TypeMap:
             return types.struct("none_t", ())
         if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
             return types.struct(self._name(t), tuple(self._fields(t)))
-        raise Unlowerable(_reason(t))
+        if checked.is_dynamic(t):
+            return self._dynamic(t)
+        raise Unlowerable(f"a value of type '{t}' cannot be computed with")
+
+    def _pointed(self, t: checked.Type) -> types.Type:
+        if t is checked.VOID:
+            return types.U8
+        if checked.is_dynamic(t):
+            self._alternatives.open(t)
+        return self.memory(self.map(t))
+
+    def _dynamic(self, t: checked.Type) -> types.Type:
+        """The number of the type that a value has, and a field for each type that it can have."""
+        fields = [(f"is{i}", self.map(each)) for i, each in enumerate(self.alternatives(t))]
+        number = [] if is_tangent(t) else [("type", types.U32)]
+        made = types.struct(self._name(t), (*number, *fields))
+        if number:
+            self.dynamics[made] = t
+        return made
+
+    def alternatives(self, t: checked.Type) -> Types:
+        """The types that a value of an interface type can have."""
+        return self._alternatives.of(t)
+
+    # --- interface values in memory
+
+    def open(self, t: types.Type) -> None:
+        """Values of an interface type come from outside."""
+        self._alternatives.open(self.dynamics[t])
+
+    def ids(self, t: types.Type) -> tuple[int, ...]:
+        return self._alternatives.ids(self.dynamics[t])
+
+    def memory(self, t: types.Type) -> types.Type:
+        """The form of a type in memory; its own where there is no interface value in it."""
+        if t not in self._memory:
+            made = self._memory[t] = self._make_memory(t)
+            if made is not t:
+                self.registers[made] = t
+        return self._memory[t]
+
+    def _make_memory(self, t: types.Type) -> types.Type:
+        if t in self.dynamics and isinstance(t, types.Struct):
+            self.open(t)
+            words = types.array(types.U32, (HEADER + self._any_size(t)) // 4)
+            return types.struct(f"{t.name} in memory", (("words", words),))
+        if isinstance(t, types.Struct):
+            fields = tuple((name, self.memory(part)) for name, part in t.fields)
+            return t if fields == t.fields else types.struct(f"{t.name} in memory", fields)
+        return types.array(self.memory(t.element), t.length) if isinstance(t, types.Array) else t
+
+    def _any_size(self, t: types.Struct) -> int:
+        """The bytes that the types behind an interface may take."""
+        sizes = [self.any_layout(part).size for _, part in t.fields[1:]]
+        largest, of = round_up(max(sizes, default=0), 4), self.dynamics[t]
+        if not isinstance(of, checked.InterfaceType):
+            return largest
+        given = of.declaration.attribute("anyValueSize")
+        if given is None or not given.arguments:
+            return largest
+        size = self.program.constant(self.program.scope_of(of.declaration), given.arguments[0])
+        if isinstance(size, int) and size < largest:
+            name = self.alternatives(of)[sizes.index(max(sizes))]
+            message = f"'{name}' takes {max(sizes)} bytes, more than the {size} of '{of}'"
+            raise Unlowerable(message, "E0715", f"[anyValueSize({largest})]")
+        return round_up(size, 4) if isinstance(size, int) else largest
+
+    def any_layout(self, t: types.Type) -> Layout:
+        """How a value lies behind the header: as in memory, but that a truth value takes four bytes."""
+        if isinstance(t, (types.Scalar, types.Pointer)):
+            size = 4 if t is types.BOOL else layout_of(t).size
+            return Layout(size, size)
+        if t in self.dynamics:
+            return Layout(layout_of(self.memory(t)).size, 4)
+        offsets, end, alignment = [], 0, 1
+        for part in types.components(t):
+            one = self.any_layout(part)
+            offsets.append(round_up(end, one.alignment))
+            end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
+        return Layout(round_up(end, alignment), alignment, tuple(offsets))
 
     def _scalar(self, t: checked.Type) -> types.Scalar:
         element = self.map(t)
@@ -194,6 +287,8 @@ class TypeMap:
             self._enter_tuple(t, lowered)
         elif isinstance(t, checked.LambdaType):
             self._enter_lambda(t, lowered)
+        elif checked.is_dynamic(t) and not is_tangent(t):
+            self._enter_dynamic(t, lowered)
 
     def _enter_struct(self, t: checked.StructType, lowered: types.Struct) -> None:
         info = self.program.differential(t)
@@ -215,6 +310,12 @@ class TypeMap:
         info = self.program.differential(t)
         if info is not None:
             fields = tuple((i, i) for i in range(len(lowered.fields)))
+            self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
+
+    def _enter_dynamic(self, t: checked.Type, lowered: types.Struct) -> None:
+        info = self.program.differential(t)
+        if info is not None:
+            fields = tuple((i + 1, i) for i in range(len(lowered.fields) - 1))
             self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
 
     def _enter_lambda(self, t: checked.LambdaType, lowered: types.Struct) -> None:
@@ -277,12 +378,3 @@ def _known_size(size: object, t: checked.Type, least: int) -> int:
     if size < least:
         raise Unlowerable(f"'{t}' has a size below {least}")
     return size
-
-
-def _reason(t: checked.Type) -> str:
-    if isinstance(t, checked.InterfaceType):
-        return (
-            f"a value of interface type '{t}' whose own type is known only at run time is not supported; "
-            f"make the function generic: T : {t}"
-        )
-    return f"a value of type '{t}' cannot be computed with"

@@ -273,10 +273,11 @@ def test_arguments_of_generic_types() -> None:
     assert codes("void f(float<3> x) {}") == ["E0401"]
 
 
-def test_interfaces_are_no_types_of_values() -> None:
-    assert codes("interface I {} void f() { I x; }") == ["E0412"]
-    assert codes("interface I {} struct S { I x; }") == ["E0412"]
-    assert codes("interface I {} I f();") == ["E0412"]
+def test_values_of_interface_types_convert_one_way() -> None:
+    assert codes("interface I {} void f() { I x = I(); }") == ["E0412"]
+    assert codes("interface I {} struct S : I {} void f() { I x = S(); S y = x; }") == ["E0311"]
+    assert codes("interface I {} interface J : I {} void f(out I x) { J y; x = y; }") == []
+    assert codes("interface I {} interface J : I {} void f(out J x) { I y; x = y; }") == ["E0311"]
 
 
 def test_members_that_can_be_called_as_required_satisfy() -> None:

@@ -1,0 +1,88 @@
+"""Which types a value of an interface type can have.
+
+IShape  ->  (Circle, Square)      IShape.Item, an associated type  ->  (Circle.Item, Square.Item)
+
+These are the types that the program converts to the interface, in the order in which that is found. One that is found
+after the interface got its form makes lowering begin again with what is known by then.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from slangrad.base.source import Span
+from slangrad.check import types as checked
+from slangrad.check.conforming import Conformance, conforming_types
+from slangrad.check.declref import GenericKey
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.syntax import ast
+
+Types = tuple[checked.Type, ...]
+
+
+class Alternatives:
+    """What is known about interface values in one program; it lives as long as lowering begins again."""
+
+    def __init__(
+        self, program: CheckedProgram, root: ast.Declaration, conformances: tuple[Conformance, ...]
+    ) -> None:
+        self.program, self._root = program, root
+        self._given: dict[checked.Type, dict[checked.Type, int]] = {}
+        self.grew = False
+        self.opened: dict[
+            ast.Declaration, GenericKey
+        ] = {}  # functions that are made for each type of a value
+        self._known: dict[checked.Type, dict[checked.Type, Span | None]] = {}
+        self._asked: dict[checked.Type, Types] = {}  # as they are until lowering begins again
+        for each in conformances:
+            self.add(each.interface, each.type)
+            if each.id >= 0:
+                self._given.setdefault(each.interface, {})[each.type] = each.id
+
+    def begin(self) -> None:
+        self.grew = False
+        self._asked.clear()
+
+    def add(self, interface: checked.Type, t: checked.Type, span: Span | None = None) -> None:
+        """A value of type `t` becomes one of the interface."""
+        known = self._known.setdefault(interface, {})
+        if t not in known:
+            known[t] = span
+            self.grew |= interface in self._asked
+
+    def open(self, interface: checked.Type) -> None:
+        """A value can have any type of the program that conforms, as its type comes from outside."""
+        while isinstance(interface, checked.AssociatedType):
+            interface = interface.base
+        assert isinstance(interface, checked.InterfaceType)
+        for each in conforming_types(self.program, self.program.module_of(self._root), interface):
+            self.add(interface, each)
+
+    def open_function(self, declared: ast.Declaration, key: GenericKey) -> None:
+        """A generic function has to know the type of the value that it is called with."""
+        self.opened[declared] = key
+        self.grew = True
+
+    def of(self, t: checked.Type) -> Types:
+        """The types that a value of a dynamic type can have, by their numbers."""
+        if isinstance(t, checked.AssociatedType):
+            bases = self.of(t.base)
+            return tuple(self.program.associated(each, t.interface, t.declaration) for each in bases)
+        if t not in self._asked:
+            self._asked[t] = tuple(self._known.get(t, ()))
+        return self._asked[t]
+
+    def ids(self, t: checked.Type) -> tuple[int, ...]:
+        """The ids of these types in memory: those that were given, then the ones that follow."""
+        while isinstance(t, checked.AssociatedType):
+            t = t.base
+        given = self._given.get(t, {})
+        free = count(max(given.values(), default=-1) + 1)
+        return tuple(given[each] if each in given else next(free) for each in self.of(t))
+
+
+def is_tangent(t: checked.Type) -> bool:
+    """Whether a dynamic type is the Differential of another one: a sum, so a value of it has a part for each type."""
+    return isinstance(t, checked.AssociatedType) and (
+        t.declaration.name == "Differential" and t.interface.declaration.name == "IDifferentiable"
+    )

@@ -1,0 +1,160 @@
+"""Values of interface types in memory: Slang's form, 16 bytes of which the third word is the id of the type, then the
+bytes of the value, as many as the largest type takes or as [anyValueSize(n)] says.
+
+IShape { u32 type; Circle is0; Square is1 }     <->     { [5 x u32] }      0 0 <id> 0 <bits of the radius>
+
+A load takes the words apart for each type, a store puts the words of the type that is there together. A truth value
+takes four bytes here. `createDynamicObject` makes a value from an id and the bytes of another value in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from slangrad.ir.core import Value
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import (
+    BOOL,
+    U8,
+    U32,
+    U64,
+    Array,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    component,
+    components,
+)
+from slangrad.lower.bit_casts import Piece, assembled, unsigned, unsigned_of
+from slangrad.lower.frame import Frame
+from slangrad.lower.type_map import HEADER
+
+if TYPE_CHECKING:
+    from slangrad.lower.places import Place
+
+ID = 8  # where in the header the id of the type stands
+
+
+def from_memory(f: Frame, value: Value) -> Value:
+    """What was loaded as it is computed with."""
+    types = f.lowering.types
+    target = types.registers.get(value.type)
+    if target is None:
+        return value
+    if target in types.dynamics:
+        assert isinstance(target, Struct)
+        return _decoded(f, target, 0, list(_words(f, value)))
+    parts = [from_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(target))]
+    return f.emit("make", *parts, type=target)
+
+
+def to_memory(f: Frame, value: Value) -> Value:
+    """What is computed with as it is stored."""
+    types = f.lowering.types
+    target = types.memory(value.type)
+    if target is value.type:
+        return value
+    if value.type in types.dynamics:
+        count = layout_of(target).size // 4
+        words = f.emit("make", *_assembled_words(f, value, count), type=component(target, 0))
+        return f.emit("make", words, type=target)
+    parts = [to_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(target))]
+    return f.emit("make", *parts, type=target)
+
+
+def _words(f: Frame, value: Value) -> Iterator[Piece]:
+    words = f.emit("get", value, index=0)
+    assert isinstance(words.type, Array) and words.type.length is not None
+    for i in range(words.type.length):
+        yield Piece(4 * i, 4, f.emit("convert", f.emit("get", words, index=i), type=U64))
+
+
+def _assembled_words(f: Frame, value: Value, count: int) -> Iterator[Value]:
+    pieces = list(_pieces(f, value, 0))
+    for i in range(count):
+        yield f.emit("convert", assembled(f, 4 * i, 4, pieces), type=U32)
+
+
+def dynamic_object(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """`createDynamicObject<IFoo>(id, value)`."""
+    types = f.lowering.types
+    assert t is not None
+    if t not in types.dynamics or not isinstance(t, Struct):
+        f.error("E0704", "createDynamicObject makes values of interface types only", f.b.span)
+        return f.b.zero(t)
+    number, value = (place.get(f) for place in places)
+    types.open(t)
+    bits = [Piece(ID, 4, f.emit("convert", number, type=U64)), *_pieces(f, value, HEADER)]
+    return _decoded(f, t, 0, bits)
+
+
+# --- Putting together -----------------------------------------------------------------------------------
+
+
+def _pieces(f: Frame, value: Value, start: int) -> Iterator[Piece]:
+    """The scalars of a value with their places."""
+    t, layout = value.type, f.lowering.types.any_layout(value.type)
+    if isinstance(t, (Scalar, Pointer)):
+        yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
+    elif t in f.lowering.types.dynamics:
+        yield from _encoded(f, value, start)
+    else:
+        for i, offset in enumerate(layout.offsets):
+            yield from _pieces(f, f.emit("get", value, index=i), start + offset)
+
+
+def _encoded(f: Frame, value: Value, start: int) -> Iterator[Piece]:
+    """The id, and the words of the type that is there."""
+    assert isinstance(value.type, Struct)
+    number, ids = f.emit("get", value, index=0), f.lowering.types.ids(value.type)
+    chosen = [f.emit("equal", number, f.b.constant(U32, i)) for i in range(len(ids))]
+    id_ = _select(f, chosen, [f.b.constant(U64, each) for each in ids]) if ids else f.b.zero(U64)
+    yield Piece(start + ID, 4, id_)
+    fields = [list(_pieces(f, f.emit("get", value, index=i + 1), 0)) for i in range(len(ids))]
+    size = f.lowering.types.any_layout(value.type).size - HEADER
+    for at in range(0, size, 4):
+        words = [f.emit("convert", assembled(f, at, 4, pieces), type=U32) for pieces in fields]
+        word = _select(f, chosen, words) if words else f.b.zero(U32)
+        yield Piece(start + HEADER + at, 4, f.emit("convert", word, type=U64))
+
+
+def _select(f: Frame, chosen: list[Value], values: list[Value]) -> Value:
+    """The value whose condition holds; the first one where none does."""
+    pairs = zip(chosen[1:], values[1:], strict=True)
+    return reduce(lambda other, pair: f.emit("select", *pair, other), pairs, values[0])
+
+
+# --- Taking apart ---------------------------------------------------------------------------------------
+
+
+def _decoded(f: Frame, t: Struct, start: int, pieces: list[Piece]) -> Value:
+    """A value of an interface type; an id that no type has means the type with the largest one."""
+    ids = f.lowering.types.ids(t)
+    id_ = f.emit("convert", assembled(f, start + ID, 4, pieces), type=U32)
+    number = f.b.constant(U32, ids.index(max(ids)) if ids else 0)
+    for i, each in enumerate(ids):
+        here = f.emit("equal", id_, f.b.constant(U32, each))
+        number = f.emit("select", here, f.b.constant(U32, i), number)
+    parts = [_made(f, each, start + HEADER, pieces) for _, each in t.fields[1:]]
+    return f.emit("make", number, *parts, type=t)
+
+
+def _made(f: Frame, t: Type, start: int, pieces: list[Piece]) -> Value:
+    """A value of type `t` from the bytes at `start`."""
+    if t in f.lowering.types.dynamics:
+        assert isinstance(t, Struct)
+        return _decoded(f, t, start, pieces)
+    layout = f.lowering.types.any_layout(t)
+    if not isinstance(t, (Scalar, Pointer)):
+        parts = zip(components(t), layout.offsets, strict=True)
+        return f.emit("make", *(_made(f, part, start + offset, pieces) for part, offset in parts), type=t)
+    bits = assembled(f, start, layout.size, pieces)
+    if isinstance(t, Pointer):
+        return f.emit("bitcast", bits, type=t)
+    if t is BOOL:
+        narrow = f.emit("convert", bits, type=U8)
+        return f.emit("not_equal", narrow, f.b.zero(U8))
+    return f.emit("bitcast", f.emit("convert", bits, type=unsigned_of(t)), type=t)
