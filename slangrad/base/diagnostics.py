@@ -91,6 +91,8 @@ CODES: dict[str, str] = {
     "E0504": "signature of a custom derivative",
     "E0505": "lost derivative",
     "E0506": "tensor without gradients",
+    "E0507": "unsuitable Differential",
+    "E0508": "'no_diff' without an effect",
     "E0551": "no backward derivative",
     "E0552": "no forward derivative",
     # E06  statements and control flow

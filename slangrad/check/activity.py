@@ -252,22 +252,24 @@ def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bo
     tensor's `load` does."""
     if isinstance(function, checked.Derivative):
         return False
+
+    def carries(kind: Type | None) -> bool:
+        seen: Any = None if kind is None else world.substitute(kind, function.substitution)
+        kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
+        return any(each is not None and tangent(world, each) is not None for each in kinds)
+
     info = world.info(function.declaration)
+    no_diff_this = no_diff_result = False
     if isinstance(info, checked.FunctionInfo):
+        no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
         given = info.this_type is not None or world.derivatives(function).backward is not None
-        if info.no_diff_result or (not given and _is_standard(function.declaration)):
+        if not given and _is_standard(function.declaration):
             return False
-        if (
-            info.this_type is not None
-            and not info.no_diff_this
-            and tangent(world, info.this_type) is not None
-        ):
-            return False
-    elif info.this_type is not None and tangent(world, info.this_type) is not None:
-        return False
     own = [world.info(each) for each in info.parameters]
-    passed = any(not each.no_diff and tangent(world, each.type) is not None for each in own)
-    return not passed and tangent(world, info.result) is not None
+    passed = any(not each.no_diff and carries(each.type) for each in own)
+    if passed or (carries(info.this_type) and not no_diff_this):
+        return False
+    return not no_diff_result and carries(info.result)
 
 
 def _is_standard(declaration: ast.Declaration) -> bool:

@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+from slangrad.check.interfaces import has_default
 from slangrad.check.lookup import concrete_members, conformances, declared
 from slangrad.check.scopes import Scope, levels, this_type
 from slangrad.check.world import World
@@ -83,12 +84,28 @@ def _check_place(world: World, node: ast.Node, attribute: ast.Attribute) -> None
     place, kinds = _MEANT[attribute.name]
     if not isinstance(node, kinds):
         world.error("E0208", f"[{attribute.name}] belongs before {place}", attribute.span)
+    elif attribute.name == "TreatAsDifferentiable" and _is_requirement(node):
+        message = "[TreatAsDifferentiable] belongs before the function that satisfies the interface"
+        world.error("E0208", message, attribute.span)
     elif attribute.name == "DerivativeMember":
         world.later.append(partial(_check_derivative_member, world, node, attribute))
 
 
+def _is_requirement(node: Any) -> bool:
+    """A member of an interface that brings neither a body nor a primitive."""
+    brings = has_default(node) or node.attribute("intrinsic") is not None
+    return isinstance(getattr(node, "parent", None), ast.Interface) and not brings
+
+
 def _check_derivative_member(world: World, node: Any, attribute: ast.Attribute) -> None:
     """`[DerivativeMember(Differential.x)]` must name a field of the Differential."""
+    if not isinstance(node.parent, (ast.Struct, ast.Extension)):
+        world.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
+        return
+    kind = world.info(node).type
+    if world.differential(kind) is None:
+        world.error("E0501", f"a '{kind}' has no derivative", attribute.span, "leave out [DerivativeMember]")
+        return
     argument = attribute.arguments[0] if len(attribute.arguments) == 1 else None
     if not isinstance(argument, (ast.Member, ast.Name)):
         world.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)

@@ -15,6 +15,7 @@ from slangrad.check.attributes import check_attributes, check_modifiers
 from slangrad.check.checked import FunctionInfo
 from slangrad.check.control_flow import falls_through
 from slangrad.check.declref import DeclRef
+from slangrad.check.derivative_rules import check_differential, check_levels
 from slangrad.check.differentiable import field_declarations
 from slangrad.check.generics import generic_info, interfaces_in
 from slangrad.check.interfaces import check_conformance
@@ -130,6 +131,8 @@ def _check_conformances(world: World, node: Any, kind: Type) -> None:
             for each in _with_inherited(world, interface):
                 if alias is None:
                     check_conformance(world, kind, each, base.span)
+                    check_levels(world, kind, each, base.span)
+                    check_differential(world, kind, each, base.span)
                 elif not conforms(world, meant, each):
                     world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
 

@@ -18,6 +18,7 @@ from typing import Any
 from slangrad.check.applied import applied_text, context_operator
 from slangrad.check.checked import Applied, CustomDerivatives, FunctionInfo
 from slangrad.check.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.derivative_rules import refused_pair
 from slangrad.check.differentiable import derivative_signature, tangent
 from slangrad.check.givers import KINDS, functions_meant, generic_parameters, givers_of, named_instance
 from slangrad.check.infer import Solver
@@ -126,7 +127,7 @@ def _fitting_instance(
 ) -> dict[Any, Any] | None:
     """The generic arguments with which a giver names a function, when it has the signature for these."""
     arguments = named_instance(named)
-    if arguments is None:
+    if not arguments:
         return None
     with world.assuming(giver):
         reference = DeclRef(named.declaration, arguments)
@@ -229,6 +230,10 @@ def _check_pairs(
         what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
         message = f"{_shown(attribute)} needs the name of a function, which '{what}' is not"
         world.error("E0504", message, attribute.span)
+        return
+    reason = refused_pair(world, kind, pairs[0][0].declaration, pairs[0][1].declaration)
+    if reason is not None:
+        world.error("E0504", reason, attribute.span)
         return
     for named, candidate in pairs:
         if match_derivative(world, kind, named.declaration, candidate) is not None:

@@ -124,14 +124,14 @@ def _parameter(world: World, kind: Type) -> DifferentialInfo | None:
 def _struct(world: World, kind: StructType) -> DifferentialInfo | None:
     if conforms_to(world, kind, world.standard("IDifferentiable")) is None:
         return None
-    given = _given_differential(world, kind)
+    given = given_differential(world, kind)
     if given is None:
         return _synthesize(world, kind)
     pairs = tuple((reference, _given_field(world, reference, given)) for reference in field_references(kind))
     return DifferentialInfo(given, pairs, _own_method(world, kind, "dzero"), _own_method(world, kind, "dadd"))
 
 
-def _given_differential(world: World, kind: StructType) -> Type | None:
+def given_differential(world: World, kind: StructType) -> Type | None:
     for member in concrete_members(world, kind, "Differential"):
         declaration = member.declaration
         if isinstance(declaration, ast.TypeAlias):

@@ -84,7 +84,9 @@ def test_objects_that_hold_no_derivative() -> None:
 def test_tensors_take_derivatives() -> None:
     text = "[Differentiable] void f(int i, float x, IRWDiffTensor<float, 1> t) { t[i] = x; t.store({ i }, t[i] * x); }"
     assert codes(text) == []
-    assert codes("[Differentiable] void f(int i, float x, IRWTensor<float, 1> t) { t[i] = x; }") == ["E0505"]
+    assert codes("[Differentiable] void f(int i, float x, RWStructuredBuffer<float> t) { t[i] = x; }") == [
+        "E0505"
+    ]
 
 
 def test_derivatives_that_come_from_memory() -> None:
