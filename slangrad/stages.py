@@ -220,7 +220,8 @@ def argument_size(program: Program) -> int:
 
 def site_of(op: Op) -> Site:
     """What a run-time report of the op shows: where the user's program asked for it."""
-    return Site.at(op.span and op.span.outside_library, str(op.attributes.get("format", "")))
+    text = str(op.attributes.get("format", op.attributes.get("limit", "")))
+    return Site.at(op.span and op.span.outside_library, text)
 
 
 def is_ordered(function: Function) -> bool:

@@ -106,7 +106,7 @@ CODES: dict[str, str] = {
     # E07  lowering and limits
     "E0701": "type without a run-time form",
     "E0702": "too many instances",
-    "E0703": "recursion",
+    "E0703": "recursion without end",
     "E0704": "not supported",
     "E0705": "no address",
     "E0706": "variable outside functions",
@@ -126,6 +126,7 @@ CODES: dict[str, str] = {
     "E0901": "index out of range",
     "E0902": "out of memory in a kernel",
     "E0903": "assertion failed",
+    "E0904": "recursion too deep",
     # E10  calls from Python
     "E1001": "unsupported Python type",
     "E1002": "no candidate takes these arguments",

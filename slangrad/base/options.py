@@ -31,6 +31,7 @@ class Limits:
     chain_length: int = 2_000            # operators, members or `else if`s of one chain: a + b + c + ...
     generic_depth: int = 64              # generics that need further instances: f<N> calls f<N + 1>
     instances: int = 20_000              # functions after generics are filled in
+    recursion_depth: int = 1 << 16       # calls inside each other when running, of functions that call themselves
     inline_ops: int = 200_000            # ops of one function after inlining
     unroll_iterations: int = 1_024       # iterations of one [ForceUnroll] loop
     compile_time_steps: int = 100_000    # steps of compile-time evaluation

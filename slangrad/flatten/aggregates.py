@@ -402,8 +402,8 @@ def _in_bounds(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     index, extent = (f.single(operand) for operand in op.operands)
     if f.ranges.is_below(b, index, f.ranges.of(b, extent)[0]):
         return [b.constant(BOOL, True)]
-    if f.bounds_checks:
-        return [b.emit("in_bounds", index, extent)]
+    if f.bounds_checks or "limit" in op.attributes:
+        return [b.primitive("in_bounds", (index, extent), None, op.attributes)]
     wide = U64 if U64 in (scalar_type(index), scalar_type(extent)) else I64
     low = b.emit("less_equal", b.constant(index.type, 0), index)
     below = b.emit("less", *(b.emit("convert", x, type=wide) for x in (index, extent)))

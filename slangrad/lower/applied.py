@@ -33,12 +33,10 @@ def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> 
     inputs = tuple(Value(p.type, p.name) for p in of.inputs)
     lowering.types.enter_context(_result(lowering, given.function), given.context)
     apply, b = lowering.function(given.function), Builder()
-    lowering.calls(name, apply.name, None)
     made = b.control("call", inputs, apply.result_types, (), {"callee": apply.name})
     parts = [made[0]] if of.result_type is None else [b.emit("get", made[0], index=i) for i in (0, 1)]
     results = (*parts[:-1], *made[1:])
     context = _context_function(lowering, of, given, parts[-1])
-    lowering.calls(name, context, None)
     yields = b.control("call", (*inputs, *results, parts[-1]), of.result_types, (), {"callee": context})
     region = Region(inputs, b.ops, yields)
     lowering.ir.add(
@@ -92,7 +90,6 @@ def _backward(
 ) -> str:
     """The derivative in the form that autodiff itself gives them: inputs and cotangents to cotangents."""
     operator, b = lowering.function(given.backward), Builder()
-    lowering.calls(f"{name}.vjp", operator.name, None)
     values = [Value(p.type, p.name) for p in parameters]
     flags, types = of.result_flags, of.result_types
     cotangents = [Value(lowering.types.tangent_of(t)) for t, flag in zip(types, flags, strict=True) if flag]

@@ -122,7 +122,6 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
     pairs = list(zip(signature.parameters, arguments, strict=True))
     operands = [_passed(f, p, place) for p, place in pairs if p.direction != "out"]
     results = f.b.control("call", tuple(operands), signature.result_types, (), {"callee": signature.name})
-    f.lowering.calls(f.name, signature.name, f.b.span)
     if f.differentiable:
         flags = signature.result_flags
         results = tuple(

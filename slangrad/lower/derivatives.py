@@ -36,7 +36,6 @@ def lower_derivative(
     request = _Request(lowering, b, of, own, [given.get(p.name) for p in own.parameters])
     yields = request.forward() if mode == "forward" else request.backward()
     region = Region(tuple(given.values()), b.ops, tuple(yields))
-    lowering.calls(own.name, of.name, span)
     return Function(
         own.name, own.ir_parameters(), own.result_type, region, own.result_differentiable, span=span
     )
@@ -111,7 +110,7 @@ class _Request:
         return self.b.emit("get", pair, index=index)
 
     def _zero(self, p: SignatureParameter) -> Value:
-        return tangents.zero(self.lowering, self.own.name, self.b, p.type)
+        return tangents.zero(self.lowering, self.b, p.type)
 
     def _result_flags(self) -> list[Type | None]:
         """The tangent type of each result; None for those without."""

@@ -3,7 +3,8 @@
     sum<float3, 4>      Foo<int>.bar      bwd_diff(square)
 
 A call asks for the signature of its callee, which enters the callee into the worklist; names are readable and
-unique. Recursion is refused here, as everything is inlined later; so are generics that never come to an end.
+unique. Functions that call themselves become loops in the end (recursion.py); generics that never come to an end are
+refused.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from slangrad.lower import derivatives, dispatch, functions, kernels
 from slangrad.lower.alternatives import Alternatives
 from slangrad.lower.frame import Frame
 from slangrad.lower.globals import LaunchParameters
+from slangrad.lower.recursion import remove_recursion
 from slangrad.lower.signatures import Signature, SignatureParameter
 from slangrad.lower.statics import Statics
 from slangrad.lower.type_map import LARGEST, TypeMap, weight
@@ -56,7 +58,6 @@ class Lowering:
         self._names: dict[str, int] = {}
         self._worklist: list[tuple[Signature, DeclRef]] = []
         self._derived: dict[tuple[object, ...], Signature] = {}
-        self._callees: dict[str, dict[str, Span | None]] = {}
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
 
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
@@ -85,7 +86,8 @@ class Lowering:
         while not self.reporter.has_errors and (self._lower_next() or self.statics.lower_next(self)):
             pass
         self.statics.finish(self)
-        self._refuse_recursion()
+        if not self.reporter.has_errors:
+            remove_recursion(self.ir, self.options.limits.recursion_depth, self.reporter)
         return self.ir
 
     def _lower_next(self) -> bool:
@@ -95,10 +97,6 @@ class Lowering:
         signature, reference = self._worklist.pop()
         self.ir.add(functions.lower_function(self, signature, reference))
         return True
-
-    def calls(self, caller: str, callee: str, span: Span | None) -> None:
-        """Note a call, to find recursion."""
-        self._callees.setdefault(caller, {}).setdefault(callee, span)
 
     def unique(self, wanted: str) -> str:
         """The name, with a number behind it when an overload has it already."""
@@ -205,20 +203,6 @@ class Lowering:
         self.reporter.error("E0702", message, span, note)
         self.reporter.raise_if_errors()
 
-    def _refuse_recursion(self) -> None:
-        done: set[str] = set()
-        for start in self._callees:
-            cycle = _find_cycle(start, self._callees, done)
-            if cycle:
-                caller, callee = cycle
-                self.reporter.error(
-                    "E0703",
-                    f"'{callee}' calls itself, directly or through others; recursion is not supported",
-                    self._callees[caller][callee],
-                    "write it as a loop",
-                )
-                return
-
 
 def _readable(reference: DeclRef) -> str:
     declared = reference.declaration
@@ -238,25 +222,6 @@ def _count(mode: str, of: Signature) -> int:
         return len(of.parameters)
     dropped = sum(p.direction == "out" and not p.differentiable for p in of.parameters)
     return len(of.parameters) - dropped + of.result_differentiable
-
-
-def _find_cycle(
-    start: str, callees: dict[str, dict[str, Span | None]], done: set[str]
-) -> tuple[str, str] | None:
-    """An edge (caller, callee) that closes a cycle, by depth-first search without recursion."""
-    path: list[str] = [start]
-    pending = [iter(callees.get(start, ()))]
-    while pending:
-        callee = next(pending[-1], None)
-        if callee is None:
-            pending.pop()
-            done.add(path.pop())
-        elif callee in path:
-            return path[-1], callee
-        elif callee not in done:
-            path.append(callee)
-            pending.append(iter(callees.get(callee, ())))
-    return None
 
 
 AnyResult = TypeVar("AnyResult")

@@ -101,12 +101,12 @@ def _extreme(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
 
 def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     assert t is not None
-    return tangents.zero(f.lowering, f.name, f.b, t)
+    return tangents.zero(f.lowering, f.b, t)
 
 
 def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     x, y = (place.get(f) for place in places)
-    return tangents.add(f.lowering, f.name, f.b, t, x, y)
+    return tangents.add(f.lowering, f.b, t, x, y)
 
 
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:

@@ -17,42 +17,39 @@ if TYPE_CHECKING:
 UNROLLED = 8  # longer arrays are added by a loop
 
 
-def zero(lowering: Lowering, caller: str, b: Builder, primal: Type) -> Value:
-    """The zero of the tangents of a type, for code of the function `caller`. Types that share a tangent type may differ
-    in their zeros."""
+def zero(lowering: Lowering, b: Builder, primal: Type) -> Value:
+    """The zero of the tangents of a type, which may differ for types that share a tangent type."""
     tangent, row = lowering.types.tangent_of(primal), lowering.types.row(primal)
     if row is not None and row.zero is not None:
-        return _call(lowering, caller, b, row.zero, (), tangent)
+        return _call(b, row.zero, (), tangent)
     if not _has_functions(lowering, primal):
         return b.zero(tangent)
-    parts = (
-        b.zero(t) if part is None else zero(lowering, caller, b, part) for part, t in _parts(lowering, primal)
-    )
+    parts = (b.zero(t) if part is None else zero(lowering, b, part) for part, t in _parts(lowering, primal))
     return b.emit("make", *parts, type=tangent)
 
 
-def add(lowering: Lowering, caller: str, b: Builder, primal: Type | None, x: Value, y: Value) -> Value:
+def add(lowering: Lowering, b: Builder, primal: Type | None, x: Value, y: Value) -> Value:
     """The sum of two tangents of a type. What carries no derivative is taken from the first."""
     t, row = x.type, lowering.types.row(primal)
     if row is not None and row.add is not None:
-        return _call(lowering, caller, b, row.add, (x, y), t)
+        return _call(b, row.add, (x, y), t)
     scalar = scalar_of(t)
     if scalar is not None:
         return b.emit("add", x, y) if scalar.kind == "float" else x
     if primal is None or not isinstance(t, (Array, Struct)):
         return x
     if isinstance(primal, Array) and (primal.length or 0) > UNROLLED:
-        return _add_by_loop(lowering, caller, b, primal, x, y)
+        return _add_by_loop(lowering, b, primal, x, y)
     parts = [part for part, _ in _parts(lowering, primal)]
     pairs = [(b.emit("get", x, index=i), b.emit("get", y, index=i)) for i in range(len(parts))]
-    sums = (add(lowering, caller, b, part, *pair) for part, pair in zip(parts, pairs, strict=True))
+    sums = (add(lowering, b, part, *pair) for part, pair in zip(parts, pairs, strict=True))
     return b.emit("make", *sums, type=t)
 
 
-def _add_by_loop(lowering: Lowering, caller: str, b: Builder, primal: Array, x: Value, y: Value) -> Value:
+def _add_by_loop(lowering: Lowering, b: Builder, primal: Array, x: Value, y: Value) -> Value:
     index, whole, inner = Value(U32, "i"), Value(x.type), b.nested()
     pair = inner.emit("index", x, index), inner.emit("index", y, index)
-    part = add(lowering, caller, inner, primal.element, *pair)
+    part = add(lowering, inner, primal.element, *pair)
     body = Region((index, whole), inner.ops, (inner.emit("set_index", whole, index, part),))
     return b.control("for", (b.constant(U32, primal.length or 0), x), (x.type,), (body,))[0]
 
@@ -80,8 +77,5 @@ def _has_functions(lowering: Lowering, primal: Type) -> bool:
     )
 
 
-def _call(
-    lowering: Lowering, caller: str, b: Builder, callee: str, operands: tuple[Value, ...], t: Type
-) -> Value:
-    lowering.calls(caller, callee, b.span)
+def _call(b: Builder, callee: str, operands: tuple[Value, ...], t: Type) -> Value:
     return b.control("call", operands, (t,), (), {"callee": callee})[0]

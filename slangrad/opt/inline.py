@@ -3,7 +3,7 @@
     %y = call @square %x : f32      ->      %y = mul %x, %x
 
 Before autodiff, functions with derivatives of their own stay calls (`everything=False`), so that these can
-be asked for; afterwards everything goes. Requests (jvp, vjp) keep naming their functions. Lowering refused
+be asked for; afterwards everything goes. Requests (jvp, vjp) keep naming their functions. Lowering left no
 recursion.
 """
 

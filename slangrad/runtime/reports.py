@@ -102,13 +102,21 @@ def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limi
     """The exception that tells the user about a failure."""
     if failure.error == OUT_OF_MEMORY:
         note = f"a thread may use {tape_limit} bytes; {limit_note('tape_bytes')}"
-        message = f"kernel '{kernel}' ran out of memory for the values its reverse sweep needs"
+        message = f"kernel '{kernel}' ran out of memory for the values that its reverse sweep or its recursion keeps"
         return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
     site = _site(sites, failure.site)
+    if failure.error == BOUNDS and site.text:
+        return depth_error(kernel, site, failure.extent - 1)
     if failure.error == BOUNDS:
         return BoundsError(kernel, site, failure.index, failure.extent)
     assert failure.error == ASSERTION, f"kernel '{kernel}' recorded error {failure.error}"
     return KernelAssertionError(kernel, site)
+
+
+def depth_error(kernel: str, site: Site, limit: int) -> RecursionError:
+    """The text of a site of `in_bounds` names the limit that it is about."""
+    message = f"functions that call themselves are more than {limit} calls deep"
+    return RecursionError(describe("E0904", message, site, f"in kernel '{kernel}'; {limit_note(site.text)}"))
 
 
 def write_text(text: str) -> None:

@@ -40,6 +40,58 @@ struct Ray : IDifferentiable
 }
 """
 
+DEEP = """
+[Differentiable] double deep(double x, double y, int n) { return n == 0 ? x : sin(deep(x * y, y, n - 1)) + x * n; }
+"""
+
+TWICE = """
+[Differentiable]
+double twice(double x, double y, int n)
+{
+    if (n < 2)
+        return n == 0 ? x * y : cos(x);
+    double left = twice(x * 0.75lf, y, n - 1);
+    return left * y + twice(left, y * 0.5lf, n - 2) * left;
+}
+"""
+
+IN_LOOPS = """
+[Differentiable]
+double branches(double x, double y, int n)
+{
+    double sum = x;
+    for (int i = 0; i < n; i++)
+    {
+        if (i == 2)
+            continue;
+        double below = branches(sum * y, x, i);
+        sum += below * 0.25lf;
+        if (sum > 50.0lf)
+            break;
+    }
+    return sum;
+}
+"""
+
+THROUGH_OTHERS = """
+[Differentiable] void turn(inout double a[3], double s, int n)
+{
+    if (n == 0)
+        return;
+    a[n % 3] = a[(n + 1) % 3] * s + a[n % 3];
+    double t = mixed(a, s * 0.5lf, n - 1);
+    a[0] += t * s;
+}
+[Differentiable] double mixed(inout double a[3], double s, int n)
+{
+    if (n > 1)
+        turn(a, a[1], n / 2);
+    a[2] *= s;
+    turn(a, s, n > 0 ? n - 1 : 0);
+    return a[0] * a[2];
+}
+"""
+
 PROGRAMS = (
     Program("straight", "return x * x * y + sin(x) / y - exp(-x * y);"),
     Program("branch", "if (x < y) return x * x * y; else return sin(x) * y;"),
@@ -129,6 +181,14 @@ PROGRAMS = (
     }
     return s;""",
     ),
+    Program("recursion", "return deep(x, y, int(x * 6.0lf));", DEEP),
+    Program("recursion_twice", "return twice(x, y, int(x * 5.0lf));", TWICE),
+    Program("recursion_in_loops", "return branches(x, y, int(y * 4.0lf));", IN_LOOPS),
+    Program(
+        "recursion_through_others",
+        "double a[3] = { x, y, x * y }; turn(a, y, int(x * 4.0lf)); return a[0] + a[1] * a[2];",
+        THROUGH_OTHERS,
+    ),
     Program(
         "array_elements",
         """
@@ -201,4 +261,7 @@ double cubed(double x) { return x * x * x; }
 )
 
 # Run at several numbers of lanes and in the oracle.
-REPRESENTATIVE = ("branch", "while_condition", "inner_varies", "array_elements", "structs")
+REPRESENTATIVE = (
+    "branch", "while_condition", "inner_varies", "array_elements", "structs",
+    "recursion_twice", "recursion_in_loops", "recursion_through_others",
+)  # fmt: skip

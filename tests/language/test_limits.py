@@ -20,7 +20,7 @@ def call(tmp_path, text, **limits):
     try:
         function = spy.Module.load_from_file(device, str(tmp_path / "program.slang")).f
         return float(function(np.float32(0.5)))
-    except (ValueError, MemoryError) as error:
+    except (ValueError, MemoryError, RecursionError) as error:
         return str(error)
 
 
@@ -62,6 +62,7 @@ EXCEEDED = {
     "generic_depth": (5, DEEPER, "E0702"),
     "instances": (20, instances(30), "E0702"),
     "inline_ops": (200, large(30), "E0791"),
+    "recursion_depth": (10, "float f(float x) { return f(x) + 1; }", "E0904"),
     "unroll_iterations": (
         10,
         "float f(float x) { [ForceUnroll] for (int i = 0; i < 11; i++) x += i; return x; }",
@@ -83,6 +84,7 @@ SAID = {
     "generic_depth": "'g' asks for more and more instances of itself",
     "instances": "the program needs more than 20 functions, 'g' the next of them",
     "inline_ops": "'f' has more than 200 operations after inlining",
+    "recursion_depth": "functions that call themselves are more than 10 calls deep",
     "unroll_iterations": "a loop of 11 iterations is too long to be unrolled",
     "compile_time_steps": "11 rounds of a $for are more than the limit of 10",
     "array_bytes": "an array of 68 bytes is larger than the limit of 64",
@@ -106,11 +108,17 @@ float f(float x) { var p = diffPair(x); bwd_diff(step)(p, %d, 1.0); return p.d; 
 """
 
 
+def test_the_depth_that_is_just_allowed(tmp_path):
+    text = "float f(float x) { return x > 4 ? x : f(x + 1) + 1; }"
+    assert call(tmp_path, text, recursion_depth=5) == 4.5 + 4
+    assert "E0904" in call(tmp_path, text, recursion_depth=4)
+
+
 def test_memory_for_tapes(tmp_path):
     assert isinstance(call(tmp_path, ROUNDS % 4, tape_bytes=1 << 20), float)
     said = call(tmp_path, ROUNDS % 1_000_000, tape_bytes=1 << 20)
     assert said.startswith("error[E0902]: kernel ")
-    assert "ran out of memory for the values its reverse sweep needs" in said
+    assert "ran out of memory for the values that its reverse sweep or its recursion keeps" in said
     assert (
         "a thread may use 1048576 bytes; a larger limit can be set: Options(limits=Limits(tape_bytes=...))"
         in said
