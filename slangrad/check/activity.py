@@ -35,7 +35,8 @@ THIS, RESULT, MEMORY = "this", "result", "memory"
 @dataclass(slots=True, eq=False, repr=False)
 class Lost:
     """Where a derivative is lost: why, and what goes in. In a value of a type that holds numbers and no derivative
-    (`in_value`), or where something is stored (`stored`, which counts even if nobody reads it)."""
+    (`in_value`), or where something is stored (`stored`, which counts even if nobody reads it). Behind an interface
+    that says nothing of derivatives that is Slang's rule (`allowed`)."""
 
     reason: str
     note: str
@@ -43,6 +44,7 @@ class Lost:
     inputs: Sources
     in_value: bool = False
     stored: bool = False
+    allowed: bool = False
 
 
 @dataclass(slots=True)
@@ -78,7 +80,8 @@ def check_activity(world: World, declaration: Any) -> None:
             told.add(lost.reason)
             name = declaration.name or "the lambda"
             message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
-            world.error("E0505", message, lost.node.span, lost.note)
+            report = world.warning if lost.allowed else world.error
+            report("E0505", message, lost.node.span, lost.note)
 
 
 def _inputs(world: World, info: checked.FunctionInfo) -> Sources:
@@ -179,7 +182,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     note = (
         "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
     )
-    lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True)
+    lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True, allowed=hidden)
     flow.lost.append(lost)
     flow.add(lost, inputs)
     return {lost}

@@ -263,7 +263,7 @@ def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type)
     if isinstance(kind, Array) and kind.count is None:
         return array(kind.element, parameter_value(_implied_size(node, parameter)))
     bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
-    if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(node, parameter)):
+    if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(world, node, parameter)):
         return None
     assert parameter.value_type is not None
     name, span = f"${parameter.name}", parameter.value_type.span
@@ -274,10 +274,10 @@ def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type)
     return parameter_type(implied)
 
 
-def _is_given_another(node: Any, parameter: ast.Parameter) -> bool:
+def _is_given_another(world: World, node: Any, parameter: ast.Parameter) -> bool:
     """Whether a parameter of an interface type can hold a value of another type than it came with."""
-    if parameter.direction == "out":
-        return True
+    if parameter.direction == "out" or (parameter.direction == "inout" and _this(world, node) is not None):
+        return True  # methods and what they implement have to agree
     body = getattr(node, "body", None)
     targets = (
         (each.target for each in walk(body) if isinstance(each, ast.Assign))

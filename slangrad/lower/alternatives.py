@@ -36,8 +36,9 @@ class Alternatives:
         self._asked: dict[checked.Type, Types] = {}  # as they are until lowering begins again
         for each in conformances:
             self.add(each.interface, each.type)
+            ids = self._given.setdefault(each.interface, {})
             if each.id >= 0:
-                self._given.setdefault(each.interface, {})[each.type] = each.id
+                ids[each.type] = each.id
 
     def begin(self) -> None:
         self.grew = False
@@ -51,10 +52,13 @@ class Alternatives:
             self.grew |= interface in self._asked
 
     def open(self, interface: checked.Type) -> None:
-        """A value can have any type of the program that conforms, as its type comes from outside."""
+        """A value can have any type that was given when linking, else any type of the program that conforms, as its
+        type comes from outside."""
         while isinstance(interface, checked.AssociatedType):
             interface = interface.base
         assert isinstance(interface, checked.InterfaceType)
+        if interface in self._given:
+            return
         for each in conforming_types(self.program, self.program.module_of(self._root), interface):
             self.add(interface, each)
 

@@ -23,7 +23,7 @@ from slangrad.ir.types import U32, Struct
 from slangrad.lower import accessors, calls
 from slangrad.lower.alternatives import is_tangent
 from slangrad.lower.frame import RESULT, THIS, Frame, Key
-from slangrad.lower.places import Temporary
+from slangrad.lower.places import Temporary, detached
 from slangrad.lower.signatures import Signature
 from slangrad.syntax import ast
 
@@ -248,6 +248,8 @@ def as_interface(f: Frame, value: Value, source: checked.Type, target: checked.T
     """A value of a type that conforms, which may be one of another interface type."""
     if source is target:
         return value
+    if f.differentiable and not f.lowering.types.has_tangent(target):
+        value = detached(f, value)
     if not checked.is_dynamic(source):
         f.lowering.alternatives.add(target, source, f.b.span)
         return widen(f, value, source, target, _number(f, source, target))

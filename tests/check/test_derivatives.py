@@ -441,3 +441,16 @@ def test_tensors_without_gradients_are_told() -> None:
     )
     for kind in ("DiffTensor", "IDiffTensor", "PrimalTensor"):
         assert codes(text % kind) == []
+
+
+def test_losing_behind_an_interface_is_a_warning() -> None:
+    text = """
+        interface IPlain { [Differentiable] float at(float x); }
+        struct S : IPlain, IDifferentiable { float k; [Differentiable] float at(float x) { return k * x; } }
+        [Differentiable] float f(float x) { IPlain p = %s(S(x)); return p.at(x); }"""
+    note = (
+        "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
+    )
+    message = f"E0505: 'IPlain' has no derivative, so the derivative of 'f' would be lost here ({note})"
+    assert problem(text % "") == message
+    assert codes(text % "detach") == []

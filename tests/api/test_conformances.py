@@ -1,0 +1,75 @@
+"""Which types are behind an interface in memory: those of the module, or those that are given with the entry point."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad.marshal.errors import CallError
+
+TEXT = """
+[anyValueSize(8)] interface IValue { float get(); }
+struct One : IValue { float a; float get() { return a; } }
+struct Two : IValue { float a; bool twice; float get() { return twice ? 2 * a : a; } }
+struct Many<let N : int> : IValue { float a; float get() { return N * a; } }
+struct Other { float get() { return 0; } }
+
+[shader("compute")] [numthreads(4, 1, 1)]
+void main(uint3 id : SV_DispatchThreadID, StructuredBuffer<IValue> values, RWStructuredBuffer<float> found)
+{
+    IValue value = values[id.x];
+    found[id.x] = value.get();
+}
+"""
+
+
+def found(ids: list[int], conformances: list[spy.TypeConformance]) -> list[float]:
+    """What four values of 3 give whose types have these ids."""
+    device = spy.create_device()
+    session = device.slang_session
+    module = session.load_module_from_source("values", TEXT)
+    program = session.link_program([module], [module.entry_point("main", conformances)])
+    words = np.zeros((4, 6), np.uint32)
+    words[:, 2] = ids
+    words[:, 4] = np.float32([3] * 4).view(np.uint32)
+    words[:, 5] = 1
+    values = device.create_buffer(struct_size=24, data=words)
+    results = device.create_buffer(size=16, struct_size=4, data=np.zeros(4, np.float32))
+    kernel = device.create_compute_kernel(program)
+    kernel.dispatch([4, 1, 1], values=values, found=results)
+    return results.to_numpy().view(np.float32).tolist()
+
+
+def test_types_of_the_module_in_order() -> None:
+    assert found([0, 1, 1, 0], []) == [3, 6, 6, 3]
+
+
+def test_an_unknown_id_is_the_largest() -> None:
+    assert found([0, 1, 2, 99], []) == [3, 6, 6, 6]
+
+
+def test_given_types_and_ids() -> None:
+    given = [
+        spy.TypeConformance("IValue", "Many<10>", 7),
+        spy.TypeConformance("IValue", "Two", 3),
+        spy.TypeConformance("IValue", "One"),
+    ]
+    assert found([7, 3, 8, 7], given) == [30, 6, 3, 30]
+
+
+def test_only_given_types() -> None:
+    assert found([0, 1, 2, 3], [spy.TypeConformance("IValue", "Many<5>")]) == [15] * 4
+
+
+@pytest.mark.parametrize(
+    ("interface", "name", "message"),
+    [
+        ("IMissing", "One", "there is no interface 'IMissing'"),
+        ("IValue", "Missing", "there is no type 'Missing'"),
+        ("IValue", "Other", "'Other' does not conform to 'IValue'"),
+    ],
+)
+def test_what_is_no_conformance(interface: str, name: str, message: str) -> None:
+    with pytest.raises(CallError, match=message):
+        found([0] * 4, [spy.TypeConformance(interface, name, 0)])
