@@ -107,7 +107,7 @@ def lower(c: Compilation) -> None:
 
 
 def differentiate_requests(c: Compilation) -> None:
-    made = differentiate(c.program, inline_into)
+    made = differentiate(c.program, inline_into, c.options.segment_trips)
     c.program, c.reports = made.program, made.reports
 
 

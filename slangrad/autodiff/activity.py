@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.autodiff.vectorspace import VectorSpace
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
 
 
@@ -33,6 +33,8 @@ class Callee:
     source: bool = False  # results carry a derivative even where no operand does
     sink: bool = False  # operands receive a derivative even where no result does
     drop_primal: bool = False  # the forward sweep of a vjp leaves it out
+    body: Region | None = None  # of a segment, whose derivative is made for what is active at the call
+    made_for: Callable[[tuple[bool, ...], tuple[bool, ...]], Callee] | None = None
 
 
 Callees = Callable[[str], Callee]
@@ -93,9 +95,19 @@ class Activity:
 
     def _vary_call(self, op: Op) -> None:
         callee = self._callee(op)
+        if callee.body is not None:
+            self._vary_body(op, callee.body)
+            return
         active = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
         if callee.source or not self._varied.isdisjoint(active):
             self._varied.update(r for r, flag in zip(op.results, callee.results, strict=True) if flag)
+
+    def _vary_body(self, op: Op, body: Region) -> None:
+        for v, p in zip(op.operands, body.parameters, strict=True):
+            self._spread((v,), p)
+        self._vary(body)
+        for y, r in zip(body.yields, op.results, strict=True):
+            self._spread((y,), r)
 
     # --- backwards
 
@@ -123,7 +135,12 @@ class Activity:
 
     def _use_call(self, op: Op) -> None:
         callee = self._callee(op)
-        if callee.sink or not self._useful.isdisjoint(op.results):
+        if callee.body is not None:
+            self._wanted(y for y, r in zip(callee.body.yields, op.results, strict=True) if r in self._useful)
+            self._use(callee.body)
+            pairs = zip(op.operands, callee.body.parameters, strict=True)
+            self._wanted(v for v, p in pairs if p in self._useful)
+        elif callee.sink or not self._useful.isdisjoint(op.results):
             self._wanted(v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag)
 
     # --- ops
@@ -132,12 +149,29 @@ class Activity:
         """Mark the live ops of the region; whether there are any."""
         found = False
         for op in region.ops:
-            inner = [self._mark(r) for r in op.regions]
-            sink = op.name == "call" and self._callee(op).sink
+            callee = self._callee(op) if op.name == "call" else None
+            bodies = (callee.body,) if callee is not None and callee.body is not None else op.regions
+            inner = [self._mark(r) for r in bodies]
+            sink = callee is not None and callee.sink
             if sink or any(inner) or any(map(self.active, op.results)):
                 self._live.add(op)
                 found = True
         return found
+
+    def callee(self, op: Op) -> Callee:
+        """What a call is differentiated by."""
+        found = self._callee(op)
+        if found.body is None or found.made_for is None:
+            return found
+        return found.made_for(
+            tuple(map(self.active, found.body.parameters)), tuple(map(self.active, op.results))
+        )
+
+    def make_derivatives(self, region: Region) -> None:
+        """Make those of segments here, rather than deep within a walk."""
+        for op in walk(region):
+            if op.name == "call" and self.live(op):
+                self.callee(op)
 
     def _callee(self, op: Op) -> Callee:
         return self._callees(callee_of(op))

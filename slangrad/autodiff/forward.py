@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from slangrad.autodiff.activity import Activity, Callees, callee_of
+from slangrad.autodiff.activity import Activity, Callees
 from slangrad.autodiff.transposes import move_tangent
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
@@ -31,7 +31,8 @@ def jvp(
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
-    return Forward(space, activity, callees).region(region, varied, wanted)
+    activity.make_derivatives(region)
+    return Forward(space, activity).region(region, varied, wanted)
 
 
 def scaled(b: Builder, partial: Partial, derivative: Value) -> Value | None:
@@ -46,10 +47,9 @@ def scaled(b: Builder, partial: Partial, derivative: Value) -> Value | None:
 class Forward:
     """One walk; tangents are keyed by the old values, as `walk.new` is."""
 
-    def __init__(self, space: VectorSpace, activity: Activity, callees: Callees) -> None:
+    def __init__(self, space: VectorSpace, activity: Activity) -> None:
         self._space = space
         self._activity = activity
-        self._callees = callees
         self._walk = Rebuild(dict.fromkeys(_RULES, self._rule), self._primitive)
         self._tangents: dict[Value, Value] = {}
 
@@ -170,7 +170,7 @@ class Forward:
         return made[: len(op.results)]
 
     def _call(self, b: Builder, op: Op) -> tuple[Value, ...]:
-        callee = self._callees(callee_of(op))
+        callee = self._activity.callee(op)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
         if not callee.source and not any(v in self._tangents for v in varied):
             return copy_op(self._walk, b, op)

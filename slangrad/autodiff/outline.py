@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slangrad.autodiff.cutting import AT_MOST
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
@@ -22,6 +23,11 @@ READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as
 
 def _times(runs: int, trips: int | None) -> int:
     return min(runs * max(1, USUAL_TRIPS if trips is None else trips), MOST_RUNS)
+
+
+def _limit(loop: Op) -> int | None:
+    found = loop.attributes.get(AT_MOST)
+    return found if isinstance(found, int) else None
 
 
 def holds_array(t: Type) -> bool:
@@ -38,6 +44,7 @@ class Loop:
     index: Value | None  # of a `for`
     trips: Value  # how often it runs: the count of a `for`, counted for a `while`
     constant: int | None  # that number, where it is known
+    most: int | None  # what it is at most, where that is known
     base: Value = field(default_factory=lambda: Value(U32, "base"))  # the position at which this run begins
     next: Value = field(default_factory=lambda: Value(U32, "next"))  # the position of the next run
 
@@ -108,9 +115,11 @@ class Outline:
         body = op.regions[-1]
         if op.name == "for":
             count = op.operands[0]
-            loop = Loop(op, place, body, body.parameters[0], count, self.constant(count))
+            constant = self.constant(count)
+            most = _limit(op) if constant is None else constant
+            loop = Loop(op, place, body, body.parameters[0], count, constant, most)
         else:
-            loop = Loop(op, place, body, None, Value(U32, "trips"), None)
+            loop = Loop(op, place, body, None, Value(U32, "trips"), None, _limit(op))
             self._define(loop.trips, place)
         self._define(loop.base, place)
         self.loops[op] = loop

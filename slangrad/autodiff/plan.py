@@ -24,6 +24,7 @@ from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Array, Pointer, Type, array
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
+LOOSE_TAPE = 1 << 10  # the same where most of them may be unused
 
 # Prices, in the unit of the table's costs.
 KEEP, KEEP_WORD = 4, 2  # a tape's store and load, and what each 4 bytes add
@@ -205,12 +206,11 @@ class _Routes:
 
 
 def fixed_length(loop: Loop) -> int | None:
-    """How often the body runs in all; None where that is not known, or too much for a fixed array."""
-    runs, around = 1, loop
-    while True:
-        if around.constant is None:
-            return None
-        runs *= max(around.constant, 1)
+    """How often the body runs in all at most; None where that is not known, or too much for a fixed array."""
+    runs, exact, around = 1, True, loop
+    while around.most is not None:
+        runs, exact = runs * max(around.most, 1), exact and around.constant is not None
         if around.outer is None:
-            return runs if runs <= FIXED_TAPE else None
+            return runs if runs <= (FIXED_TAPE if exact else LOOSE_TAPE) else None
         around = around.outer
+    return None

@@ -11,13 +11,16 @@ pipeline hands in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slangrad.autodiff.activity import Callee, callee_of
+from slangrad.autodiff.cutting import SEGMENT, Segments, cut, quiet
 from slangrad.autodiff.forward import jvp
+from slangrad.autodiff.outline import Outline
 from slangrad.autodiff.plan import Wishes
 from slangrad.autodiff.report import Report, report
-from slangrad.autodiff.reverse import vjp
+from slangrad.autodiff.reverse import Planned, planned, vjp
+from slangrad.autodiff.segments import Choice
 from slangrad.autodiff.signatures import (
     input_flags,
     jvp_function,
@@ -30,11 +33,13 @@ from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Value, walk
-from slangrad.ir.primitives import PRIMITIVES, REQUESTS, WRITE
+from slangrad.ir.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.effects import effect_of
+from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
 
 Keep = Callable[[Function], bool]
+Flags = tuple[bool, ...]
 Inline = Callable[[Program, Function, Keep], Function]
 """The function with its calls inlined, and theirs, but for the calls of functions to keep."""
 
@@ -47,25 +52,45 @@ class Differentiated:
     reports: dict[str, Report] = field(default_factory=dict)
 
 
-def differentiate(program: Program, inline: Inline) -> Differentiated:
-    requests = _Requests(program, inline)
+def differentiate(program: Program, inline: Inline, segment_trips: int = 0) -> Differentiated:
+    """`segment_trips`: how many iterations of loops without a small bound are kept at a time; 0: all."""
+    requests = _Requests(program, inline, segment_trips)
     of_types = [name for d in program.differentials.values() for name in (d.zero, d.add) if name is not None]
     for name in (*of_types, *program.functions):
         requests.process(name)
     return requests.result
 
 
+@dataclass(frozen=True, slots=True)
+class _Preferences:
+    """ "recompute", "checkpoint" or "": a function's own, and those of values from other functions."""
+
+    own: str
+    of_values: dict[Value, str]
+
+    def of(self, value: Value) -> str:
+        return self.of_values.get(value, self.own)
+
+    def moved(self, old: dict[Value, Value]) -> _Preferences:
+        """For values that were made from others."""
+        of = {new: self.of_values[was] for new, was in old.items() if was in self.of_values}
+        return _Preferences(self.own, of)
+
+
 class _Requests:
-    def __init__(self, program: Program, inline: Inline) -> None:
+    def __init__(self, program: Program, inline: Inline, segment_trips: int) -> None:
         made = Program({}, program.differentials, program.arguments)
         self.result = Differentiated(made)
         self._old = program.functions
         self._new = made.functions
         self._inline = inline
+        self._segment_trips = segment_trips
+        self._wishes: dict[Region, _Preferences] = {}  # of segments, which are ready to be differentiated
         self._space = VectorSpace(program.differentials)
         self._started: set[str] = set()
         self._callees: dict[tuple[str, str], Callee] = {}
         self._acting: dict[str, bool] = {}
+        self._changing: dict[str, bool] = {}
 
     def process(self, name: str) -> None:
         """Put the function into the new program, without requests and after the functions it uses."""
@@ -113,21 +138,72 @@ class _Requests:
     def _make_vjp(self, f: Function, custom: str | None) -> Function:
         if custom is not None:
             return vjp_function(f, wrap_vjp(f, self._new[custom], self._space), self._space)
+        ready, preferences = self._prepared(f)
+        made = self._planned(f, ready, preferences)
+        chosen = self._long_loops(made)
+        if chosen:
+            ready, preferences = self._cut(ready, preferences, chosen, made.outline)
+            made = self._planned(f, ready, preferences)
+        reverse = vjp(made, self._space, self._vjp_callee)
+        function = vjp_function(f, reverse.region, self._space)
+        self.result.reports[function.name] = report(function.name, reverse)
+        return function
+
+    def _prepared(self, f: Function) -> tuple[Function, _Preferences]:
+        """The function with calls only to such as stay, and what is preferred for its values."""
+        if f.region in self._wishes:
+            ready, old = quiet(f)
+            return ready, self._wishes[f.region].moved(old)
         ready, preferences = self._expanded(self._ready(f, "vjp", _has_preference))
-        own = _preference(f)
-        wishes = Wishes(lambda value: preferences.get(value, own), self._may_repeat)
+        return ready, _Preferences(_preference(f), preferences)
+
+    def _planned(self, f: Function, ready: Function, preferences: _Preferences) -> Planned:
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
-        callees = lambda name: self._callee(name, "vjp")
-        reverse = vjp(ready.region, inputs, results, self._space, callees, wishes)
-        made = vjp_function(f, reverse.region, self._space)
-        self.result.reports[made.name] = report(made.name, reverse)
-        return made
+        wishes = Wishes(preferences.of, self._may_repeat)
+        return planned(ready.region, inputs, results, self._space, self._vjp_callee, wishes)
+
+    def _vjp_callee(self, name: str) -> Callee:
+        return self._callee(name, "vjp")
+
+    # --- loops in segments
+
+    def _long_loops(self, made: Planned) -> dict[Op, Segments]:
+        if not self._segment_trips or not made.plan.taped:
+            return {}
+        quiet = not any(map(self._op_changes, walk(made.region)))
+        may_run_again = lambda op: not self._op_changes(op) and (quiet or not self._op_reads(op))
+        return Choice(made.outline, made.plan, made.activity, may_run_again, self._segment_trips).chosen
+
+    def _cut(
+        self, ready: Function, preferences: _Preferences, chosen: dict[Op, Segments], outline: Outline
+    ) -> tuple[Function, _Preferences]:
+        constants = {v: op for v, op in outline.makers.items() if outline.is_constant(v)}
+        made = cut(ready, chosen, constants)
+        changed = preferences.moved(made.old)
+        for segment in made.segments:
+            self._new[segment.name] = segment
+            self._wishes[segment.region] = changed
+        return made.function, changed
+
+    def _segment(self, f: Function, mode: str, inputs: Flags, results: Flags) -> Callee:
+        """The derivative of a segment for some active inputs and results."""
+        active = iter((*inputs, *results))
+        parameters = tuple(replace(p, differentiable=next(active)) for p in f.parameters)
+        flags = "".join(str(int(flag)) for flag in (*inputs, *results))
+        flagged = replace(f, name=f"{f.name}.{flags}", parameters=parameters)
+        derivative = f"{flagged.name}.{mode}"
+        if derivative not in self._new:
+            made = _MAKE[mode](self, flagged, None)
+            self._new[derivative] = replace(made, attributes={SEGMENT: True})
+        inputs, results = input_flags(flagged, self._space), result_flags(flagged, self._space)
+        acts = self._acts(derivative)
+        return Callee(derivative, inputs, results, acts, acts)
 
     def _ready(self, f: Function, mode: str, also_keep: Keep) -> Function:
         """The function with calls only to functions that have a custom derivative, or are to be kept."""
 
         def keep(g: Function) -> bool:
-            return _stays(g, mode) or _is_substituted(g, mode) or also_keep(g)
+            return self._stays(g, mode) or _is_substituted(g, mode) or also_keep(g)
 
         def substitute(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
             g = self._new[callee_of(op)]
@@ -159,7 +235,7 @@ class _Requests:
 
         def call(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
             g = self._new[callee_of(op)]
-            if _stays(g, "vjp"):
+            if self._stays(g, "vjp"):
                 return copy_op(walk, b, op)
             body, inner = self._expanded(self._ready(g, "vjp", _has_preference))
             walk.new.update(zip(body.region.parameters, walk.values(op.operands), strict=True))
@@ -169,7 +245,7 @@ class _Requests:
                 preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
             return made
 
-        if all(_stays(self._new[callee_of(op)], "vjp") for op in _calls(f)):
+        if all(self._stays(self._new[callee_of(op)], "vjp") for op in _calls(f)):
             return f, preferences
         return Rebuild({"call": call}).function(f), preferences
 
@@ -182,6 +258,10 @@ class _Requests:
         return found
 
     def _describe(self, f: Function, mode: str) -> Callee:
+        if f.attributes.get(SEGMENT):
+            flags = (False,) * len(f.inputs), (False,) * len(f.outputs)
+            made_for = lambda inputs, results: self._segment(f, mode, inputs, results)
+            return Callee("", *flags, body=f.region, made_for=made_for)
         derivative = self._derivative(f.name, mode, f.span)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         source = self._acts(derivative) or (mode == "jvp" and not any(inputs))
@@ -199,6 +279,29 @@ class _Requests:
         if op.name == "call":
             return self._acts(callee_of(op))
         return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == WRITE
+
+    def _changes(self, name: str) -> bool:
+        """Whether a function does what shows when it is done twice: reports may be made again."""
+        if name not in self._changing:
+            self._changing[name] = False
+            self._changing[name] = any(map(self._op_changes, walk(self._new[name].region)))
+        return self._changing[name]
+
+    def _op_changes(self, op: Op) -> bool:
+        if op.name == "call":
+            return self._changes(callee_of(op))
+        return op.name in PRIMITIVES and op.name != "in_bounds" and effect_of(op) == WRITE
+
+    def _op_reads(self, op: Op) -> bool:
+        if op.name == "call":
+            return any(map(self._op_reads, walk(self._new[callee_of(op)].region)))
+        return op.name in PRIMITIVES and effect_of(op) == READ
+
+    def _stays(self, f: Function, mode: str) -> bool:
+        """Whether calls of a function are differentiated as calls."""
+        if f.attributes.get(SEGMENT):
+            return not self._changes(f.name)
+        return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
@@ -228,11 +331,6 @@ def _substitute(f: Function, mode: str) -> str | None:
 
 def _is_substituted(f: Function, mode: str) -> bool:
     return _custom(f, mode) is None and _substitute(f, mode) is not None
-
-
-def _stays(f: Function, mode: str) -> bool:
-    """Whether calls of a function are differentiated as calls."""
-    return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
 
 def _preference(f: Function) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slangrad.autodiff.activity import Activity, Callees, callee_of, carried_values
+from slangrad.autodiff.activity import Activity, Callees, carried_values
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.forward import scaled
 from slangrad.autodiff.forward_sweep import ForwardSweep
@@ -33,6 +33,18 @@ from slangrad.ir.types import U32, Type
 
 
 @dataclass(frozen=True, slots=True)
+class Planned:
+    """A region before it is reversed: what is active in it, and how its residuals are to travel."""
+
+    region: Region
+    varied: list[Value]
+    seeds: list[tuple[Value, Value]]  # results and their cotangents
+    activity: Activity
+    outline: Outline
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
 class Reversed:
     """The region over inputs and cotangents, yielding cotangents; and how its residuals travel."""
 
@@ -41,35 +53,38 @@ class Reversed:
     plan: Plan
 
 
-def vjp(
+def planned(
     region: Region,
     inputs: Sequence[bool],
     results: Sequence[bool],
     space: VectorSpace,
     callees: Callees,
     wishes: Wishes,
-) -> Reversed:
-    """From the cotangents of the flagged results to those of the flagged inputs."""
+) -> Planned:
+    """What `vjp` would do: the dry run."""
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
+    activity.make_derivatives(region)
     outline = Outline(region)
-    reverse = Reverse(space, activity, callees)
-
-    cotangents = [Value(_tangent(space, y.type), _derivative_hint(y)) for y in wanted]
-    seeds = list(zip(wanted, cotangents, strict=True))
+    seeds = [(y, Value(_tangent(space, y.type), _derivative_hint(y))) for y in wanted]
     needs = Needs(outline)
-    reverse.top(Builder(), needs, region, seeds)
+    Reverse(space, activity).top(Builder(), needs, region, seeds)
+    return Planned(region, varied, seeds, activity, outline, plan(outline, needs.values, wishes))
 
-    made = plan(outline, needs.values, wishes)
-    b, sweep = Builder(), ForwardSweep(outline, made, callees)
+
+def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Reversed:
+    """From the cotangents of the flagged results to those of the flagged inputs."""
+    region, outline = made.region, made.outline
+    b, sweep = Builder(), ForwardSweep(outline, made.plan, callees)
     parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
     sweep.values.update(zip(region.parameters, parameters, strict=True))
     sweep.run(b, region)
-    residuals = Residuals(outline, made, sweep.values, sweep.slots)
-    arrived = reverse.top(b, residuals, region, seeds)
-    yields = tuple(arrived.or_zero(arrived.get(p), p.type) for p in varied)
-    return Reversed(Region((*parameters, *cotangents), b.ops, yields), outline, made)
+    residuals = Residuals(outline, made.plan, sweep.values, sweep.slots)
+    arrived = Reverse(space, made.activity).top(b, residuals, region, made.seeds)
+    yields = tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
+    cotangents = (ct for _, ct in made.seeds)
+    return Reversed(Region((*parameters, *cotangents), b.ops, yields), outline, made.plan)
 
 
 def _tangent(space: VectorSpace, t: Type) -> Type:
@@ -85,10 +100,9 @@ def _derivative_hint(value: Value) -> str:
 class Reverse:
     """The walk backwards. Cotangents are keyed by the values of the primal, which is only read."""
 
-    def __init__(self, space: VectorSpace, activity: Activity, callees: Callees) -> None:
+    def __init__(self, space: VectorSpace, activity: Activity) -> None:
         self._space = space
         self._activity = activity
-        self._callees = callees
 
     def top(self, b: Builder, source: Source, region: Region, seeds: list[tuple[Value, Value]]) -> Cotangents:
         scope = Scope(source, b, source.outline.top)
@@ -190,7 +204,7 @@ class Reverse:
     # --- calls of functions with a custom derivative
 
     def _call(self, scope: Scope, op: Op, to: Cotangents) -> None:
-        callee = self._callees(callee_of(op))
+        callee = self._activity.callee(op)
         wanted = [r for r, flag in zip(op.results, callee.results, strict=True) if flag]
         arriving = [to.take(r) for r in wanted]
         if not callee.sink and not any(arriving):

@@ -57,6 +57,7 @@ class Options:
     contraction: bool = True             # a * b + c may become one fused operation
     bounds_checks: bool = True           # report indices out of range at run time
     deterministic: bool = True           # fixed order of additions, whatever the number of threads
+    segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     optimize: int = 2                    # LLVM's code generation level
     verify: bool = False                 # check the IR after each pass
@@ -74,6 +75,7 @@ class Options:
             contraction=_switch(environment, "CONTRACTION", True),
             bounds_checks=_switch(environment, "BOUNDS_CHECKS", True),
             deterministic=_switch(environment, "DETERMINISTIC", True),
+            segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),
             threads=_integer(environment, "THREADS", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
             verify=_switch(environment, "VERIFY", False),

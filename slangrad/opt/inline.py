@@ -65,6 +65,8 @@ class _Inline(Rebuild):
             return copy_op(rebuild, b, op)
         self._grow(callee, op)
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
+        if callee.attributes.get("segment"):  # code of the caller's own
+            return self.inline(b, callee.region)
         with self.called_from(b.span):
             return self.inline(b, callee.region)
 

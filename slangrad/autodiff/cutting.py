@@ -1,0 +1,197 @@
+"""Cut loops into segments, so that reverse mode keeps the state between segments and one segment at a time.
+
+    %r = for %n, %x (%i, %s) {..}      %a = for (min %n, 256), %x (%i, %s) {..}       all of it, if it is short
+                                       %r = for %more, %a (%k, %s) {
+                                         %t = call @f.segment0 %begin, %trips, %n, %s
+                                         yield %t }
+
+The function of a segment stays a call while derivatives are made. Its vjp runs the segment again and walks it
+backwards: no other rule is needed. Which loops are cut is decided in segments.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Parameter, Region, Value
+from slangrad.ir.rebuild import Rebuild, copy_op, free_values
+from slangrad.ir.types import U32, Type
+
+SEGMENT = "segment"  # attribute of functions: one segment of a loop
+SEGMENTED = "segmented"  # of loops: each iteration runs a segment
+AT_MOST = "at_most"  # of loops: how often they run at most
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """How a loop is cut. `whole_first`: the first iterations are kept like those of a short loop."""
+
+    trips: int
+    whole_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A function whose loops are cut, its segments, and for their values those of the old function."""
+
+    function: Function
+    segments: tuple[Function, ...]
+    old: dict[Value, Value]
+
+
+def cut(function: Function, chosen: dict[Op, Segments], constants: dict[Value, Op]) -> Cut:
+    """`constants`: the ops of values that segments make for themselves."""
+    walk = _Cut(function.name, chosen, constants)
+    made = walk.function(function)
+    old = {new: old for old, new in walk.new.items()}
+    return Cut(made, tuple(walk.segments), {**old, **walk.old})
+
+
+class _Cut(Rebuild):
+    def __init__(self, name: str, chosen: dict[Op, Segments], constants: dict[Value, Op]) -> None:
+        super().__init__({"for": self._for, "while": self._while})
+        self._name = name
+        self._chosen = chosen
+        self._constants = constants
+        self.segments: list[Function] = []
+        self.old: dict[Value, Value] = {}
+
+    def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        how = self._chosen.get(op)
+        if how is None:
+            return copy_op(rebuild, b, op)
+        count, *state = self.values(op.operands)
+        begin, trips = b.zero(count.type), b.constant(count.type, how.trips)
+        if how.whole_first:
+            first = _Stretch(begin, b.emit("min", count, trips), count, how.trips)
+            state, begin = list(_counted(self, b, op, first, state)), trips
+        some = b.emit("less", begin, count)
+        left = b.emit("select", some, b.emit("sub", count, begin), b.zero(count.type))
+        number = b.emit("div", b.emit("add", left, b.constant(count.type, how.trips - 1)), trips)
+        segment, shared = self._segment(op, how)
+        k, carried, nb = Value(count.type, "k"), _alike(_carried(op)), b.nested()
+        done = nb.emit("mul", k, trips)
+        size = nb.emit("min", nb.emit("sub", left, done), trips)
+        made = _call(nb, segment, (nb.emit("add", begin, done), size, count, *carried, *shared))
+        body = Region((k, *carried), nb.ops, made)
+        return b.control("for", (number, *state), _types(state), (body,), {SEGMENTED: True})
+
+    def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        how = self._chosen.get(op)
+        if how is None:
+            return copy_op(rebuild, b, op)
+        state = self.values(op.operands)
+        if how.whole_first:
+            state = _tested(self, b, op, how.trips, state)
+        segment, shared = self._segment(op, how)
+        test = self.region(b.nested(), op.regions[0])
+        carried, nb = _alike(_carried(op)), b.nested()
+        body = Region(carried, nb.ops, _call(nb, segment, (*carried, *shared)))
+        return b.control("while", state, _types(state), (test, body), {SEGMENTED: True})
+
+    def _segment(self, op: Op, how: Segments) -> tuple[Function, tuple[Value, ...]]:
+        """The function of a segment, and its last operands: what it uses of the code around."""
+        walk, b, free = Rebuild(), Builder(span=op.span), free_values(*op.regions)
+        outer = [v for v in free if v not in self._constants]
+        for v in free:
+            if v in self._constants:
+                walk.op(b, self._constants[v])
+        counted = op.name == "for"
+        numbers = _alike([op.operands[0]] * 3) if counted else ()
+        state, shared = _alike(_carried(op)), _alike(outer)
+        walk.new.update(zip(outer, shared, strict=True))
+        if counted:
+            begin, size, count = numbers
+            results = _counted(walk, b, op, _Stretch(begin, size, count, how.trips), state)
+        else:
+            results = _tested(walk, b, op, how.trips, state)
+        self.old.update({new: old for old, new in walk.new.items()})
+        made = self._function(op, Region((*numbers, *state, *shared), b.ops, results))
+        self.segments.append(made)
+        return made, self.values(outer)
+
+    def _function(self, op: Op, region: Region) -> Function:
+        inputs = [Parameter(v.hint or f"x{i}", v.type) for i, v in enumerate(region.parameters)]
+        outputs = [Parameter(v.hint or f"y{i}", v.type, "out") for i, v in enumerate(region.yields)]
+        name = f"{self._name}.{SEGMENT}{len(self.segments)}"
+        return Function(name, (*inputs, *outputs), None, region, attributes={SEGMENT: True}, span=op.span)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Iterations `begin` to `begin + size - 1` of `count`; no more than `most`."""
+
+    begin: Value
+    size: Value
+    count: Value
+    most: int
+
+
+def _counted(walk: Rebuild, b: Builder, op: Op, part: _Stretch, state: Sequence[Value]) -> tuple[Value, ...]:
+    """A stretch of a `for`."""
+    index, *carried = op.regions[0].parameters
+    k, made, nb = Value(index.type, index.hint), _alike(carried), b.nested()
+    number = nb.emit("add", part.begin, k)
+    if op.attributes.get("reverse"):
+        number = nb.emit("sub", nb.emit("sub", part.count, nb.constant(index.type, 1)), number)
+    walk.new.update(zip((index, *carried), (number, *made), strict=True))
+    body = Region((k, *made), nb.ops, walk.inline(nb, op.regions[0]))
+    return b.control("for", (part.size, *state), _types(state), (body,), {AT_MOST: part.most})
+
+
+def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]) -> tuple[Value, ...]:
+    """A stretch of a `while`, which counts its iterations."""
+    old_test, old_body = op.regions
+    done, nb = Value(U32, "done"), b.nested()
+    test = walk.region(nb, old_test)
+    go = nb.emit("and", test.yields[0], nb.emit("less", done, nb.constant(U32, most)))
+    test = Region((*test.parameters, done), nb.ops, (go,))
+    done, nb = Value(U32, "done"), b.nested()
+    body = walk.region(nb, old_body)
+    more = nb.emit("add", done, nb.constant(U32, 1))
+    body = Region((*body.parameters, done), nb.ops, (*body.yields, more))
+    start = (*state, b.constant(U32, 0))
+    made = b.control("while", start, _types(start), (test, body), {AT_MOST: most})
+    return made[: len(state)]
+
+
+def _carried(op: Op) -> tuple[Value, ...]:
+    """The carried values in a loop's body."""
+    return op.regions[-1].parameters[1 if op.name == "for" else 0 :]
+
+
+def _call(b: Builder, segment: Function, operands: tuple[Value, ...]) -> tuple[Value, ...]:
+    return b.control("call", operands, segment.result_types, (), {"callee": segment.name})
+
+
+def _alike(values: Sequence[Value]) -> tuple[Value, ...]:
+    return tuple(Value(v.type, v.hint) for v in values)
+
+
+def _types(values: Sequence[Value]) -> tuple[Type, ...]:
+    return tuple(v.type for v in values)
+
+
+# --- segments again
+
+
+def quiet(function: Function) -> tuple[Function, dict[Value, Value]]:
+    """A function that does not report, as it has before; for its values those of the old function."""
+    walk = Rebuild({"in_bounds": _inside}, _without_check)
+    made = walk.function(function)
+    return made, {new: old for old, new in walk.new.items()}
+
+
+def _without_check(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    if not op.attributes.get("check"):
+        return copy_op(walk, b, op)
+    attributes = {k: v for k, v in op.attributes.items() if k != "check"}
+    return (b.primitive(op.name, walk.values(op.operands), op.results[0].type, attributes),)
+
+
+def _inside(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    index, extent = walk.values(op.operands)
+    not_negative = b.emit("less_equal", b.zero(index.type), index)
+    return (b.emit("and", not_negative, b.emit("less", index, extent)),)
