@@ -1,7 +1,7 @@
 """Slang's own tests, run by slangrad: compute tests whose output buffer is compared with what Slang expects.
 
     git clone https://github.com/shader-slang/slang
-    python tools/conformance.py slang/tests autodiff compute --json report.json
+    python tools/conformance.py slang/tests autodiff compute --json report.json --page docs/conformance.md
 
 A test runs in a process of its own. The table counts files; what is not `pass` or `unsupported` is listed
 below it with the first line of its reason. `unsupported` are tests that this tool cannot express, not what
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, where
 
 import expectations
 import numpy as np
+from conformance_page import write_page
 from slang_tests import Case, Unsupported, directives_of, read_case, read_text
 
 import slangrad as spy
@@ -175,6 +177,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="tests at a time")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
     parser.add_argument("--json", type=Path, help="write every outcome there")
+    parser.add_argument("--page", type=Path, help="put counts and failures there, between the page's marks")
+    parser.add_argument("--version", default="", help="of Slang, for the page")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
@@ -190,6 +194,10 @@ def main() -> None:
         if given.json:
             given.json.write_text(json.dumps(report, indent=1) + "\n")
     print(table(report), end="")
+    if given.page:
+        version = f", tests of Slang {given.version}" if given.version else ""
+        command = f"python tools/conformance.py SLANG/tests {' '.join(folders)} --page {given.page.name}"
+        write_page(given.page, report, f"{date.today():%d %B %Y}{version}: `{command}`")
     statuses = {each["status"] for of in report.values() for each in of.values()}
     sys.exit(1 if statuses - {"pass", "unsupported"} else 0)
 

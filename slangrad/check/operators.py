@@ -30,8 +30,10 @@ from slangrad.check.scopes import Scope, levels
 from slangrad.check.types import (
     BOOL,
     ERROR,
+    INT,
     INT64,
     NULL,
+    UINT64,
     Array,
     AssociatedType,
     EnumType,
@@ -82,6 +84,8 @@ def check_unary(scope: Scope, node: ast.Unary) -> Type:
         return _address(scope, node)
     if scope.world.check_value(scope, node.operand) is ERROR:
         return ERROR
+    if node.operator == "-" and isinstance(node.operand, ast.IntLiteral):
+        _least(node.operand)
     if node.operator == "*" and isinstance(value_after(node.operand), Pointer):
         node.ref = checked.Dereference(node.operand)
         kind = value_after(node.operand)
@@ -89,6 +93,13 @@ def check_unary(scope: Scope, node: ast.Unary) -> Type:
         return kind.element
     made = apply_operator(scope, node, node.operator, [node.operand])
     return ERROR if made is None else made
+
+
+def _least(literal: ast.IntLiteral) -> None:
+    """The digits of -2147483648 are too large for an int, and it is one; the same with 64 bits."""
+    fitting = {(INT64, 1 << 31): INT, (UINT64, 1 << 63): INT64}
+    if not literal.suffix:
+        literal.type = fitting.get((literal.type, literal.value), literal.type)
 
 
 def check_postfix(scope: Scope, node: ast.Postfix) -> Type:

@@ -287,8 +287,14 @@ def _refuse(f: Frame, node: ast.Statement) -> None:
     f.error("E0704", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
 
 
+def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:
+    """`if (c) defer g();`, a block of its own."""
+    _lower_deferred(f, node, ())
+
+
 STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
     ast.Block: _lower_block,
+    ast.Defer: _lower_deferred_alone,
     ast.Empty: _lower_nothing,
     ast.ExpressionStatement: _lower_expression,
     ast.DeclarationStatement: _lower_declaration,

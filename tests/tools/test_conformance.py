@@ -134,3 +134,55 @@ def test_what_cannot_be_checked_is_unsupported(monkeypatch: pytest.MonkeyPatch) 
     for rules in ("// C-DAG: 1", "// C: [[X:1]]", "// OTHER: 1"):
         with pytest.raises(slang_tests.Unsupported):
             expectations.against_checks("1\n", rules, "C")
+
+
+def test_the_page_has_counts_and_failures_by_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(TOOLS))
+    module = importlib.import_module("conformance_page")
+    page = tmp_path / "page.md"
+    page.write_text(f"# Before\n\n{module.START}\nold\n{module.END}\n\nAfter\n")
+    undeclared = {
+        "status": "compile_error",
+        "reason": "error[E0301]: 'T<x>' is not declared\n --> /a/b.slang:1:2",
+    }
+    report = {
+        "first": {
+            "first/a.slang": {"status": "pass", "reason": ""},
+            "first/c.slang": undeclared,
+            "first/b/d.slang": undeclared,
+            "first/e.slang": {"status": "mismatch", "reason": "line 3: 1, expected 2"},
+            "first/f.slang": {"status": "unsupported", "reason": "an option"},
+        },
+        "second": {"second/a.slang": {"status": "pass", "reason": ""}},
+    }
+    module.write_page(page, report, "Today")
+    assert (
+        page.read_text()
+        == f"""# Before
+
+{module.START}
+
+Today
+
+| folder | tests | pass | fail | cannot be expressed |
+|---|---|---|---|---|
+| first | 5 | 1 | 3 | 1 |
+| second | 1 | 1 | 0 | 0 |
+| all | 6 | 2 | 3 | 1 |
+
+### first
+
+| reason | | tests |
+|---|---|---|
+| E0301: 'T\\<x>' is not declared | 2 | `b/d`, `c` |
+| mismatch: line 3: 1, expected 2 | 1 | `e` |
+
+### second
+
+All pass.
+
+{module.END}
+
+After
+"""
+    )
