@@ -206,7 +206,7 @@ def _overload_key(world: World, node: Any) -> object:
     signature = signature_of(world, DeclRef(node, {}))
     bounds = [str(each) for known in generic_info(world, node).bounds.values() for each in known]
     parameters = [f"{each.direction} {each.type}" for each in signature.parameters]
-    return (len(node.generics), node.has("static"), *parameters, *bounds)
+    return (len(node.generics), node.has("static"), node.has("__postfix"), *parameters, *bounds)
 
 
 def _interface(world: World, node: ast.Interface) -> None:

@@ -33,6 +33,7 @@ from slangrad.check.scopes import Scope
 from slangrad.check.tensor_gradients import warn_of_lost_gradients
 from slangrad.check.types import (
     ERROR,
+    VOID,
     Array,
     AssociatedType,
     InterfaceType,
@@ -192,7 +193,7 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
         return False
     source = value_after(argument)
     if isinstance(kind, StructType) and _is_zero(inner) and not _takes_one(scope, kind, argument):
-        node.ref = Construct(kind, ())
+        _construct_empty(scope, node, kind)
         return True
     made = plan(scope, argument, kind, explicit=True)
     if made is None or (
@@ -297,6 +298,9 @@ def check_cast(scope: Scope, node: ast.Cast) -> Type:
     if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
         scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
         return ERROR
+    if kind is VOID and node.operand.type not in (None, ERROR):
+        node.ref = checked.Convert(node.operand)
+        return VOID
     made = construct(scope, node, kind, [node.operand])
     if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
         return value_after(node.operand)
@@ -369,9 +373,3 @@ def _report_not_differentiable(scope: Scope, node: ast.Differentiate, candidate:
         node.function.span,
         f"mark it: [Differentiable] before '{name}'",
     )
-
-
-def check_value_of_functions(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
-    """A function that is named where a value should be."""
-    scope.world.error("E0316", f"'{meaning.name}' is a function; call it, or pass a lambda", node.span, None)
-    return ERROR

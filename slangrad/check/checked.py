@@ -31,6 +31,7 @@ class Form:  # The base of everything that can stand in `Expression.ref`.
 @dataclass(slots=True, eq=False, repr=False)
 class ThisValue(Form):  # `this`, written or understood; as a base it stands where an expression could.
     type: Type
+    captured: ast.Parameter | None = None  # in a lambda: what it has captured of the method around
 
 # What a field, a method or a subscript is taken of: an expression, or the `this` that was not written.
 Base = ast.Expression | ThisValue

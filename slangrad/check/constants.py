@@ -83,11 +83,35 @@ def _by_form(world: World, node: ast.Expression) -> Value | None:
     if isinstance(form, checked.Expansion):
         value = evaluate(world, form.pattern)
         return None if value is None else expanded(value, form.packs)
+    if isinstance(form, checked.Element):
+        return _element(world, form)
     if isinstance(form, checked.Convert):
         return evaluate(world, form.operand)
     if isinstance(form, checked.Operator) and form.name != "?:":
         return _operator(world, node, form)
     return None
+
+
+def _element(world: World, form: checked.Element) -> Value | None:
+    """An element of an array that is a constant."""
+    source = getattr(form.base, "ref", None)
+    declaration: Any = None
+    if isinstance(source, checked.Local):
+        declaration = source.declaration
+    elif isinstance(source, checked.Global):
+        declaration = source.reference.declaration
+    index = evaluate(world, form.index)
+    if not isinstance(declaration, ast.Variable) or world.info(declaration).mutable:
+        return None
+    made = None if declaration.initializer is None else declaration.initializer.ref
+    if (
+        not isinstance(made, checked.Construct)
+        or not isinstance(made.type, Array)
+        or not isinstance(index, int)
+    ):
+        return None
+    part = made.parts[index] if 0 <= index < len(made.parts) else None
+    return evaluate(world, part) if isinstance(part, ast.Expression) else None
 
 
 def _operator(world: World, node: ast.Expression, form: checked.Operator) -> Value | None:

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.check.checked import Conversion
-from slangrad.check.lookup import conforms, conforms_to
+from slangrad.check.declref import DeclRef
+from slangrad.check.lookup import conforms, conforms_to, declared
+from slangrad.check.substitution import own_substitution
 from slangrad.check.types import (
     BOOL,
     ERROR,
@@ -287,6 +289,10 @@ def _to_struct(world: World, source: Type, target: StructType) -> Coercion | Non
         return None
     if source is NONE:
         return Coercion(TO_OPTIONAL, Conversion("optional", target))
+    if isinstance(source, StructType) and source.declaration is world.standard("Conditional"):
+        (get,) = declared(world, source.declaration, "get")
+        if source.arguments[0] is target.arguments[0]:
+            return Coercion(TO_OPTIONAL, Conversion("call", target, DeclRef(get, own_substitution(source))))
     inner = convert(world, source, target.arguments[0])
     if inner is None:
         return None

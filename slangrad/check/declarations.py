@@ -437,7 +437,7 @@ def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
         if position == 0:
             return CaseInfo(kind, 1 if _is_flags(enum) else 0)
         before: CaseInfo = world.info(enum.members[position - 1])
-        return CaseInfo(kind, before.value * 2 if _is_flags(enum) else before.value + 1)
+        return CaseInfo(kind, (before.value * 2 or 1) if _is_flags(enum) else before.value + 1)
     value = world.constant(world.scope_of(enum), node.value)
     if isinstance(value, int):
         return CaseInfo(kind, value)

@@ -16,7 +16,6 @@ from slangrad.check.calls import (
     check_argument,
     check_call,
     check_cast,
-    check_value_of_functions,
     differentiate,
 )
 from slangrad.check.checked import Conversion
@@ -91,7 +90,7 @@ def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
     if isinstance(meaning, ValueMeaning):
         return meaning.type
     if isinstance(meaning, OverloadMeaning):
-        check_value_of_functions(scope, node, meaning)
+        return lambdas.function_value(scope, node, meaning)
     elif isinstance(meaning, (TypeMeaning, GenericMeaning)):
         text = node.span.text
         scope.world.error(

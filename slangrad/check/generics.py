@@ -10,6 +10,7 @@ looked for among the declarations that `World.assuming` names.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,6 +124,18 @@ def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
     if isinstance(bound, ConjunctionType):
         return bound.interfaces
     return (bound,) if isinstance(bound, InterfaceType) else ()
+
+
+@contextmanager
+def supposing(world: World, bounds: dict[Type, list[InterfaceType]]) -> Iterator[None]:
+    """Inside, types conform to what was asked before: `if (T is IFoo)`."""
+    supposition: Any = object()
+    world.generics[supposition] = GenericInfo(bounds)
+    world.assumptions.append(supposition)
+    try:
+        yield
+    finally:
+        world.assumptions.pop()
 
 
 # --- Questions ----------------------------------------------------------------------------------------

@@ -67,11 +67,11 @@ class Solver:
             return self.unify_entries((pattern,), (actual,))
         if isinstance(pattern, ParameterType) and pattern.declaration in self.open:
             return self._bind_type(pattern.declaration, actual)
-        if pattern is actual:
+        rule = _RULES.get(type(pattern))
+        if pattern is actual and (rule is None or not self.open):
             return True
         if isinstance(pattern, AssociatedType) and self.join is None:
             return substitute(self.world, pattern, self.bindings) is actual
-        rule = _RULES.get(type(pattern))
         if rule is None:
             return self.join is not None
         if (

@@ -13,8 +13,11 @@ from typing import Any
 from slangrad.check import checked
 from slangrad.check.coerce import coerce
 from slangrad.check.convert import common_type
-from slangrad.check.meanings import Candidate
+from slangrad.check.declref import DeclRef
+from slangrad.check.meanings import Candidate, OverloadMeaning
+from slangrad.check.packs import grouped
 from slangrad.check.scopes import Body, Scope
+from slangrad.check.signatures import signature_of
 from slangrad.check.statements import check_block
 from slangrad.check.substitution import (
     nominal_parameters,
@@ -22,11 +25,13 @@ from slangrad.check.substitution import (
     self_argument,
     substitute,
 )
-from slangrad.check.types import ERROR, VOID, InterfaceType, LambdaType, Type, nominal
+from slangrad.check.types import ERROR, VOID, FunctionType, InterfaceType, LambdaType, Type, nominal
 from slangrad.check.world import World
 from slangrad.syntax import ast
+from slangrad.syntax.walk import duplicate
 
-FUNCTION_INTERFACES = ("IFunc", "IMutatingFunc", "IDifferentiableFunc", "IDifferentiableMutatingFunc")
+PLAIN_INTERFACES = ("IFunc", "IMutatingFunc")
+FUNCTION_INTERFACES = (*PLAIN_INTERFACES, "IDifferentiableFunc", "IDifferentiableMutatingFunc")
 
 
 def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
@@ -64,6 +69,53 @@ def _result(scope: Scope, body: Body) -> Type:
     return VOID if result is None else result
 
 
+def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
+    """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
+    signature, reason = _only_signature(scope, meaning)
+    if signature is None or scope.body is None:
+        message = f"'{meaning.name}' cannot be a value: {reason or 'there is no function around'}"
+        scope.world.error("E0316", message, node.span, "pass a lambda that calls it")
+        node.type = ERROR
+        return ERROR
+    span = node.span
+    parameters = [
+        ast.Parameter(span, f"${i}", span, "in", None, None, []) for i in range(len(signature.parameters))
+    ]
+    call = ast.Call(span, duplicate(node), [ast.Name(span, each.name) for each in parameters])
+    body = ast.Block(span, [ast.Return(span, call)])
+    function = ast.Function(span, "", span, parameters, None, None, body, [])
+    function.parent = scope.body.declaration
+    for parameter, declared in zip(parameters, signature.parameters):
+        parameter.parent = function
+        parameter.checked = checked.ParameterInfo(declared.type, "in", declared.no_diff)
+    made = ast.Lambda(span, function)
+    info: checked.FunctionInfo = scope.world.info(function)
+    info.level = scope.world.info(meaning.candidates[0].declaration).level
+    kind = check_lambda(scope, made)
+    node.type, node.ref = kind, made.ref
+    return kind
+
+
+def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionType | None, str]:
+    """The signature of the function that is meant, or why there is none that a value could have."""
+    candidate = meaning.candidates[0]
+    if len(meaning.candidates) > 1:
+        return None, "there are several functions of this name"
+    if candidate.inner is not None or not isinstance(candidate.declaration, ast.Function):
+        return None, "it is no function that is declared by this name"
+    if scope.world.info(candidate.declaration).this_type is not None:
+        return None, "it is a method, which needs an object"
+    generics = candidate.declaration.generics
+    given = grouped(generics, list(candidate.explicit))
+    if given is None or len(given) != len(generics):
+        return None, "its generic arguments are not written"
+    seen = {**candidate.substitution, **dict(zip(generics, given))}
+    signature = signature_of(scope.world, DeclRef(candidate.declaration, seen))
+    if any(each.direction not in ("in", "constref") for each in signature.parameters):
+        return None, "it has parameters that it writes"
+    return signature, ""
+
+
 def lambda_candidate(world: World, kind: Type, base: Any) -> Candidate | None:
     """The function behind a value of a lambda type."""
     if not isinstance(kind, LambdaType):
@@ -78,7 +130,7 @@ def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, 
     result = substitute(world, info.result, seen)
     parameters = tuple(substitute(world, world.info(each).type, seen) for each in info.parameters)
     found = []
-    for name in FUNCTION_INTERFACES:
+    for name in FUNCTION_INTERFACES if info.level != "none" else PLAIN_INTERFACES:
         interface = world.standard(name)
         if isinstance(interface, ast.Interface):
             found.append(nominal(interface, (result, parameters)))

@@ -21,7 +21,7 @@ from slangrad.check.generics import (
     interfaces_in,
     requirement_substitution,
 )
-from slangrad.check.infer import match
+from slangrad.check.infer import Solver, match
 from slangrad.check.packs import element_parameter
 from slangrad.check.substitution import own_substitution, substitute
 from slangrad.check.types import (
@@ -200,9 +200,25 @@ def _own_extensions(world: World, kind: Type) -> list[ast.Extension]:
 
 def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict[Any, Any] | None:
     bindings = match(world, extension.generics, extension_target(world, extension), kind)
-    if bindings is None or unmet_constraint(world, extension, bindings) is not None:
+    if bindings is None:
         return None
-    return bindings
+    if len(bindings) < len(extension.generics):
+        bindings = _bind_by_bounds(world, extension, bindings)
+    return bindings if unmet_constraint(world, extension, bindings) is None else None
+
+
+def _bind_by_bounds(world: World, extension: ast.Extension, bindings: dict[Any, Any]) -> dict[Any, Any]:
+    """`extension<S, T : IArray<S>> T`: what T conforms to tells S."""
+    solver = Solver(world, extension.generics)
+    solver.bindings.update(bindings)
+    for subject, interfaces in generic_info(world, extension).bounds.items():
+        actual = substitute(world, subject, bindings)
+        offered = conformances(world, actual) if actual is not subject else ()
+        for wanted in interfaces:
+            for each in offered:
+                if each.declaration is wanted.declaration:
+                    solver.unify(wanted, each)
+    return solver.bindings
 
 
 # --- Conformances -------------------------------------------------------------------------------------
@@ -274,6 +290,9 @@ def _stated(world: World, kind: Type) -> Iterator[Type]:
         yield from world.function_interfaces(kind)
     elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and world.differential(kind) is not None:
         yield nominal(world.standard("IDifferentiable"))
+    if kind.abstract and not isinstance(kind, (ParameterType, AssociatedType)):
+        for declaration in world.assumptions:
+            yield from generic_info(world, declaration).bounds.get(kind, ())
 
 
 def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:

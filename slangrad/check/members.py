@@ -287,10 +287,14 @@ def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
         return None if around is None else checked.ThisValue(around.this)
     if body is None or body.info.this_type is None:
         return None
-    if body is not scope.body:
-        note = "copy what is needed into a variable before the lambda"
-        scope.world.error("E0317", "a lambda cannot use 'this' of the method around it", span, note)
-    return checked.ThisValue(body.info.this_type)
+    if body is scope.body:
+        return checked.ThisValue(body.info.this_type)
+    if body.captured is None:
+        body.captured = ast.Parameter(span, "this", span, "in", None, None, [])
+        body.captured.parent = body.declaration
+        body.captured.checked = checked.ParameterInfo(body.info.this_type, "in")
+    note_capture(scope, body.captured)
+    return checked.ThisValue(body.info.this_type, body.captured)
 
 
 def is_lambda(declaration: ast.Declaration) -> bool:

@@ -454,6 +454,11 @@ def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
     if node.modifier in ("unorm", "snorm"):
         message = f"formats of '{node.modifier}' are not supported"
         scope.world.error("E0704", message, node.span, "load whole numbers and divide them")
+    if node.modifier == "column_major":
+        message = "matrices are stored by rows: 'column_major' is not supported"
+        scope.world.error(
+            "E0704", message, node.span, "leave it out, and transpose where the data come from outside"
+        )
     return refer(scope, node.element)
 
 
@@ -469,23 +474,6 @@ def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
     if kind is not ERROR:
         scope.world.error("E0303", f"'unsigned {kind}' is no type", node.span)
     return FAILED
-
-
-def _expand(scope: Scope, node: ast.Expand) -> Meaning:
-    """`expand each P` of a type pack stands for its types; other patterns are not supported."""
-    if isinstance(node.pattern, ast.Each):
-        with scope.world.silence():
-            meaning = refer(scope, node.pattern.pack)
-        if isinstance(meaning, TypeMeaning) and getattr(
-            getattr(meaning.type, "declaration", None), "is_pack", False
-        ):
-            return meaning
-    return _each(scope, node)
-
-
-def _each(scope: Scope, node: ast.Each | ast.Expand) -> Meaning:
-    scope.world.error("E0409", "packs of types and values are not supported", node.span)
-    return fail(node)
 
 
 def _missing(scope: Scope, node: ast.Missing) -> Meaning:
@@ -506,7 +494,5 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.Tuple: _tuple_type,
     ast.FunctionType: _function_type,
     ast.ModifiedType: _modified_type,
-    ast.Expand: _expand,
-    ast.Each: _each,
     ast.Missing: _missing,
 }

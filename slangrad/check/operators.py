@@ -189,6 +189,8 @@ def user_operator(
     name = f"operator{operator}"
     candidates = _free_operators(scope, name)
     candidates += _member_operators(scope, name, operands[0])
+    other = {ast.Unary: "__postfix", ast.Postfix: "__prefix"}.get(type(node), "")
+    candidates = [each for each in candidates if not each.declaration.has(other)]
     if not candidates:
         return None
     with scope.world.silence():

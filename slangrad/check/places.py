@@ -44,6 +44,8 @@ def _this(scope: Scope) -> str | None:
     body = scope.body
     if body is None or isinstance(body.declaration, ast.Constructor) or body.info.mutating:
         return None
+    if isinstance(body.declaration, ast.Function) and not body.declaration.name:
+        return "'this' is captured by a lambda, which sees a copy"
     return "'this' is read-only in a method that is not [mutating]"
 
 

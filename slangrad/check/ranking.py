@@ -41,7 +41,7 @@ def _compare(world: World, left: Match, right: Match) -> int:
     inherited = _overrides(world, left, right) - _overrides(world, right, left)
     if inherited:
         return -inherited
-    for measure in (_generic_count, _remoteness, lambda each: each.candidate.distance, _has_no_body):
+    for measure in (_generic_count, _remoteness, _distance, _accessors_lacking, _has_no_body):
         one, other = measure(left), measure(right)
         if one != other:
             return -1 if one < other else 1
@@ -62,6 +62,15 @@ def _overrides(world: World, left: Match, right: Match) -> int:
 
 def _generic_count(match: Match) -> int:
     return len(match.candidate.declaration.generics)
+
+
+def _accessors_lacking(match: Match) -> int:
+    """A subscript that can be written comes before one that can be read only."""
+    return -len(getattr(match.candidate.declaration, "accessors", ()))
+
+
+def _distance(match: Match) -> int:
+    return match.candidate.distance
 
 
 def _remoteness(match: Match) -> int:

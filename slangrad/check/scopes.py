@@ -42,6 +42,7 @@ class Body:
         default_factory=list
     )  # of a lambda, whose result is inferred
     outer: Body | None = None
+    captured: ast.Parameter | None = None  # `this` as lambdas inside capture it
 
 
 class Scope:

@@ -8,14 +8,27 @@ function can be reached is decided in control_flow.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.attributes import check_attributes, check_modifiers
 from slangrad.check.coerce import coerce, value_after
+from slangrad.check.generics import supposing
 from slangrad.check.scopes import Scope
-from slangrad.check.types import ERROR, INT, VOID, EnumType, Scalar, StructType, Type
+from slangrad.check.types import (
+    ERROR,
+    INT,
+    VOID,
+    AssociatedType,
+    EnumType,
+    InterfaceType,
+    ParameterType,
+    Scalar,
+    StructType,
+    Type,
+)
 from slangrad.syntax import ast
 
 
@@ -88,9 +101,26 @@ def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
 
 def _if(scope: Scope, node: ast.If) -> None:
     scope.world.check_condition(scope, node.condition)
-    _body(scope, node.then)
+    asked: dict[Type, list[InterfaceType]] = {}
+    for kind, interface in _asked(node.condition):
+        asked.setdefault(kind, []).append(interface)
+    with supposing(scope.world, asked) if asked else nullcontext():
+        _body(scope, node.then)
     if node.otherwise is not None:
         _body(scope, node.otherwise)
+
+
+def _asked(node: ast.Expression) -> Iterator[tuple[Type, InterfaceType]]:
+    """The conformances of type parameters that a condition asks for: `T is IFoo && U is IBar`."""
+    if isinstance(node, ast.Paren):
+        yield from _asked(node.inner)
+    elif isinstance(node, ast.Binary) and node.operator == "&&":
+        yield from _asked(node.left)
+        yield from _asked(node.right)
+    elif isinstance(node.ref, checked.TypeTest) and isinstance(node.ref.target, InterfaceType):
+        kind = node.ref.operand.type
+        if isinstance(kind, (ParameterType, AssociatedType)):
+            yield kind, node.ref.target
 
 
 def _if_let(scope: Scope, node: ast.IfLet) -> None:
@@ -224,9 +254,9 @@ def _return(scope: Scope, node: ast.Return) -> None:
     ):
         _return_from_lambda(scope, node)
         return
-    wanted: Type = VOID if isinstance(body.declaration, ast.Constructor) else body.info.result
+    wanted: Type = body.info.result
     if node.value is None:
-        if wanted not in (VOID, ERROR):
+        if wanted not in (VOID, ERROR) and not isinstance(body.declaration, ast.Constructor):
             scope.world.error("E0602", f"a value of type '{wanted}' must be returned here", node.span)
         return
     scope.world.check_argument(scope, node.value)

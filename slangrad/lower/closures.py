@@ -21,7 +21,8 @@ from slangrad.syntax.walk import walk
 
 def capture(f: Frame, function: ast.Function, t: Type) -> Value:
     info: checked.FunctionInfo = f.program.info(function)
-    return f.emit("make", *(f.variables[each] for each in info.captures), type=t)
+    captured = (f.variables[each if each in f.variables else THIS] for each in info.captures)
+    return f.emit("make", *captured, type=t)
 
 
 def default_value(f: Frame, t: checked_types.Type, lowered: Type) -> Value:

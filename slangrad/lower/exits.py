@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from slangrad.ir.core import Value
-from slangrad.lower.frame import RESULT, RETURNED, Frame, Key
+from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children
 
@@ -76,6 +76,7 @@ def assigned_flags(f: Frame, body: ast.Node, target: Target) -> list[Key]:
     for statement, inner in _exits(body, ()):
         if isinstance(statement, ast.Return):
             found |= {RETURNED: None, RESULT: None}
+            found |= {THIS: None} if isinstance(f.declared, ast.Constructor) else {}
         elif not _stays_within(statement, inner):
             out_to = _target_outside(f, statement, target)
             flag = out_to.broke if isinstance(statement, ast.Break) else out_to.continued

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from slangrad.check import checked
-from slangrad.check.types import Type, is_dynamic
+from slangrad.check.types import VOID, Type, is_dynamic
 from slangrad.check.values import RequiredValue
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, I32, Pointer, Struct
@@ -27,7 +27,7 @@ from slangrad.lower import (
     operators,
     packs,
 )
-from slangrad.lower.frame import THIS, Frame
+from slangrad.lower.frame import THIS, Frame, Key
 from slangrad.lower.places import Component, Element, Local, Memory, Place, Swizzle, Temporary, detached
 from slangrad.lower.statics import Static
 from slangrad.syntax import ast
@@ -52,6 +52,8 @@ def lower_effect(f: Frame, node: ast.Expression) -> None:
             _without_derivative(f, node.operand)
         elif isinstance(node.ref, checked.Call):
             calls.lower_call(f, node.ref)
+        elif isinstance(node.ref, checked.Convert) and node.type is VOID:
+            lower_effect(f, node.ref.operand)
         elif packs.is_pack_value(node):
             for part in packs.parts(f, node):
                 if isinstance(part, ast.Expression):
@@ -119,7 +121,7 @@ def _read(f: Frame, node: ast.Expression) -> Value:
 def place_of(f: Frame, node: ast.Expression | checked.ThisValue) -> Place:
     """Where an expression's value is; a temporary for what has no home."""
     if isinstance(node, checked.ThisValue):
-        return Local(THIS, f.variables[THIS].type)
+        return _this(f, node, None)
     with f.at(node.span):
         place = _unconverted_place(f, node)
         if node.conversion is None:
@@ -143,8 +145,9 @@ def _local(f: Frame, form: checked.Local, node: ast.Expression) -> Place:
     return Local(form.declaration, f.variables[form.declaration].type, no_diff)
 
 
-def _this(f: Frame, form: checked.ThisValue, node: ast.Expression) -> Place:
-    return Local(THIS, f.variables[THIS].type)
+def _this(f: Frame, form: checked.ThisValue, node: ast.Expression | None) -> Place:
+    key: Key = THIS if form.captured is None else form.captured
+    return Local(key, f.variables[key].type)
 
 
 def _field(f: Frame, form: checked.Field, node: ast.Expression) -> Place:

@@ -120,7 +120,8 @@ STEPS = {"increment": "add", "decrement": "sub"}
 
 
 def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | None:
-    """The value before; a place after the operands receives it."""
+    """The value before, or ("add.after") the one after; a place after the operands receives it."""
+    kind, _, after = kind.partition(".")
     count = OPERANDS.get(kind, 1)
     target, operands = places[0], [place.get(f) for place in places[1 : 1 + count]]
     if isinstance(target.type, Pointer) and (not operands or operands[-1].type is target.type.element):
@@ -132,7 +133,15 @@ def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value |
         old = memory.guarded(f, lambda: _on_memory(f, kind, memory.pointer, operands), memory.type)
     for original in places[1 + count :]:
         original.set(f, old)
-    return _unwrapped(f, old, t)
+    value = _unwrapped(f, old, t)
+    return value if value is None or not after else _changed(f, kind, value, operands)
+
+
+def _changed(f: Frame, kind: str, before: Value, operands: list[Value]) -> Value:
+    if kind in STEPS:
+        assert isinstance(before.type, Scalar)
+        return f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
+    return f.emit(ON_VALUES[kind], before, operands[0])
 
 
 def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:

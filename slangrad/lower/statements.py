@@ -17,7 +17,7 @@ from slangrad.check.types import VOID
 from slangrad.ir.core import Value
 from slangrad.lower import expressions, loops, statics
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
-from slangrad.lower.frame import RESULT, RETURNED, Frame
+from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame
 from slangrad.syntax import ast
 
 
@@ -144,12 +144,11 @@ def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Va
 
 
 def _lower_return(f: Frame, node: ast.Return) -> None:
-    if node.value is not None:
-        value = expressions.lower(f, node.value) if RESULT in f.variables else None
-        if value is not None:
-            f.variables[RESULT] = value
-        else:
-            expressions.lower_effect(f, node.value)
+    result = THIS if isinstance(f.declared, ast.Constructor) else RESULT
+    if node.value is not None and result in f.variables:
+        f.variables[result] = expressions.lower(f, node.value)
+    elif node.value is not None:
+        expressions.lower_effect(f, node.value)
     f.variables[RETURNED] = f.true()
 
 

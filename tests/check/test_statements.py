@@ -64,7 +64,10 @@ from tests.check.programs import check, codes, conversion_of, expression, proble
             "E0322: 'x' holds no value (what it was given has no result)",
         ),
         ("void g() {} static let x = g();", "E0322: 'x' cannot be a 'void'"),
-        ("void f() { let x = g; } void g() {}", "E0316: 'g' is a function; call it, or pass a lambda"),
+        (
+            "void f() { let x = g; } void g() {} void g(int x) {}",
+            "E0316: 'g' cannot be a value: there are several functions of this name (pass a lambda that calls it)",
+        ),
         ("void f() { void x; }", "E0323: 'x' cannot be of type 'void'"),
         ("void f() { float x[]; }", "E0323: the array 'x' needs a size"),
         ("struct S { S s; }", "E0325: 'S' contains itself through 's' (hold it by a pointer)"),

@@ -88,6 +88,23 @@ def test_each_thread_gets_another_number(device):
 
 
 @pytest.mark.parametrize(
+    ("body", "last", "step"),
+    [
+        ("old[i] = p[0]++;", 0, 1),
+        ("old[i] = ++p[0];", 1, 1),
+        ("old[i] = p[0] += 2;", 2, 2),
+        ("old[i] = uint(0) - (p[0] -= 3);", 3, 3),
+    ],
+)
+def test_operators(device, body, last, step):
+    """No two threads see the same number: what an operator gives is the new value, `x++` the old one."""
+    count = many(device, 5000)
+    found, old = run(device, body, "uint", np.zeros(1, np.uint32), count, "Atomic<uint>*")
+    assert sorted(old.tolist()) == [last + step * k for k in range(count)]
+    assert abs(int(found.astype(np.int32)[0])) == step * count
+
+
+@pytest.mark.parametrize(
     ("t", "dtype"), [("float", np.float32), ("double", np.float64), ("half", np.float16)]
 )
 @pytest.mark.parametrize(
