@@ -28,7 +28,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attribute, Op, Region, Value
 from slangrad.ir.formula import Formula
 from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.rebuild import free_values
+from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Type
 
 
@@ -103,6 +103,7 @@ class Reverse:
     def __init__(self, space: VectorSpace, activity: Activity) -> None:
         self._space = space
         self._activity = activity
+        self._free = FreeValues()
 
     def top(self, b: Builder, source: Source, region: Region, seeds: list[tuple[Value, Value]]) -> Cotangents:
         scope = Scope(source, b, source.outline.top)
@@ -137,7 +138,7 @@ class Reverse:
 
     def _if(self, scope: Scope, op: Op, to: Cotangents) -> None:
         arriving = [to.take(r) for r in op.results]
-        shared = to.shared(free_values(*op.regions))
+        shared = to.shared(self._free.of(*op.regions))
         arms = [self._arm(scope, arm, arriving, shared, to) for arm in op.regions]
         changed = [v for v in shared if any(arm.get(v) is not to.get(v) for _, arm in arms)]
         if not changed and not any(_acts(nested.b.ops) for nested, _ in arms):
@@ -177,7 +178,7 @@ class Reverse:
         inner = scope.nested(body, index)
         arrived = to.nested(inner)
         own = {p: self._cotangent_of(p) for _, p, _, _ in active}
-        outer = {v: self._cotangent_of(v) for v in to.shared(free_values(body))}
+        outer = {v: self._cotangent_of(v) for v in to.shared(self._free.of(body))}
         for v, ct in outer.items():
             arrived.begin(v, ct)
         for _, p, y, _ in active:

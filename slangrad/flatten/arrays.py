@@ -18,7 +18,7 @@ from slangrad.flatten.ranges import Ranges
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import Rebuild, defined_in
+from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import U32, Array, Pointer, Type, pointer
 
@@ -238,10 +238,9 @@ class _Arrays(Rebuild):
     def _arm(self, b: Builder, region: Region, op: Op, own: list[int], passed: list[int]) -> Region:
         """An arm leaves results with memory of their own there, and begins them there where it can."""
         places = {i: self._places[op.results[i]] for i in own}
-        inside = defined_in(region)
         for i, place in places.items():
             root = self._lifetimes.root(region.yields[i])
-            if root in inside and root not in self._lifetimes.zeros:
+            if root not in self._lifetimes.zeros and self._lifetimes.nesting.inside(root, region):
                 self._prepared.setdefault(root, place)
         for inner in region.ops:
             self.op(b, inner)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from slangrad.flatten.versions import UPDATES, Versions, groups
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.rebuild import defined_in, free_values
+from slangrad.ir.rebuild import FreeValues, Nesting
 from slangrad.ir.types import Array, Type
 
 LOOPS = frozenset({"for", "while"})
@@ -41,11 +41,13 @@ class Lifetimes:
     def __init__(self, function: Function) -> None:
         self.origin: dict[Value, Value] = {}  # a version, to the one whose memory it lives in
         self.handles: set[Value] = set()  # tapes that loops and branches pass on as values, not in place
+        self.nesting = Nesting(function.region)
         self.moved: set[tuple[Op, int]] = set()  # handles not to copy: (loop, i) start, (loop, -1 - i) yield
         self.begins_empty: set[Value] = set()  # roots whose memory begins as zero (a tape's: on all ways)
         self._shared: set[Value] = set()  # tapes that are an element of something, too: not changed in place
         self._dying: dict[Op, set[Value]] = {}  # arrays whose last use is in an op
         self._free: dict[Op, set[Value]] = {}
+        self._free_values = FreeValues()
         self._versions = Versions(function)
         self._blocked = _blocked(function, self._versions)
         self.zeros = self._versions.zeros
@@ -65,7 +67,7 @@ class Lifetimes:
         live = after | set(filter(is_array, region.yields))
         for op in reversed(region.ops):
             live -= set(op.results)
-            free = self._free[op] = set(filter(is_array, free_values(*op.regions)))
+            free = self._free[op] = set(filter(is_array, self._free_values.of(*op.regions)))
             used = free | set(filter(is_array, op.operands))
             self._dying[op] = used - live
             around = live | free if op.name in LOOPS else live
@@ -114,22 +116,19 @@ class Lifetimes:
             self._visit(region)
             after |= self._shared
         self._shared = after
-        inside = defined_in(op.regions[0]) | defined_in(op.regions[1])
         taken: dict[Value, Value] = {}
         for result, *yields in groups(op):
             if is_array(result):
-                self._merge(op, result, yields, inside, taken)
+                self._merge(op, result, yields, taken)
 
-    def _merge(
-        self, op: Op, result: Value, yields: Sequence[Value], inside: set[Value], taken: dict[Value, Value]
-    ) -> None:
+    def _merge(self, op: Op, result: Value, yields: Sequence[Value], taken: dict[Value, Value]) -> None:
         """In place when both arms end in the memory of one value from before that is not used afterwards.
 
         `taken` tells which result got the memory of a value.
         """
-        entry, other = (self._entry(v, inside) for v in yields)
+        entry, other = (self._entry(v, op) for v in yields)
         roots = [self.root(v) for v in yields if v not in self.zeros]
-        begun = [self._begins_in(v, inside) for v in yields]
+        begun = [self._begins_in(v, op) for v in yields]
         if entry is other and entry in self._dying[op] and entry not in taken and self._owned(entry):
             taken[entry] = self.origin[result] = entry
         elif not is_tape(result.type):
@@ -141,15 +140,16 @@ class Lifetimes:
             self._share((result, *yields, *(taken[r] for r in roots if r in taken)))
         taken.update({r: result for r in roots if r not in taken})
 
-    def _begins_in(self, value: Value, inside: set[Value]) -> bool:
+    def _begins_in(self, value: Value, op: Op) -> bool:
         """Whether a version that an arm ends with began there, in fresh and empty memory."""
         if value in self.zeros:
             return True
-        return self.root(value) in inside & self.begins_empty and self._owned(value)
+        root = self.root(value)
+        return root in self.begins_empty and self.nesting.inside(root, *op.regions) and self._owned(value)
 
-    def _entry(self, value: Value, inside: set[Value]) -> Value:
-        """The version from outside of a region that a version inside began as; else the first one inside."""
-        while value in inside and value in self.origin:
+    def _entry(self, value: Value, op: Op) -> Value:
+        """The version from outside of a branch that a version inside began as; else the first one inside."""
+        while value in self.origin and self.nesting.inside(value, *op.regions):
             value = self.origin[value]
         return value
 
@@ -160,11 +160,10 @@ class Lifetimes:
         taken, places = set(self._free[op]), range(len(op.results))
         in_place = [self.root(y) is p for y, p in zip(yields, parameters, strict=True)]
         moved = {self.root(yields[i]) for i in places if in_place[i]}
-        inside = defined_in(op.regions[-1])
         for i in filter(lambda i: is_array(op.results[i]), places):
             handle = is_tape(op.results[i].type) and not in_place[i]
             if handle:
-                self._pass_on(op, i, yields[i], inside, moved)
+                self._pass_on(op, i, yields[i], moved)
             elif starts[i] in self.zeros:
                 self.begins_empty.add(parameters[i])
             if starts[i] in self._dying[op] and starts[i] not in taken and self._owned(starts[i]):
@@ -172,7 +171,7 @@ class Lifetimes:
                 self._begin(op, i, handle)
             self._end(op, i, handle)
 
-    def _pass_on(self, op: Op, i: int, made: Value, inside: set[Value], moved: set[Value]) -> None:
+    def _pass_on(self, op: Op, i: int, made: Value, moved: set[Value]) -> None:
         """A tape that the next iteration gets by its handle; a copy, if its memory is not its own.
 
         Tapes of a blocked class are never changed in place, so that they need no memory of their own.
@@ -180,7 +179,7 @@ class Lifetimes:
         root = self.root(made)
         if self._versions.find(op.results[i]) in self._blocked:
             self.moved.update(((op, i), (op, -1 - i)))
-        elif root in inside and root not in moved and self._owned(made):
+        elif root not in moved and self.nesting.inside(root, op.regions[-1]) and self._owned(made):
             moved.add(root)
             self.moved.add((op, -1 - i))
 

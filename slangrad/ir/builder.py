@@ -28,7 +28,11 @@ class Builder:
         self.span: Span | None = span if span is not None or outer is None else outer.span
         self._outer = outer
         self._known: dict[Key, Value] = {}
-        self._made_by: dict[Value, Op] = {}
+        self._keys: set[Key] = (
+            set() if outer is None else outer._keys
+        )  # of all regions: what is new is not looked for
+        self._here: set[Value] = set()
+        self._made_by: dict[Value, Op] = {} if outer is None else outer._made_by  # one for all regions
 
     def nested(self) -> Builder:
         return Builder(self)
@@ -37,7 +41,7 @@ class Builder:
         """Take over the ops of a nested builder, as if they had been emitted here."""
         self.ops += inner.ops
         self._known.update(inner._known)
-        self._made_by.update(inner._made_by)
+        self._here |= inner._here
 
     def emit(
         self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
@@ -59,6 +63,7 @@ class Builder:
         key = (name, operands, made, *attribute_key(attributes))
         found = self._find(key)
         if found is None:
+            self._keys.add(key)
             found = self._known[key] = self._append(name, operands, (made,), attributes)[0]
         return found
 
@@ -80,6 +85,7 @@ class Builder:
         op = Op(name, operands, results, dict(attributes or {}), regions, self.span)
         self.ops.append(op)
         self._made_by.update(dict.fromkeys(results, op))
+        self._here.update(results)
         return results
 
     def constant(self, t: Type, value: Number) -> Value:
@@ -93,17 +99,11 @@ class Builder:
 
     def made_by(self, value: Value) -> Op | None:
         """The op that made a value in this region or an enclosing one; None for parameters."""
-        scope: Builder | None = self
-        while scope is not None:
-            op = scope._made_by.get(value)
-            if op is not None:
-                return op
-            scope = scope._outer
-        return None
+        return self._made_by.get(value)
 
     def made_here(self, value: Value) -> bool:
         """Whether an op of this region itself made the value."""
-        return value in self._made_by
+        return value in self._here
 
     def constant_of(self, value: Value) -> Number | None:
         """The number a value is, when it is a constant (for a vector: of each component)."""
@@ -115,7 +115,7 @@ class Builder:
         return number
 
     def _find(self, key: Key) -> Value | None:
-        scope: Builder | None = self
+        scope: Builder | None = self if key in self._keys else None
         while scope is not None:
             found = scope._known.get(key)
             if found is not None:
@@ -135,6 +135,7 @@ class Builder:
         self.ops.append(op)
         for r in results:
             self._made_by[r] = op
+            self._here.add(r)
         return results
 
 

@@ -38,8 +38,12 @@ def effect_of(op: Op) -> str:
 
 
 def strongest(effects: Iterable[str]) -> str:
-    found = set(effects)
-    return WRITE if WRITE in found else READ if READ in found else PURE
+    found = PURE
+    for effect in effects:  # many may be left when the strongest is met
+        if effect == WRITE:
+            return WRITE
+        found = READ if effect == READ else found
+    return found
 
 
 def may_run_early(op: Op) -> bool:

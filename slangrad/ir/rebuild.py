@@ -106,13 +106,57 @@ def defined_in(region: Region) -> set[Value]:
 
 def free_values(*regions: Region) -> list[Value]:
     """Values that the regions use but do not make, each once, in order of first use."""
-    inside: set[Value] = set()
-    for region in regions:
-        inside |= defined_in(region)
-    found: dict[Value, None] = {}
-    for region in regions:
-        found.update(dict.fromkeys(v for v in _used_in_order(region) if v not in inside))
-    return list(found)
+    return FreeValues().of(*regions)
+
+
+class Nesting:
+    """Where values are made, for many questions about a function: one walk, then each answer is two comparisons."""
+
+    def __init__(self, region: Region) -> None:
+        self._number: dict[Value, int] = {}
+        self._range: dict[Region, range] = {}
+        self._count(region)
+
+    def inside(self, value: Value, *regions: Region) -> bool:
+        """Whether one of the regions or the regions within it makes the value; its parameters are made there, too."""
+        number = self._number[value]
+        return any(number in self._range[region] for region in regions)
+
+    def _count(self, region: Region) -> None:
+        first = len(self._number)
+        self._add(region.parameters)
+        for op in region.ops:
+            for inner in op.regions:
+                self._count(inner)
+            self._add(op.results)
+        self._range[region] = range(first, len(self._number))
+
+    def _add(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self._number[value] = len(self._number)
+
+
+class FreeValues:
+    """Values that regions use but do not make; what was found for a region serves the regions around it."""
+
+    def __init__(self) -> None:
+        self._of: dict[Region, tuple[Value, ...]] = {}
+
+    def of(self, *regions: Region) -> list[Value]:
+        """Each once, in order of first use."""
+        return list(dict.fromkeys(v for region in regions for v in self._find(region)))
+
+    def _find(self, region: Region) -> tuple[Value, ...]:
+        if region not in self._of:
+            made = set(region.parameters)
+            used: dict[Value, None] = {}
+            for op in region.ops:
+                used.update(dict.fromkeys(op.operands))
+                used.update(dict.fromkeys(self.of(*op.regions)))
+                made.update(op.results)
+            used.update(dict.fromkeys(region.yields))
+            self._of[region] = tuple(v for v in used if v not in made)
+        return self._of[region]
 
 
 def _used_in_order(region: Region) -> Iterable[Value]:

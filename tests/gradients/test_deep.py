@@ -8,7 +8,7 @@ import pytest
 import slangrad as spy
 from tests.std.programs import lowered
 
-ELSE_IFS = 240
+ELSE_IFS = 300
 CHAIN = " ".join(f"else if (x < {i}) s = s * {i}.0;" for i in range(1, ELSE_IFS))
 RETURNS = " ".join(f"if (x < {i}) return s * {i}.0;" for i in range(1, ELSE_IFS))
 CASES = " ".join(f"case {i}: s = s * {i}.0; break;" for i in range(ELSE_IFS))
