@@ -24,6 +24,7 @@ from slangrad.flatten.leaves import (
     span_of,
 )
 from slangrad.flatten.ranges import Ranges
+from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, WAVES
@@ -51,15 +52,16 @@ def flatten_aggregates(function: Function, bounds_checks: bool = True) -> Functi
     """The function on scalars and arrays of scalars; it takes and returns scalars and pointers only."""
     signature = [p.type for p in function.parameters] + list(function.result_types)
     assert not any(map(is_aggregate, signature)), f"{function.name} takes or returns aggregates"
-    walk = _Flatten(bounds_checks)
+    walk = _Flatten(bounds_checks, rows_to_read(function))
     return replace(function, region=walk.function(function))
 
 
 class _Flatten:
     """`leaves` maps each old value to what it is made of."""
 
-    def __init__(self, bounds_checks: bool) -> None:
+    def __init__(self, bounds_checks: bool, rows_to_read: set[Op]) -> None:
         self.bounds_checks = bounds_checks
+        self.rows_to_read = rows_to_read
         self.ranges = Ranges()
         self.elements = Elements(self.ranges)
         self._leaves: dict[Value, Leaves] = {}
@@ -246,7 +248,8 @@ def _index(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     if extent is not None:
         f.report(b, op, index, extent)
     if isinstance(t, Array):
-        return _element(f, b, t, f.leaves(op.operands[0]), index)
+        found = _element(f, b, t, f.leaves(op.operands[0]), index)
+        return [f.elements.as_value(b, leaf) for leaf in found] if op in f.rows_to_read else found
     made: Sequence[Leaf] = [b.zero(leaf) for leaf in leaf_types(op.results[0].type)]
     for hit, part in _components(f, b, t, f.leaves(op.operands[0]), index):
         made = [_choose(f, b, hit, x, y) for x, y in zip(part, made, strict=True)]

@@ -197,6 +197,8 @@ class Elements:
 
     def _copy_row(self, b: Builder, whole: Leaf, row: Value, length: int, leaf: Leaf, adds: bool) -> Value:
         extent = extent_of(whole)
+        if isinstance(leaf, Slice) and leaf.whole is whole:
+            leaf = self.as_value(b, leaf)  # of the same array: all is read before it is written
 
         def put(b: Builder, whole: Value, k: Value) -> Value:
             at = self.in_row(b, row, length, k, extent)
