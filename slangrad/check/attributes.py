@@ -157,8 +157,9 @@ def _class(world: World, node: ast.Struct) -> None:
 
 def _bits(world: World, node: ast.Variable) -> None:
     if node.bits is not None:
-        note = "leave out the number of bits, or pack them with '<<' and '&'"
-        world.error("E0704", "fields of single bits are not supported", node.bits.span, note)
+        world.error(
+            "E0704", "only fields of structs can have a number of bits", node.bits.span, "leave it out"
+        )
 
 
 def _type_param(world: World, node: ast.TypeParameter) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check.attributes import check_attributes, check_modifiers
+from slangrad.check.bit_fields import pack_fields
 from slangrad.check.checked import FunctionInfo
 from slangrad.check.control_flow import falls_through
 from slangrad.check.declref import DeclRef
@@ -101,6 +102,7 @@ def _variable(world: World, node: ast.Variable) -> None:
 
 
 def _struct(world: World, node: ast.Struct) -> None:
+    pack_fields(world, [node])  # of a local one
     generic_info(world, node)
     kind = this_type(world, node)
     _check_bases(world, node, kind)

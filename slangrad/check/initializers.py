@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slangrad.check import checked
+from slangrad.check.bit_fields import is_word
 from slangrad.check.candidates import Match
 from slangrad.check.checked import Construct, Conversion, Part, Zero
 from slangrad.check.coerce import Plan, commit, mismatch, plan, stripped, value_after
@@ -188,7 +189,7 @@ def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> Piece | No
     pieces: list[Piece] = []
     for reference in field_references(target):
         kind = field_type(scope.world, reference)
-        if reader.left == 0:
+        if reader.left == 0 or is_word(reference.declaration):
             pieces.append(left_out(scope, reference, kind))
             continue
         if not is_visible(scope, reference.declaration):

@@ -42,6 +42,7 @@ from slangrad.check import (
     standard,
     substitution,
 )
+from slangrad.check.bit_fields import pack_fields
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.declref import EMPTY, DeclRef, Substitution
 from slangrad.check.files import FILE, INCLUDED, LINK, MODULE, STD, Files, Request
@@ -240,6 +241,7 @@ class Program(World):
             for extension in _extensions(part.members):
                 add_extension(self, extension, scope)
         for part in files:
+            pack_fields(self, part.members)
             givers.note_givers(self, part.members)
         if scope.extends:
             self.view.forget()
