@@ -22,7 +22,7 @@ class PlainTypes:
     """Scalars, vectors, matrices and arrays of them."""
 
     def __init__(self) -> None:
-        self._map = TypeMap(self.fields, _no_tag, self.find)
+        self._map = TypeMap(self.fields, _no_tag, self.find, lambda _: (None, ()))
 
     def lower(self, t: Type) -> ir.Type | None:
         return self._map.lower(t)

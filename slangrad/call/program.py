@@ -34,7 +34,7 @@ class ModuleTypes:
 
     def __init__(self, view: Reflection) -> None:
         self.view = view
-        self._map = TypeMap(self.fields, self._tag, view.find_type)
+        self._map = TypeMap(self.fields, self._tag, view.find_type, view.behind)
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
 

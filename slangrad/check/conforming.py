@@ -67,3 +67,12 @@ def _declared_types(program: Program, members: Iterable[Any]) -> Iterator[Type]:
             yield nominal(each)
         if isinstance(each, (ast.Struct, ast.Namespace)):
             yield from _declared_types(program, each.members)
+
+
+def any_value_size(program: Program, interface: InterfaceType) -> int | None:
+    """What [anyValueSize(n)] says of an interface."""
+    attribute = interface.declaration.attribute("anyValueSize")
+    if attribute is None or not attribute.arguments:
+        return None
+    size = program.constant(program.scope_of(interface.declaration), attribute.arguments[0])
+    return size if isinstance(size, int) else None

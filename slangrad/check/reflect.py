@@ -19,6 +19,7 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile
 from slangrad.check.candidates import Failure, Match
+from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.generic_arguments import apply_arguments
@@ -279,6 +280,12 @@ class Reflection:
         if isinstance(kind, (ParameterType, AssociatedType)):
             return tuple(dict.fromkeys(bounds_of(self.program, kind)))
         return ()
+
+    def behind(self, interface: InterfaceType) -> tuple[int | None, tuple[Type, ...]]:
+        """How many bytes values of an interface type may take, if that is said, and the types that they can have."""
+        with self._looking():
+            size = any_value_size(self.program, interface)
+            return size, conforming_types(self.program, self.module, interface)
 
     def conforms(self, kind: Type, interface: InterfaceType) -> bool:
         """Whether a type conforms to an interface, whose arguments may be generic parameters."""

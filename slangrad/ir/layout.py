@@ -11,9 +11,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, component, components
+from slangrad.ir.types import (
+    BOOL,
+    Array,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+)
 
 POINTER_SIZE = 8
+HEADER = 16  # bytes before an interface value in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,19 @@ class Layout:
 
 def round_up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+@cache
+def any_value_layout(t: Type) -> Layout:
+    """The layout of a value behind the header of an interface value: a bool takes four bytes there."""
+    if isinstance(t, (Scalar, Pointer)):
+        return Layout(4, 4) if t is BOOL else layout_of(t)
+    offsets, end, alignment = [], 0, 1
+    for part in components(t):
+        one = any_value_layout(part)
+        offsets.append(round_up(end, one.alignment))
+        end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
+    return Layout(round_up(end, alignment), alignment, tuple(offsets))
 
 
 @cache

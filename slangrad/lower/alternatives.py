@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from itertools import count
 
+from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.conforming import Conformance, conforming_types
@@ -26,12 +27,13 @@ class Alternatives:
     def __init__(
         self, program: CheckedProgram, root: ast.Declaration, conformances: tuple[Conformance, ...]
     ) -> None:
-        self.program, self._root = program, root
+        self.program, self.root = program, root
         self._given: dict[checked.Type, dict[checked.Type, int]] = {}
         self.grew = False
         self.opened: dict[
             ast.Declaration, GenericKey
         ] = {}  # functions that are made for each type of a value
+        self._lacking: dict[checked.Type, Span | None] = {}
         self._known: dict[checked.Type, dict[checked.Type, Span | None]] = {}
         self._asked: dict[checked.Type, Types] = {}  # as they are until lowering begins again
         for each in conformances:
@@ -43,6 +45,17 @@ class Alternatives:
     def begin(self) -> None:
         self.grew = False
         self._asked.clear()
+        self._lacking.clear()
+
+    def lacks(self, t: checked.Type, span: Span | None) -> None:
+        """A value is used that no type is known for; perhaps there will be one."""
+        self._lacking.setdefault(t, span)
+
+    def report(self, reporter: Reporter) -> None:
+        """When everything is lowered: what no type was found for."""
+        note = "convert a value to it, or give a type that conforms when linking"
+        for t, span in self._lacking.items():
+            reporter.error("E0701", f"no type is known that a '{t}' could have", span, note)
 
     def add(self, interface: checked.Type, t: checked.Type, span: Span | None = None) -> None:
         """A value of type `t` becomes one of the interface."""
@@ -59,8 +72,12 @@ class Alternatives:
         assert isinstance(interface, checked.InterfaceType)
         if interface in self._given:
             return
-        for each in conforming_types(self.program, self.program.module_of(self._root), interface):
+        for each in self.plain(interface):
             self.add(interface, each)
+
+    def plain(self, interface: checked.InterfaceType) -> Types:
+        """The types of the program that conform and have no generic parameters."""
+        return conforming_types(self.program, self.program.module_of(self.root), interface)
 
     def open_function(self, declared: ast.Declaration, key: GenericKey) -> None:
         """A generic function has to know the type of the value that it is called with."""

@@ -14,7 +14,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from slangrad.ir.core import Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import HEADER, layout_of
 from slangrad.ir.types import (
     BOOL,
     U8,
@@ -30,7 +30,6 @@ from slangrad.ir.types import (
 )
 from slangrad.lower.bit_casts import Piece, assembled, unsigned, unsigned_of
 from slangrad.lower.frame import Frame
-from slangrad.lower.type_map import HEADER
 
 if TYPE_CHECKING:
     from slangrad.lower.places import Place

@@ -120,9 +120,11 @@ def over_types(
 ) -> None:
     """Run the arm of the type that a value has."""
     types = f.lowering.types.alternatives(wide)
-    if start >= len(types) - 1:
-        if types:
-            arm(start, types[start])
+    if not types:
+        f.lowering.alternatives.lacks(wide, f.b.span)
+        return
+    if start == len(types) - 1:
+        arm(start, types[start])
         return
 
     def this_one() -> tuple[Value, ...]:

@@ -86,6 +86,7 @@ class Lowering:
         while not self.reporter.has_errors and (self._lower_next() or self.statics.lower_next(self)):
             pass
         self.statics.finish(self)
+        self.alternatives.report(self.reporter)
         if not self.reporter.has_errors:
             remove_recursion(self.ir, self.options.limits.recursion_depth, self.reporter)
         return self.ir

@@ -14,14 +14,14 @@ from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check import types as checked
+from slangrad.check.conforming import any_value_size
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.packs import spliced
 from slangrad.ir import core, types
-from slangrad.ir.layout import Layout, layout_of, round_up
+from slangrad.ir.layout import HEADER, Layout, any_value_layout, layout_of, round_up
 from slangrad.lower.alternatives import Alternatives, Types, is_tangent
 
-HEADER = 16  # bytes before an interface value in memory
 LARGEST = 1_000  # parts of a type, each counted where it stands
 
 SCALARS: dict[checked.Type, types.Scalar] = {
@@ -163,6 +163,8 @@ class TypeMap:
     def _make_memory(self, t: types.Type) -> types.Type:
         if t in self.dynamics and isinstance(t, types.Struct):
             self.open(t)
+            if not t.fields[1:]:
+                self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
             words = types.array(types.U32, (HEADER + self._any_size(t)) // 4)
             return types.struct(f"{t.name} in memory", (("words", words),))
         if isinstance(t, types.Struct):
@@ -171,34 +173,25 @@ class TypeMap:
         return types.array(self.memory(t.element), t.length) if isinstance(t, types.Array) else t
 
     def _any_size(self, t: types.Struct) -> int:
-        """The bytes that the types behind an interface may take."""
-        sizes = [self.any_layout(part).size for _, part in t.fields[1:]]
-        largest, of = round_up(max(sizes, default=0), 4), self.dynamics[t]
+        """The bytes that the types behind an interface may take: as the attribute says, or as the largest of those
+        without generic parameters does, so that all kernels and the host agree."""
+        of, parts = self.dynamics[t], [self.any_layout(part).size for _, part in t.fields[1:]]
+        largest = round_up(max(parts, default=0), 4)
         if not isinstance(of, checked.InterfaceType):
             return largest
-        given = of.declaration.attribute("anyValueSize")
-        if given is None or not given.arguments:
-            return largest
-        size = self.program.constant(self.program.scope_of(of.declaration), given.arguments[0])
-        if isinstance(size, int) and size < largest:
-            name = self.alternatives(of)[sizes.index(max(sizes))]
-            message = f"'{name}' takes {max(sizes)} bytes, more than the {size} of '{of}'"
+        size = any_value_size(self.program, of)
+        if size is None:
+            plain = [self.any_layout(self.map(each)).size for each in self._alternatives.plain(of)]
+            size = round_up(max(plain, default=0), 4)
+        if round_up(size, 4) < largest:
+            name = self.alternatives(of)[parts.index(max(parts))]
+            message = f"'{name}' takes {max(parts)} bytes, more than the {size} of '{of}'"
             raise Unlowerable(message, "E0715", f"[anyValueSize({largest})]")
-        return round_up(size, 4) if isinstance(size, int) else largest
+        return round_up(size, 4)
 
     def any_layout(self, t: types.Type) -> Layout:
-        """How a value lies behind the header: as in memory, but that a truth value takes four bytes."""
-        if isinstance(t, (types.Scalar, types.Pointer)):
-            size = 4 if t is types.BOOL else layout_of(t).size
-            return Layout(size, size)
-        if t in self.dynamics:
-            return Layout(layout_of(self.memory(t)).size, 4)
-        offsets, end, alignment = [], 0, 1
-        for part in types.components(t):
-            one = self.any_layout(part)
-            offsets.append(round_up(end, one.alignment))
-            end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
-        return Layout(round_up(end, alignment), alignment, tuple(offsets))
+        """How a value lies behind the header of an interface value."""
+        return any_value_layout(self.memory(t))
 
     def _scalar(self, t: checked.Type) -> types.Scalar:
         element = self.map(t)

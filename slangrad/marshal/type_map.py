@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from slangrad.check import types as checked
 from slangrad.ir import types as ir
+from slangrad.ir.layout import HEADER, any_value_layout, round_up
 
 SCALARS: dict[checked.Type, ir.Scalar] = {
     checked.BOOL: ir.BOOL,
@@ -33,17 +34,20 @@ Fields = tuple[tuple[str, checked.Type], ...]
 
 
 class TypeMap:
-    """`fields` gives the fields of a struct, `tag` the integer type of an enum, `find` the type of a name."""
+    """`fields` gives the fields of a struct, `tag` the integer type of an enum, `find` the type of a name, `behind` how
+    large values of an interface type are, if that is said, and which types they can have."""
 
     def __init__(
         self,
         fields: Callable[[checked.Type], Fields],
         tag: Callable[[checked.EnumType], checked.Type],
         find: Callable[[str], checked.Type | None],
+        behind: Callable[[checked.InterfaceType], tuple[int | None, tuple[checked.Type, ...]]],
     ) -> None:
         self._fields = fields
         self._tag = tag
         self._find = find
+        self._behind = behind
         self._known: dict[checked.Type, ir.Type | None] = {}
 
     def lower(self, t: checked.Type) -> ir.Type | None:
@@ -66,7 +70,19 @@ class TypeMap:
             return ir.pointer(self.lower(t.element) or ir.U8)
         if isinstance(t, checked.EnumType):
             return self.lower(self._tag(t))
+        if isinstance(t, checked.InterfaceType):
+            return self._interface(t)
         return self._struct(t) if isinstance(t, checked.StructType) else None
+
+    def _interface(self, t: checked.InterfaceType) -> ir.Type | None:
+        """Words: a header with the id of the type, and the value."""
+        size, conforming = self._behind(t)
+        if size is None:
+            parts = [self.lower(each) for each in conforming]
+            if not parts or None in parts:
+                return None
+            size = max(any_value_layout(each).size for each in parts if each is not None)
+        return ir.struct(f"{t} in memory", (("words", ir.array(ir.U32, (HEADER + round_up(size, 4)) // 4)),))
 
     def _struct(self, t: checked.StructType) -> ir.Type | None:
         parts = []

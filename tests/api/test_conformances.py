@@ -73,3 +73,37 @@ def test_only_given_types() -> None:
 def test_what_is_no_conformance(interface: str, name: str, message: str) -> None:
     with pytest.raises(CallError, match=message):
         found([0] * 4, [spy.TypeConformance(interface, name, 0)])
+
+
+UNSAID = """
+interface IValue { float get(); }
+struct Flag : IValue { bool on; double a; float get() { return on ? float(a) : -1; } }
+struct Sum<let N : int> : IValue { float a[N]; float get() { float s = 0; for (int i = 0; i < N; i++) s += a[i]; return s; } }
+struct Holder { int n; IValue value; float last; }
+float put(RWStructuredBuffer<Holder> p, int i)
+{
+    Holder h = { i, Flag(true, i), 7 };
+    if (i == 1)
+        h.value = Sum<%d>();
+    p[i] = h;
+    return p[i].value.get() + p[i].n + p[i].last;
+}
+"""
+
+
+def test_elements_are_as_large_as_the_largest_type_of_the_module() -> None:
+    device = spy.create_device()
+    module = spy.Module.load_from_source(device, "holders", UNSAID % 4)
+    assert module.layout.get_type_layout(module.layout.find_type_by_name("Holder")).size == 40
+    buffer = device.create_buffer(size=120, struct_size=40, data=np.full(120, 0, np.uint8))
+    assert [module.put(buffer, i) for i in range(3)] == [7, 8, 11]
+    with pytest.raises(spy.BoundsError):
+        module.put(buffer, 3)
+
+
+def test_a_larger_instance_has_to_be_announced() -> None:
+    device = spy.create_device()
+    module = spy.Module.load_from_source(device, "holders", UNSAID % 5)
+    buffer = device.create_buffer(size=120, struct_size=40, data=np.full(120, 0, np.uint8))
+    with pytest.raises(ValueError, match="'Sum<5>' takes 20 bytes, more than the 16 of 'IValue'"):
+        module.put(buffer, 0)
