@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from slangrad.autodiff.activity import Callee, callee_of
 from slangrad.autodiff.cutting import SEGMENT, Segments, cut, quiet
+from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
 from slangrad.autodiff.forward import jvp
 from slangrad.autodiff.outline import Outline
 from slangrad.autodiff.plan import Wishes
@@ -33,7 +34,7 @@ from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Derivatives, Function, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
@@ -91,6 +92,8 @@ class _Requests:
         self._callees: dict[tuple[str, str], Callee] = {}
         self._acting: dict[str, bool] = {}
         self._changing: dict[str, bool] = {}
+        self._duals = Duals(program.duals)
+        self._halved_names: set[str] = set()
 
     def process(self, name: str) -> None:
         """Put the function into the new program, without requests and after the functions it uses."""
@@ -100,6 +103,9 @@ class _Requests:
         function = self._old[name]
         for used in _used(function):
             self.process(used)
+        if "dual_of" in function.attributes:
+            self._dual(str(function.attributes["dual_of"]))
+            return
         if any(op.name in REQUESTS for op in walk(function.region)):
             function = Rebuild({"jvp": self._request, "vjp": self._request}).function(function)
         self._new[name] = function
@@ -124,8 +130,14 @@ class _Requests:
         if made not in self._new:
             if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
-            self._new[made] = _MAKE[mode](self, f, custom)
+            self._new[made] = self._settled(name, _MAKE[mode](self, f, custom))
         return made
+
+    def _settled(self, name: str, made: Function) -> Function:
+        """The derivative of a function of pointers in two halves: from there on these are pointers like others."""
+        if name not in self._halved_names:
+            return made
+        return self._inline(self.result.program, made, lambda g: g.name not in self._halved_names)
 
     def _make_jvp(self, f: Function, custom: str | None) -> Function:
         if custom is not None:
@@ -249,6 +261,51 @@ class _Requests:
             return f, preferences
         return Rebuild({"call": call}).function(f), preferences
 
+    # --- pointers
+
+    def _dual(self, name: str) -> str:
+        """The name of the function with its pointers in two halves; see duals.py."""
+        f, made = self._new[name], f"{name}.dual"
+        if made in self._new:
+            return made
+        self._halved_names.add(made)
+        if self._moves_pointers(f):
+            self._new[made] = self._by_derivative(f)
+            return made
+        stay = lambda g: g.derivatives is not None or "of_pointers" in g.attributes
+        ready = self._inline(self.result.program, f, stay)
+        _refuse_nested(f, [self._new[callee_of(op)] for op in _calls(ready)])
+        function = dual_function(ready, self._duals, self._dual_of)
+        if f.derivatives is not None:
+            given = f.derivatives
+            jvp, vjp = (None if each is None else self._halved(each) for each in (given.jvp, given.vjp))
+            substitute = given.primal_substitute
+            function.derivatives = Derivatives(
+                jvp, vjp, None if substitute is None else self._dual(substitute)
+            )
+        self._new[made] = function
+        return made
+
+    def _dual_of(self, name: str) -> tuple[Function, Function] | None:
+        f = self._new[name]
+        return (f, self._new[self._dual(name)]) if self._duals.has_any(f) else None
+
+    def _moves_pointers(self, f: Function) -> bool:
+        """Whether a forward derivative of the user's own says where the other half of a result is."""
+        given = f.derivatives is not None and f.derivatives.jvp is not None
+        return given and any(self._duals.results(f)) and not any(result_flags(f, self._space))
+
+    def _by_derivative(self, f: Function) -> Function:
+        assert f.derivatives is not None and f.derivatives.jvp is not None
+        user = self._new[self._halved(f.derivatives.jvp)]
+        return dual_by_derivative(f, user, self._duals, self._space)
+
+    def _halved(self, name: str) -> str:
+        """The name of a derivative of the user's own with its pairs of pointers in two halves."""
+        made = without_pairs(self._new[name], self._duals)
+        self._new.setdefault(made.name, made)
+        return made.name
+
     # --- calls that stay
 
     def _callee(self, name: str, mode: str) -> Callee:
@@ -298,9 +355,11 @@ class _Requests:
         return op.name in PRIMITIVES and effect_of(op) == READ
 
     def _stays(self, f: Function, mode: str) -> bool:
-        """Whether calls of a function are differentiated as calls."""
+        """Whether calls of a function are differentiated as calls. Those of pointers are if these have two halves."""
         if f.attributes.get(SEGMENT):
             return not self._changes(f.name)
+        if self._duals.has_any(f):
+            return False
         return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
     def _may_repeat(self, op: Op) -> bool:
@@ -348,7 +407,19 @@ def _calls(f: Function) -> list[Op]:
 def _used(f: Function) -> list[str]:
     """The functions that a function calls, differentiates or has as its derivatives."""
     names = [callee_of(op) for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
+    if "dual_of" in f.attributes:
+        names.append(str(f.attributes["dual_of"]))
     return names if f.derivatives is None else names + f.derivatives.names
+
+
+def _refuse_nested(f: Function, callees: list[Function]) -> None:
+    """Derivatives of a derivative do not go through what its pointers lead to."""
+    for g in callees:
+        if "of_pointers" in g.attributes:
+            what = f"'{f.name}' cannot be differentiated through pointers"
+            message = f"{what}, as it calls '{g.name}', which takes pairs of them"
+            note = "mark the pointers of the outer function as no_diff"
+            raise CompileError([Diagnostic("E0704", message, f.span, note)])
 
 
 def _missing(f: Function, mode: str, span: Span | None) -> Diagnostic:

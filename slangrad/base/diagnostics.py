@@ -95,6 +95,7 @@ CODES: dict[str, str] = {
     "E0508": "'no_diff' without an effect",
     "E0551": "no backward derivative",
     "E0552": "no forward derivative",
+    "E0553": "unknown place of derivatives",
     # E06  statements and control flow
     "E0601": "misplaced jump",
     "E0602": "unsuitable return",

@@ -343,6 +343,7 @@ class TypeInfo:
 #   fields(struct type)               ((DeclRef of the field, its type), ...) in order
 #   tag_type(enum type)               the integer type of an enum
 #   differential(type)                DifferentialInfo, or None when the type has no derivative
+#   pointer_differential(type)        the Differential of a type that conforms to IDifferentiablePtrType
 #   differentiable(reference)         "none", "forward" or "backward"
 #   derivatives(reference)            CustomDerivatives of a function
 #   call_operator(lambda type)        DeclRef of the body of a lambda

@@ -19,7 +19,7 @@ from slangrad.check.applied import applied_text, context_operator
 from slangrad.check.checked import Applied, CustomDerivatives, FunctionInfo
 from slangrad.check.declref import DeclRef, Substitution, visible_parameters
 from slangrad.check.derivative_rules import refused_pair
-from slangrad.check.differentiable import derivative_signature, tangent
+from slangrad.check.differentiable import derivative_signature, pointer_tangent, tangent
 from slangrad.check.givers import KINDS, functions_meant, generic_parameters, givers_of, named_instance
 from slangrad.check.infer import Solver
 from slangrad.check.lookup import unmet_constraint
@@ -201,7 +201,8 @@ def _carries_this(world: World, info: FunctionInfo, seen: Substitution) -> bool:
     """Whether derivatives go through the object of a method."""
     if info.this_type is None or info.no_diff_this:
         return False
-    return tangent(world, substitute(world, info.this_type, seen)) is not None
+    this = substitute(world, info.this_type, seen)
+    return tangent(world, this) is not None or pointer_tangent(world, this) is not None
 
 
 # --- Checking -----------------------------------------------------------------------------------------

@@ -299,17 +299,39 @@ def pair_of(world: World, kind: Type) -> Type:
 
 
 def pair_element(world: World, kind: Type) -> Type | None:
-    """T of DifferentialPair<T>; None for other types."""
+    """T of DifferentialPair<T> and of DifferentialPtrPair<T>; None for other types."""
     if isinstance(kind, ExpandedType):
         inner = pair_element(world, kind.pattern)
         return None if inner is None else expanded_type(inner, kind.packs)
-    if isinstance(kind, StructType) and kind.declaration is world.standard("DifferentialPair"):
+    pairs = (world.standard("DifferentialPair"), world.standard("DifferentialPtrPair"))
+    if isinstance(kind, StructType) and kind.declaration in pairs:
         element: Type = kind.arguments[0]
         return element
     return None
 
 
 RESULT_COTANGENT = "result_cotangent"  # the last parameter of a backward derivative
+
+# --- Pointers -----------------------------------------------------------------------------------------
+
+
+def pointer_tangent(world: World, kind: Type) -> Type | None:
+    """The Differential of a type of pointers: where the derivatives lie of what they point to. None for other types,
+    and for those that carry derivatives themselves.
+    """
+    found = conforms_to(world, kind, world.standard("IDifferentiablePtrType"))
+    if found is None or tangent(world, kind) is not None:
+        return None
+    (requirement,) = declared(world, found.declaration, "Differential")
+    made: Type = world.associated(kind, found, requirement)
+    return made
+
+
+def pointer_pair_of(world: World, kind: Type) -> Type:
+    """DifferentialPtrPair<kind>."""
+    made: Type = nominal(world.standard("DifferentialPtrPair"), (kind,))
+    return made
+
 
 # --- Signatures ---------------------------------------------------------------------------------------
 
@@ -326,6 +348,8 @@ def derivative_signature(
     cotangent = None if no_diff_result else tangent(world, signature.result)
     if mode == "forward":
         result = signature.result if cotangent is None else pair_of(world, signature.result)
+        if not no_diff_result and pointer_tangent(world, signature.result) is not None:
+            result = pointer_pair_of(world, signature.result)
         return function_type(parameters, result)
     if cotangent is not None:
         parameters += (FunctionParameter(cotangent, "in", False, RESULT_COTANGENT),)
@@ -333,6 +357,9 @@ def derivative_signature(
 
 
 def _forward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter:
+    if not parameter.no_diff and pointer_tangent(world, parameter.type) is not None:
+        pair = pointer_pair_of(world, parameter.type)
+        return FunctionParameter(pair, parameter.direction, False, parameter.name)
     if parameter.no_diff or tangent(world, parameter.type) is None:
         return FunctionParameter(parameter.type, parameter.direction, True, parameter.name)
     return FunctionParameter(pair_of(world, parameter.type), parameter.direction, False, parameter.name)
@@ -340,6 +367,10 @@ def _forward_parameter(world: World, parameter: FunctionParameter) -> FunctionPa
 
 def _backward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter | None:
     differential_type = None if parameter.no_diff else tangent(world, parameter.type)
+    if not parameter.no_diff and pointer_tangent(world, parameter.type) is not None:
+        if parameter.direction == "out":
+            return None
+        return FunctionParameter(pointer_pair_of(world, parameter.type), "in", False, parameter.name)
     if parameter.direction == "out":
         if differential_type is None:
             return None

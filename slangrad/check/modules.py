@@ -403,6 +403,9 @@ class Program(World):
     def differential(self, kind: Type) -> DifferentialInfo | None:
         return differentiable.differential(self, kind)
 
+    def pointer_differential(self, kind: Type) -> Type | None:
+        return differentiable.pointer_tangent(self, kind)
+
     def differentiable(self, reference: DeclRef) -> str:
         return self.differentiability(reference.declaration)
 

@@ -124,6 +124,8 @@ class _Parser:
                 self._struct()
             elif word == "differential":
                 self._differential(program)
+            elif word == "dual":
+                self._dual(program)
             elif word == "arguments":
                 program.arguments = self._struct_type()
             elif word == "func":
@@ -164,6 +166,11 @@ class _Parser:
             self._expect("=")
             functions[word] = self._take_symbol()
         program.differentials[primal] = Differential(tangent, tuple(fields), **functions)
+
+    def _dual(self, program: Program) -> None:
+        pointer = self._struct_type()
+        self._expect(":")
+        program.duals[pointer] = self._type()
 
     # --- functions
 

@@ -60,6 +60,7 @@ def print_program(program: Program) -> str:
 def program_lines(program: Program) -> list[Line]:
     parts = [_print_struct(s) for s in _structs(program)]
     parts += [_print_differential(s, d) for s, d in program.differentials.items()]
+    parts += [f"dual {s} : {half}\n" for s, half in program.duals.items()]
     if program.arguments is not None:
         parts.append(f"arguments {program.arguments}\n")
     lines = [Line(line) for part in parts for line in part.split("\n")]
@@ -210,6 +211,9 @@ def _structs(program: Program) -> list[t.Struct]:
     for s, d in program.differentials.items():
         _collect(s, found)
         _collect(d.type, found)
+    for s, half in program.duals.items():
+        _collect(s, found)
+        _collect(half, found)
     if program.arguments is not None:
         _collect(program.arguments, found)
     for function in program.functions.values():

@@ -21,7 +21,7 @@ from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Region, Value
 from slangrad.ir.types import Type
-from slangrad.lower import tangents
+from slangrad.lower import duals, tangents
 from slangrad.lower.signatures import Signature, SignatureParameter
 
 if TYPE_CHECKING:
@@ -33,12 +33,18 @@ def lower_derivative(
 ) -> Function:
     b = Builder(span=span)
     given = {p.name: Value(p.type, p.name) for p in own.parameters if p.direction != "out"}
-    request = _Request(lowering, b, of, own, [given.get(p.name) for p in own.parameters])
+    values = [given.get(p.name) for p in own.parameters]
+    apart = duals.taken_apart(lowering, b, of, own, values)
+    request = _Request(lowering, b, *apart)
     yields = request.forward() if mode == "forward" else request.backward()
+    yields = duals.put_together(b, of, own, yields)
     region = Region(tuple(given.values()), b.ops, tuple(yields))
-    return Function(
+    made = Function(
         own.name, own.ir_parameters(), own.result_type, region, own.result_differentiable, span=span
     )
+    if apart[0] is not of:
+        made.attributes["of_pointers"] = True
+    return made
 
 
 @dataclass(slots=True)

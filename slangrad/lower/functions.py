@@ -40,7 +40,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         signature.ir_parameters(),
         signature.result_type,
         Region(inputs, f.b.ops, _yields(f, signature, keys, declared)),
-        signature.result_differentiable,
+        signature.result_differentiable or signature.dual is not None,
         derivatives=_custom_derivatives(lowering, signature, reference),
         attributes=_attributes(declared),
         span=declared.span,

@@ -124,6 +124,7 @@ class Lowering:
             result_type=self.types.of(result, reference.declaration.span) if returns else None,
             result_differentiable=differentiable and carries,
             differentiable=differentiable,
+            dual=self.types.dual(result) if differentiable and not info.no_diff_result else None,
         )
 
     def _this_parameter(
@@ -151,9 +152,8 @@ class Lowering:
         lowered = self.types.of(concrete, of.declaration.span)
         has_tangent = self.types.has_tangent(concrete)
         carries = differentiable and has_tangent
-        return SignatureParameter(
-            name, concrete, lowered, DIRECTIONS[direction], carries, has_tangent and not carries
-        )
+        cut, dual = has_tangent and not carries, self.types.dual(concrete) if differentiable else None
+        return SignatureParameter(name, concrete, lowered, DIRECTIONS[direction], carries, cut, dual)
 
     def _derived_signature(self, mode: str, of: Signature, shape: checked_types.FunctionType) -> Signature:
         """`shape` is without the `this` of `fwd_diff(object.method)`, which is then passed as it is."""

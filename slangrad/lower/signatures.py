@@ -20,6 +20,7 @@ class SignatureParameter:
     direction: str  # "in", "out" or "inout"
     differentiable: bool  # neither no_diff nor of a type without derivative
     cut: bool  # of a type with derivative, but none passes: what is given to it is detached
+    dual: Type | None = None  # of a pointer whose derivatives are followed: the type of its other half
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Signature:
     result_type: Type | None
     result_differentiable: bool
     differentiable: bool  # else what it gives is detached
+    dual: Type | None = None  # of the result
 
     @property
     def inputs(self) -> tuple[SignatureParameter, ...]:
@@ -51,4 +53,7 @@ class Signature:
         return returned + tuple(p.differentiable for p in self.outputs)
 
     def ir_parameters(self) -> tuple[core.Parameter, ...]:
-        return tuple(core.Parameter(p.name, p.type, p.direction, p.differentiable) for p in self.parameters)
+        return tuple(
+            core.Parameter(p.name, p.type, p.direction, p.differentiable or p.dual is not None)
+            for p in self.parameters
+        )

@@ -245,6 +245,13 @@ class TypeMap:
             return self.map(t) in self.ir.differentials
         return self.program.differential(t) is not None
 
+    def dual(self, t: checked.Type) -> types.Type | None:
+        """The type of the other half of a pointer that is differentiated."""
+        if isinstance(t, checked.LambdaType) or t is checked.VOID:
+            return None
+        found = self.program.pointer_differential(t)
+        return None if found is None else self.of(found)
+
     def tangent(self, t: checked.Type) -> types.Type:
         """The type of the derivative of a type that has one."""
         if isinstance(t, checked.LambdaType) or t in self._contexts:
@@ -286,6 +293,9 @@ class TypeMap:
     def _enter_struct(self, t: checked.StructType, lowered: types.Struct) -> None:
         info = self.program.differential(t)
         if info is None:
+            dual = self.program.pointer_differential(t)
+            if dual is not None:
+                self.ir.duals[lowered] = self.map(dual)
             return
         tangent = self.map(info.type)
         has_own = info.zero is not None or info.add is not None

@@ -120,6 +120,7 @@ def reachable(program: Program, roots: Iterable[str]) -> Program:
             continue
         function = kept[name] = program.functions[name]
         stack += _called(function, ("call", *REQUESTS))
+        stack += [str(function.attributes["dual_of"])] if "dual_of" in function.attributes else []
         if function.derivatives is not None:
             stack += function.derivatives.names
     return replace(program, functions={name: f for name, f in program.functions.items() if name in kept})

@@ -43,6 +43,7 @@ from slangrad.syntax.ast import (
     ThisType,
     Try,
     Tuple,
+    Unary,
 )
 from slangrad.syntax.numbers import read_character, read_float, read_integer, read_string
 from slangrad.syntax.parse_types import TypeParser
@@ -272,6 +273,15 @@ class AtomParser(TypeParser):
         layout = operands[1] if len(operands) == 2 else None
         return SizeOf(self.span_from(start), start.text, operands[0], layout)
 
+    def _parse_address(self) -> Expression:
+        """`__getAddress(place)` is `&place`."""
+        start = self.advance()
+        opener = self.expect("(", "after '__getAddress'")
+        operands = self.parse_list(opener, ")", self.parse_assignment)
+        if len(operands) != 1:
+            raise self.failure("E0202", "__getAddress takes one place", start.span)
+        return Unary(self.span_from(start), "&", operands[0])
+
     def _parse_new(self) -> Expression:
         if self.peek().kind != "name":
             return self._parse_plain_name()
@@ -363,5 +373,6 @@ _WORDS: dict[str, Callable[[AtomParser], Expression]] = {
     "expand":     AtomParser._parse_expand,
     "each":       AtomParser._parse_each,
     "spirv_asm":  AtomParser._parse_assembly,
+    "__getAddress": AtomParser._parse_address,
 }
 # fmt: on

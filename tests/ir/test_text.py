@@ -18,9 +18,11 @@ struct "Block" { count: u32, data: ptr<struct "Point", global> }
 
 differential struct "Point" : struct "Point.d" (0 -> 0) zero=@dzero add=@"add<Point, 2>"
 
+dual struct "Block" : struct "Point"
+
 arguments struct "Block"
 
-func @square(%x: f32, no_diff %n: i32) -> (f32) derivatives(jvp=@square_jvp, vjp=@"f<3>") {cost=3} {
+func @square(%x: f32, no_diff %n: i32) -> (f32) derivatives(jvp=@square_jvp, vjp=@"f<3>", applied=@g) {cost=3} {
   %r = mul %x, %x
   %c = const -0.0 : f32
   %d = const nan : f32

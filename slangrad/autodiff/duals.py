@@ -1,0 +1,324 @@
+"""Functions of pointers that carry derivatives: each pointer with another one, to the derivatives of what it points to.
+
+    func @f(%p, %x) { %q = call @next %p   %v = call @load %q ... }
+
+    func @f.dual(%p, %dp, %x) { %q, %dq = call @next.dual %p, %dp   %v = call @load.dual %q, %dq ... }
+
+The other half of a pointer moves with it: through structs, arrays, branches and loops; one that is made of the parts
+of another and of whole numbers has as its half what the same parts of the other half make. Values that pointers lead
+to are the matter of the user's own derivatives, which take pairs of pointers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from slangrad.autodiff.activity import callee_of
+from slangrad.autodiff.vectorspace import VectorSpace
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Parameter, Region, Value
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.types import Array, Pointer, Struct, Type, array, components, is_aggregate, is_float
+
+DualOf = Callable[[str], tuple[Function, Function] | None]
+"""A function that stays a call, and the one with two parameters for each pointer; None where it has no pointers."""
+
+
+class Duals:
+    """Which types are pointers with derivatives, and what the types of their other halves are."""
+
+    def __init__(self, types: Mapping[Struct, Type]) -> None:
+        self._types = types
+
+    def of(self, t: Type) -> Type | None:
+        if isinstance(t, Array):
+            element = self.of(t.element)
+            return None if element is None else array(element, t.length)
+        return self._types.get(t) if isinstance(t, Struct) else None
+
+    def is_pair(self, t: Type) -> bool:
+        """Whether a struct is a pointer and its other half."""
+        if not isinstance(t, Struct) or [name for name, _ in t.fields] != ["p", "d"]:
+            return False
+        first, second = (field for _, field in t.fields)
+        return self.of(first) is second
+
+    def parameters(self, f: Function) -> list[Parameter]:
+        """Those that are pointers with derivatives."""
+        return [p for p in f.parameters if p.differentiable and self.of(p.type) is not None]
+
+    def result(self, f: Function) -> Type | None:
+        """The type of the other half of what a function returns."""
+        return None if f.return_type is None or not f.return_differentiable else self.of(f.return_type)
+
+    def inputs(self, f: Function) -> list[bool]:
+        pointers = self.parameters(f)
+        return [p in pointers for p in f.inputs]
+
+    def results(self, f: Function) -> list[bool]:
+        pointers = self.parameters(f)
+        returned = [] if f.return_type is None else [self.result(f) is not None]
+        return returned + [p in pointers for p in f.outputs]
+
+    def has_any(self, f: Function) -> bool:
+        return any(self.inputs(f)) or any(self.results(f))
+
+
+def dual_function(f: Function, duals: Duals, dual_of: DualOf) -> Function:
+    """`f` with its pointers in two halves. Its calls are inlined, but for those that have derivatives of their own."""
+    walk, b = _Dual(duals, dual_of), Builder(span=f.span)
+    inputs: list[Value] = []
+    for p, old, flag in zip(f.inputs, f.region.parameters, duals.inputs(f), strict=True):
+        walk.new[old] = Value(p.type, p.name)
+        inputs.append(walk.new[old])
+        if flag:
+            walk.halves[old] = Value(_type_of(duals, p.type), f"d{p.name}")
+            inputs.append(walk.halves[old])
+    yields: list[Value] = []
+    for old, value, flag in zip(f.region.yields, walk.inline(b, f.region), duals.results(f), strict=True):
+        yields += [value, walk.half(b, old)] if flag else [value]
+    region = Region(tuple(inputs), b.ops, tuple(yields))
+    return replace(
+        f, name=f"{f.name}.dual", parameters=_parameters(f, duals), region=region, derivatives=None
+    )
+
+
+def _type_of(duals: Duals, t: Type) -> Type:
+    made = duals.of(t)
+    assert made is not None, t
+    return made
+
+
+def _parameters(f: Function, duals: Duals) -> tuple[Parameter, ...]:
+    result, pointers = duals.result(f), duals.parameters(f)
+    made = [] if result is None else [Parameter("dresult", result, "out", False)]
+    for p in f.parameters:
+        made.append(replace(p, differentiable=p.differentiable and p not in pointers))
+        if p in pointers:
+            made.append(Parameter(f"d{p.name}", _type_of(duals, p.type), p.direction, False, p.uniform))
+    return tuple(made)
+
+
+def without_pairs(f: Function, duals: Duals) -> Function:
+    """A derivative of the user's own, whose pairs of pointers are two parameters, and two results."""
+    b, name = Builder(span=f.span), f"{f.name}.halves"
+    parameters: list[Parameter] = []
+    inputs: list[Value] = []
+    arguments: list[Value] = []
+    returned = f.return_type
+    if returned is not None and duals.is_pair(returned):
+        parts = list(components(returned))
+        returned = parts[0]
+        parameters.append(Parameter("dresult", parts[1], "out", False))
+    for p in f.parameters:
+        halves = _split(p) if duals.is_pair(p.type) else [p]
+        parameters += halves
+        if p.direction != "out":
+            given = [Value(each.type, each.name) for each in halves]
+            inputs += given
+            arguments.append(given[0] if len(given) == 1 else b.emit("make", *given, type=p.type))
+    made = b.control("call", tuple(arguments), f.result_types, (), {"callee": f.name})
+    yields: list[Value] = []
+    for value in made:
+        is_pair = duals.is_pair(value.type)
+        yields += [b.emit("get", value, index=i) for i in (0, 1)] if is_pair else [value]
+    region = Region(tuple(inputs), b.ops, tuple(yields))
+    return Function(name, tuple(parameters), returned, region, f.return_differentiable, span=f.span)
+
+
+def dual_by_derivative(f: Function, user: Function, duals: Duals, space: VectorSpace) -> Function:
+    """A function whose results are pointers in two halves, by the forward derivative of the user's own."""
+    b, inputs, arguments = Builder(span=f.span), [], []
+    for p, flag, expected in zip(f.inputs, duals.inputs(f), _expected(f, user, duals), strict=True):
+        value = Value(p.type, p.name)
+        inputs.append(value)
+        if flag:
+            inputs.append(Value(_type_of(duals, p.type), f"d{p.name}"))
+            arguments += inputs[-2:]
+        elif expected is p.type:
+            arguments.append(value)
+        else:
+            arguments.append(b.emit("make", value, space.zero(b, p.type), type=expected))
+    made = b.control("call", tuple(arguments), user.result_types, (), {"callee": user.name})
+    region = Region(tuple(inputs), b.ops, made)
+    return replace(
+        f, name=f"{f.name}.dual", parameters=_parameters(f, duals), region=region, derivatives=None
+    )
+
+
+def _expected(f: Function, user: Function, duals: Duals) -> list[Type]:
+    """For each input of `f` what its derivative takes first."""
+    left = iter(user.inputs)
+    found = []
+    for flag in duals.inputs(f):
+        found.append(next(left).type)
+        if flag:
+            next(left)
+    return found
+
+
+def _split(p: Parameter) -> list[Parameter]:
+    """A pair of pointers as two parameters."""
+    first, second = components(p.type)
+    plain = replace(p, differentiable=False)
+    return [replace(plain, type=first), replace(plain, name=f"d{p.name}", type=second)]
+
+
+class _Dual(Rebuild):
+    """`halves`: the other halves of pointers; `parts`: of what pointers are made of."""
+
+    def __init__(self, duals: Duals, dual_of: DualOf) -> None:
+        rules: dict[str, Rule] = {"if": self._if, "for": self._loop, "while": self._loop, "call": self._call}
+        super().__init__(rules, self._primitive)
+        self._duals, self._dual_of = duals, dual_of
+        self.halves: dict[Value, Value] = {}
+        self.parts: dict[Value, Value] = {}
+
+    def half(self, b: Builder, old: Value) -> Value:
+        """The other half of a pointer, which must be known."""
+        if old not in self.halves:
+            message = "where the derivatives of this pointer are is not known"
+            note = "make it of one that was passed, or by a function with a [ForwardDerivative]"
+            raise CompileError([Diagnostic("E0553", message, b.span, note)])
+        return self.halves[old]
+
+    # --- straight code
+
+    def _primitive(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        made = copy_op(walk, b, op)
+        if len(made) == 1 and PRIMITIVES[op.name].effect == PURE:
+            kind = self._duals.of(op.results[0].type)
+            found = self._part(b, op) if kind is None else self._pointer(b, op, kind)
+            if found is not None:
+                (self.parts if kind is None else self.halves)[op.results[0]] = found
+        return made
+
+    def _pointer(self, b: Builder, op: Op, kind: Type) -> Value | None:
+        """The other half of a pointer, or array of pointers, that an op makes."""
+        if op.name == "zero":
+            return b.zero(kind)
+        operands = [self._other(v) for v in op.operands]
+        if op.name not in _MOVES or not any(self._is_known(v) for v in op.operands):
+            return None
+        given = tuple(v for v in operands if v is not None)
+        if len(given) < len(operands) or not _may_make(op, kind, given):
+            return None
+        return b.primitive(op.name, given, kind, op.attributes)
+
+    def _part(self, b: Builder, op: Op) -> Value | None:
+        """What the same computation gives for the other half."""
+        if not any(self._is_known(v) for v in op.operands) or _holds_floats(op.results[0].type):
+            return None
+        if op.name == "get" and op.operands[0] in self.halves:
+            return self._field(b, op)
+        operands = [self._other(v) for v in op.operands]
+        given = tuple(v for v in operands if v is not None)
+        same = len(given) == len(operands) and all(v.type is o.type for v, o in zip(given, op.operands))
+        return b.primitive(op.name, given, op.results[0].type, op.attributes) if same else None
+
+    def _field(self, b: Builder, op: Op) -> Value | None:
+        """The field of the same name."""
+        pointer, index = op.operands[0].type, op.attributes["index"]
+        dual = self.halves[op.operands[0]]
+        assert isinstance(index, int)
+        if not isinstance(pointer, Struct) or not isinstance(dual.type, Struct):
+            return None
+        name = pointer.fields[index][0]
+        names = [each for each, _ in dual.type.fields]
+        return b.emit("get", dual, index=names.index(name)) if name in names else None
+
+    def _is_known(self, v: Value) -> bool:
+        return v in self.halves or v in self.parts
+
+    def _other(self, v: Value) -> Value | None:
+        """The value for the other half: whole numbers that belong to no pointer are the same for both."""
+        found = self.halves.get(v) or self.parts.get(v)
+        return (
+            self.new[v] if found is None and not is_aggregate(v.type) and not _is_address(v.type) else found
+        )
+
+    # --- control flow
+
+    def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        arms = []
+        for region in op.regions:
+            inner = b.nested()
+            arms.append((inner, self.inline(inner, region)))
+        moved = [
+            i
+            for i, r in enumerate(op.results)
+            if self._duals.of(r.type) is not None and all(a.yields[i] in self.halves for a in op.regions)
+        ]
+        regions = tuple(
+            Region((), inner.ops, (*yields, *(self.halves[region.yields[i]] for i in moved)))
+            for (inner, yields), region in zip(arms, op.regions, strict=True)
+        )
+        return self._with_halves(b, op, self.values(op.operands), moved, regions)
+
+    def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        first = 1 if op.name == "for" else 0
+        moved = [i for i in range(len(op.results)) if op.operands[first + i] in self.halves]
+        regions = []
+        for region in op.regions:
+            inner, own = b.nested(), [Value(p.type, p.hint) for p in region.parameters]
+            self.new.update(zip(region.parameters, own, strict=True))
+            for i in moved:
+                carried = region.parameters[len(region.parameters) - len(op.results) + i]
+                self.halves[carried] = Value(_type_of(self._duals, carried.type))
+                own.append(self.halves[carried])
+            yields = self.inline(inner, region)
+            if region is op.regions[-1]:
+                yields += tuple(self.half(inner, region.yields[i]) for i in moved)
+            regions.append(Region(tuple(own), inner.ops, yields))
+        operands = (*self.values(op.operands), *(self.halves[op.operands[first + i]] for i in moved))
+        return self._with_halves(b, op, operands, moved, tuple(regions))
+
+    def _with_halves(
+        self, b: Builder, op: Op, operands: tuple[Value, ...], moved: list[int], regions: tuple[Region, ...]
+    ) -> tuple[Value, ...]:
+        """The op with more results, the other halves of some."""
+        types = tuple(r.type for r in op.results)
+        more = tuple(_type_of(self._duals, types[i]) for i in moved)
+        made = b.control(op.name, operands, (*types, *more), regions, op.attributes)
+        for i, value in zip(moved, made[len(types) :], strict=True):
+            self.halves[op.results[i]] = value
+        return made[: len(types)]
+
+    # --- calls
+
+    def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        found = self._dual_of(callee_of(op))
+        if found is None:
+            return copy_op(walk, b, op)
+        f, dual = found
+        operands: list[Value] = []
+        for v, flag in zip(op.operands, self._duals.inputs(f), strict=True):
+            operands += [self.new[v], self.half(b, v)] if flag else [self.new[v]]
+        left = iter(b.control("call", tuple(operands), dual.result_types, (), {"callee": dual.name}))
+        results = []
+        for r, flag in zip(op.results, self._duals.results(f), strict=True):
+            results.append(next(left))
+            if flag:
+                self.halves[r] = next(left)
+        return tuple(results)
+
+
+_MOVES = frozenset(("make", "get", "set", "index", "set_index", "splat", "select"))
+
+
+def _may_make(op: Op, kind: Type, given: tuple[Value, ...]) -> bool:
+    """Whether the op has a meaning for the other half, whose struct may have other fields."""
+    if op.name == "make":
+        return [v.type for v in given] == list(components(kind))
+    return op.name != "set" or isinstance(kind, Array) or kind is op.results[0].type
+
+
+def _is_address(t: Type) -> bool:
+    return isinstance(t, Pointer)
+
+
+def _holds_floats(t: Type) -> bool:
+    return is_float(t) or (is_aggregate(t) and any(_holds_floats(each) for each in components(t)))
