@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
 
 import slangrad as spy
 
@@ -15,6 +16,10 @@ os.environ.setdefault("SLANGRAD_CACHE", "off")
 
 # Shells start what runs in the background with SIGINT ignored; tests and the processes they start send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same draws in every run; `--hypothesis-profile=default` draws others.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session", params=["cpu", "interpreter"])
