@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check.attributes import check_attributes, check_modifiers
+from slangrad.check.base_fields import add_bases
 from slangrad.check.bit_fields import pack_fields
 from slangrad.check.checked import FunctionInfo
 from slangrad.check.control_flow import falls_through
@@ -21,7 +22,7 @@ from slangrad.check.differentiable import field_declarations
 from slangrad.check.generics import generic_info, interfaces_in
 from slangrad.check.interfaces import check_conformance
 from slangrad.check.linking import is_open
-from slangrad.check.lookup import all_members, conforms, interface_bases
+from slangrad.check.lookup import all_members, base_of, conforms, interface_bases
 from slangrad.check.scopes import Body, Scope, this_type
 from slangrad.check.signatures import signature_of
 from slangrad.check.statements import check_statement
@@ -103,6 +104,7 @@ def _variable(world: World, node: ast.Variable) -> None:
 
 def _struct(world: World, node: ast.Struct) -> None:
     pack_fields(world, [node])  # of a local one
+    add_bases(world, [node])
     generic_info(world, node)
     kind = this_type(world, node)
     _check_bases(world, node, kind)
@@ -112,14 +114,16 @@ def _struct(world: World, node: ast.Struct) -> None:
 
 
 def _check_bases(world: World, node: Any, kind: Type) -> None:
-    for base in node.bases:
+    for position, base in enumerate(node.bases):
         found = world.resolve_type(world.scope_of(node), base)
-        if found is ERROR or interfaces_in(found):
+        if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(world, kind)):
             continue
         if isinstance(kind, EnumType):
             world.tag_type(kind)
         else:
-            message = f"'{kind}' can inherit from interfaces only, not from '{found}'"
+            message = (
+                f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"
+            )
             world.error("E0413", message, base.span, f"make a '{found}' a field of '{kind}'")
 
 

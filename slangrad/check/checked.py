@@ -227,6 +227,7 @@ class Downcast(Form):  # `x as T`: an Optional<T>.
 # "array"       each element as `inner` says
 # "interface"   a value of the type `source` to an interface-typed value
 # "optional"    T to Optional<T>; `inner` first, if any
+# "base"        a struct to one that it inherits from
 # "existing"    a type that is the same after substitution
 @dataclass(slots=True, eq=False, repr=False)
 class Conversion:

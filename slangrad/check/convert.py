@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from slangrad.check.checked import Conversion
 from slangrad.check.declref import DeclRef
-from slangrad.check.lookup import conforms, conforms_to, declared
+from slangrad.check.lookup import base_of, conforms, conforms_to, declared
 from slangrad.check.substitution import own_substitution
 from slangrad.check.types import (
     BOOL,
@@ -285,6 +285,11 @@ def _to_enum(world: World, source: Type, target: EnumType) -> Coercion | None:
 
 
 def _to_struct(world: World, source: Type, target: StructType) -> Coercion | None:
+    inherited = base_of(world, source)
+    while inherited is not None:
+        if inherited is target:
+            return Coercion(TO_INTERFACE, Conversion("base", target))
+        inherited = base_of(world, inherited)
     if target.declaration is not world.standard("Optional"):
         return None
     if source is NONE:

@@ -197,7 +197,7 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
     seen = requirement_substitution(kind, interface)
     compare = _COMPARISONS.get(type(requirement))
     for member in members_for(world, kind, interface, requirement.name):
-        found = compare(world, requirement, seen, member) if compare is not None else None
+        found = compare(world, requirement, seen, member) if compare is not None and not member.path else None
         if found is not None:
             return found
     made = synthesized(world, kind, interface, requirement)

@@ -9,6 +9,7 @@ default body.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,7 @@ class Member:
     declaration: Any
     substitution: dict[Any, Any]
     origin: str
+    path: tuple[DeclRef, ...] = ()  # of a base: the fields that lead to it
 
     @property
     def reference(self) -> DeclRef:
@@ -86,7 +88,33 @@ def concrete_members(world: World, kind: Type, name: str) -> list[Member]:
     for extension, bindings in extensions_of(world, kind):
         for each in declared(world, extension, name):
             found.append(Member(each, bindings, "extension"))
+    if not found and isinstance(kind, StructType) and not _NOT_INHERITED.fullmatch(name):
+        found = _members_of_base(world, kind, name)
     return found
+
+
+BASE = "__base"  # the field that a struct has for the struct that it inherits from
+_NOT_INHERITED = re.compile(r"__base|__init|__subscript|operator.*|Differential|dzero|dadd")
+
+
+def _members_of_base(world: World, kind: StructType, name: str) -> list[Member]:
+    for field in declared(world, kind.declaration, BASE):
+        reference = DeclRef(field, own_substitution(kind))
+        base = substitute(world, world.info(field).type, reference.substitution)
+        return [
+            Member(each.declaration, each.substitution, each.origin, (reference, *each.path))
+            for each in concrete_members(world, base, name)
+        ]
+    return []
+
+
+def base_of(world: World, kind: Type) -> Type | None:
+    """The struct that a struct inherits from."""
+    if not isinstance(kind, StructType):
+        return None
+    for field in declared(world, kind.declaration, BASE):
+        return substitute(world, world.info(field).type, own_substitution(kind))
+    return None
 
 
 def _has_body(declaration: Any) -> bool:

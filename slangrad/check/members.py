@@ -15,6 +15,7 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.checked import Base, Conversion
+from slangrad.check.declref import DeclRef
 from slangrad.check.interfaces import associated, member_type
 from slangrad.check.lookup import Member, member_names, members
 from slangrad.check.meanings import (
@@ -120,9 +121,29 @@ def member_meaning(
         functions = [each for each in visible if isinstance(each.declaration, CALLABLE)]
         return OverloadMeaning(
             first.declaration.name,
-            [Candidate(each.declaration, each.substitution, base, by_type) for each in functions],
+            [
+                Candidate(
+                    each.declaration,
+                    each.substitution,
+                    base_object(scope, span, base, each.path),
+                    by_type,
+                )
+                for each in functions
+            ],
         )
-    return declared_meaning(scope, node, visible[0], base, span)
+    return declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+
+
+def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef, ...]) -> Base | None:
+    """The part of an object that its struct has inherited."""
+    for reference in path if base is not None else ():
+        assert base is not None
+        part = ast.Missing(span)
+        part.type = substitute(
+            scope.world, scope.world.info(reference.declaration).type, reference.substitution
+        )
+        part.ref, base = checked.Field(base, reference), part
+    return base
 
 
 def is_visible(scope: Scope, declaration: Any) -> bool:

@@ -42,6 +42,7 @@ from slangrad.check import (
     standard,
     substitution,
 )
+from slangrad.check.base_fields import add_bases
 from slangrad.check.bit_fields import pack_fields
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.declref import EMPTY, DeclRef, Substitution
@@ -242,6 +243,7 @@ class Program(World):
                 add_extension(self, extension, scope)
         for part in files:
             pack_fields(self, part.members)
+            add_bases(self, part.members)
             givers.note_givers(self, part.members)
         if scope.extends:
             self.view.forget()

@@ -33,6 +33,7 @@ from slangrad.check.meanings import (
 )
 from slangrad.check.members import (
     CALLABLE,
+    base_object,
     declared_meaning,
     fail,
     member_meaning,
@@ -102,7 +103,12 @@ def _root(scope: Scope) -> Scope:
 def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
     this = this_value(scope, node.span) if any(_is_method(each) for each in found) else None
     return [
-        Candidate(each.declaration, each.substitution, this if each.is_member else None, distance=distance)
+        Candidate(
+            each.declaration,
+            each.substitution,
+            base_object(scope, node.span, this, each.path) if each.is_member else None,
+            distance=distance,
+        )
         for each in found
     ]
 
@@ -117,7 +123,7 @@ def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
         return NamespaceMeaning(spaces)
     first = found[-1] if _is_local(found[0].declaration) else found[0]
     base = this_value(scope, node.span) if first.is_member and _needs_object(first.declaration) else None
-    member = Member(first.declaration, first.substitution, "own")
+    member = Member(first.declaration, first.substitution, "own", first.path)
     if first.is_member:
         return member_meaning(scope, node, node.span, [member], base)
     return declared_meaning(scope, node, member, base, node.span)

@@ -200,7 +200,7 @@ class Reflection:
             found = [
                 each
                 for each in members(self.program, kind, name)
-                if isinstance(each.declaration, ast.Function)
+                if isinstance(each.declaration, ast.Function) and not each.path
             ]
             return self._views([Candidate(each.declaration, each.substitution) for each in found])
 

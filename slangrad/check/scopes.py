@@ -30,6 +30,7 @@ class Found:
     declaration: Any
     substitution: dict[Any, Any]
     is_member: bool = False
+    path: tuple[Any, ...] = ()  # as of a Member
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -96,7 +97,8 @@ class MemberScope(Scope):
         if self._in_header():
             return []
         return [
-            Found(each.declaration, each.substitution, True) for each in members(self.world, self.this, name)
+            Found(each.declaration, each.substitution, True, each.path)
+            for each in members(self.world, self.this, name)
         ]
 
     def _in_header(self) -> bool:

@@ -106,6 +106,13 @@ def _optional(f: Frame, value: Value, conversion: Conversion) -> Value:
     return f.emit("make", value, f.true(), type=target)
 
 
+def _base(f: Frame, value: Value, conversion: Conversion) -> Value:
+    target = _target(f, conversion)
+    while value.type is not target:
+        value = f.emit("get", value, index=0)
+    return value
+
+
 def _existing(f: Frame, value: Value, conversion: Conversion) -> Value:
     return value
 
@@ -124,6 +131,7 @@ CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
     "call": _call,
     "array": _array,
     "optional": _optional,
+    "base": _base,
     "existing": _existing,
     "interface": _interface,
 }

@@ -260,7 +260,8 @@ def test_a_mutating_method_does_not_satisfy_one_that_is_not() -> None:
 
 def test_bounds_must_be_interfaces() -> None:
     assert codes("T f<T : float>(T x) { return x; }") == ["E0410"]
-    assert codes("struct S {} struct R : S {}") == ["E0413"]
+    assert codes("struct S {} struct T {} struct R : S, T {}") == ["E0413"]
+    assert codes("struct S : float {}") == ["E0413"]
 
 
 def test_arguments_of_generic_types() -> None:
