@@ -31,10 +31,7 @@ def show_derivatives(c: Compilation) -> list[Line]:
     """The program, and before it what is stored for each reverse sweep and what is computed again."""
     lines = []
     for each in c.reports.values():
-        kept = each.stored or each.recomputed
-        lines += (
-            str(each).splitlines() if kept else [f"@{each.function}: nothing to store or to compute again"]
-        )
+        lines += str(each).splitlines()
     return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(c.program)]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 
 from slangrad import listings, stages
-from slangrad.autodiff.report import Report
+from slangrad.autodiff.report import Explanation, Report
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
@@ -104,6 +104,11 @@ class CompiledKernel:
     milliseconds: dict[str, float]
     reports: dict[str, Report]
     listings: dict[str, Listing]
+
+    @property
+    def explanation(self) -> Explanation:
+        """What the reverse sweeps keep, and why."""
+        return Explanation(tuple(self.reports.values()))
 
     def text(self, stage: str) -> str:
         """The program after a stage, as text."""

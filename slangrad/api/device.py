@@ -83,6 +83,10 @@ class Device:
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"
 
+    def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
+        return function.compile(*args, **kwargs).explanation
+
     # --- Modules and kernels ---
 
     @property

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from slangrad.autodiff.cutting import SEGMENTED
 from slangrad.autodiff.minimum_cut import INFINITE, Network
 from slangrad.autodiff.outline import Loop, Outline, Place, holds_array
 from slangrad.ir.core import Op, Value
@@ -48,7 +49,7 @@ class Plan:
     """`slots`: what a control op passes through besides its own values (tapes, positions of inner loops)."""
 
     needs: frozenset[Value] = frozenset()
-    keep: dict[Value, None] = field(default_factory=dict)
+    keep: dict[Value, str] = field(default_factory=dict)  # and why
     again: dict[Value, Op] = field(default_factory=dict)
     taped: dict[Loop, list[Value]] = field(default_factory=dict)
     lifted: dict[Op, list[Value]] = field(default_factory=dict)
@@ -93,7 +94,7 @@ class _Choice:
             self._network.edge(self._nodes[v][1], Network.SINK, INFINITE)
         stays = self._network.cut()
         self._collect(wanted, stays)
-        self._plan.keep = dict.fromkeys(sorted(self._plan.keep, key=self._order))
+        self._plan.keep = {v: self._plan.keep[v] for v in sorted(self._plan.keep, key=self._order)}
 
     def _order(self, value: Value) -> int:
         return self._outline.order[value]
@@ -121,10 +122,24 @@ class _Choice:
             if value in self._plan.keep or value in self._plan.again:
                 continue
             if self._nodes[value][0] in stays:
-                self._plan.keep[value] = None
+                self._plan.keep[value] = self._reason(value)
                 continue
             op = self._plan.again[value] = self._outline.makers[value]
             todo += [v for v in op.operands if not self._outline.is_at_hand(v)]
+
+    def _reason(self, value: Value) -> str:
+        """Why a value is kept."""
+        maker, op = self._outline.makers.get(value), self._repeatable(value)
+        if maker is None:
+            return _reason_of_parameter(value, self._outline.homes[value].loop)
+        if op is None:
+            return _NOT_AGAIN.get(maker.name, _reason_of_op(maker))
+        if self._wishes.prefer(value) == "checkpoint":
+            return "[PreferCheckpoint]"
+        again, kept = self._price(op, value), self._price_of_keeping(value, op)
+        if again >= kept:
+            return f"to compute it again would cost {again}, to keep it {kept}"
+        return "what it is computed from would have to be kept instead"
 
     def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
@@ -163,6 +178,29 @@ class _Choice:
         return not (isinstance(operand.type, Array) and operand.type.length is None)
 
 
+_NOT_AGAIN = {
+    "if": "it comes out of a branch",
+    "for": "it comes out of a loop",
+    "while": "it comes out of a loop",
+    "load": "it was read from memory, which may have changed",
+    "call": "it comes from a function that is not run again",
+}
+
+
+def _reason_of_op(maker: Op) -> str:
+    if maker.name in PRIMITIVES and primitive_effect(maker.name, maker.operands) != PURE:
+        return f"'{maker.name}' is not done twice"
+    return "it is made of an array that is overwritten"
+
+
+def _reason_of_parameter(value: Value, loop: Loop | None) -> str:
+    if loop is not None and loop.op.attributes.get(SEGMENTED):
+        return "a state from which a segment of the loop is run again"
+    if loop is not None and value in loop.body.parameters:
+        return "the loop carries it from one iteration to the next"
+    return "how often the loop runs is known afterwards only"
+
+
 class _Routes:
     """How kept values get out of arms and loops."""
 
@@ -192,7 +230,7 @@ class _Routes:
         self._plan.counted.add(loop)
         self._plan.slot_types[loop.next] = loop.next.type
         self._pass_around(loop.home, loop.next)
-        self._plan.keep[loop.base] = None
+        self._plan.keep[loop.base] = "runs of the inner loop differ in length; this says where each begins"
         self.add(loop.base)
 
     def _pass_around(self, place: Place, slot: Value) -> None:

@@ -1,7 +1,8 @@
 """What a vjp keeps and what it computes again, as data for people.
 
-stored      %x  f32   4 bytes an iteration   tape in loop at mlp.slang:12:5
-recomputed  %y = mul
+@relax.vjp: 1024 bytes a thread
+  stored      %x: f32, 1024 bytes a thread, line 12: the loop carries it from one iteration to the next
+  recomputed  %y = mul
 """
 
 from __future__ import annotations
@@ -18,22 +19,30 @@ from slangrad.ir.layout import layout_of
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """`bytes` are those of one value; `count` says how many a thread keeps, None when a run decides."""
+    """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides."""
 
     name: str
     type: str
     bytes: int
     count: int | None
     span: Span | None
+    reason: str
+
+    @property
+    def line(self) -> int | None:
+        """In the source."""
+        return None if self.span is None else self.span.line
 
     @property
     def bytes_a_thread(self) -> int | None:
         return None if self.count is None else self.bytes * self.count
 
     def __str__(self) -> str:
-        if self.count is None:
-            return f"%{self.name}: {self.type}, {self.bytes} bytes an iteration"
-        return f"%{self.name}: {self.type}, {self.bytes * self.count} bytes a thread"
+        size = f"{self.bytes} bytes an iteration"
+        if self.count is not None:
+            size = f"{self.bytes * self.count} bytes a thread"
+        line = "" if self.line is None else f", line {self.line}"
+        return f"%{self.name}: {self.type}, {size}{line}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class Recomputed:
     span: Span | None
 
     def __str__(self) -> str:
-        return f"%{self.name} = {self.op}"
+        return f"%{self.name} = {self.op}" if self.name else self.op
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +64,59 @@ class Report:
     recomputed: tuple[Recomputed, ...]
 
     def __str__(self) -> str:
-        lines = [f"@{self.function}"]
+        if not (self.stored or self.recomputed):
+            return f"@{self.function}: nothing to store or to compute again"
+        lines = [f"@{self.function}: {_total(self.stored)}"]
         lines += [f"  stored      {each}" for each in self.stored]
         lines += [f"  recomputed  {each}" for each in self.recomputed]
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What all reverse sweeps of a kernel keep, function by function; segments of loops are functions."""
+
+    reports: tuple[Report, ...]
+
+    @property
+    def stored(self) -> tuple[Stored, ...]:
+        return tuple(each for report in self.reports for each in report.stored)
+
+    @property
+    def recomputed(self) -> tuple[Recomputed, ...]:
+        return tuple(each for report in self.reports for each in report.recomputed)
+
+    @property
+    def bytes_a_thread(self) -> int:
+        """At most, but for what a run decides: the sizes of those values count once."""
+        return _bytes(self.stored)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.reports)) if self.reports else "no reverse sweep"
+
+
+def _bytes(stored: tuple[Stored, ...]) -> int:
+    return sum(each.bytes * (1 if each.count is None else each.count) for each in stored)
+
+
+def _total(stored: tuple[Stored, ...]) -> str:
+    known = _bytes(tuple(each for each in stored if each.count is not None))
+    open_ = _bytes(tuple(each for each in stored if each.count is None))
+    more = f" and {open_} an iteration of loops whose length is not known" if open_ else ""
+    return f"{known} bytes a thread{more}"
+
+
 def report(function: str, made: Reversed) -> Report:
-    stored = tuple(_stored(made, v) for v in made.plan.keep)
+    stored = tuple(_stored(made, v, reason) for v, reason in made.plan.keep.items())
     again = made.plan.again.items()
     return Report(function, stored, tuple(Recomputed(v.hint, op.name, op.span) for v, op in again))
 
 
-def _stored(made: Reversed, value: Value) -> Stored:
+def _stored(made: Reversed, value: Value, reason: str) -> Stored:
     home, maker = made.outline.homes[value], made.outline.makers.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
-    return Stored(value.hint, str(value.type), layout_of(value.type).size, _count(home.loop), span)
+    name = value.hint or ("value" if maker is None else maker.name)
+    return Stored(name, str(value.type), layout_of(value.type).size, _count(home.loop), span, reason)
 
 
 def _count(loop: Loop | None) -> int | None:

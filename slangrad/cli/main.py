@@ -142,6 +142,9 @@ def dump(
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
     times: Annotated[bool, typer.Option("--times", help="What each stage took.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="What the reverse-mode derivative stores, and why.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Write all stages side by side to a page.")] = None,
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006
     include: Includes = [],  # noqa: B006
@@ -152,12 +155,15 @@ def dump(
     functions marked [shader("compute")], are shown as they are.
     """
     with failures_shown():
-        mode = mode_of(forward, backward)
+        mode = mode_of(forward, backward or report)
         if html is not None and (after or everything):
             raise ValueError("error: --html shows all stages: leave out --after and --all")
         device = slangrad.create_device(include_paths=include)
         compiled = stages.compile_function(device, str(located(file, include)), function, mode, uniform)
         chosen = stages.chosen_stages(compiled, after, everything)
+        if report:
+            print(compiled.explanation)
+            return
         if html is not None:
             stages.write_page(html, compiled, function, mode)
     stages.show(Console(highlight=False), compiled, chosen if html is None else (), times)

@@ -211,7 +211,7 @@ class Frame:
         """A loop's region: `first` and then the carried variables are its parameters; yields what `lower`
         returns, or else the carried variables."""
         outer, before = self.b, self.variables
-        parameters = tuple(Value(before[key].type, before[key].hint) for key in carried)
+        parameters = tuple(Value(before[key].type, _name(key) or before[key].hint) for key in carried)
         self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}
         values = lower()
         yields = tuple(self.variables[key] for key in carried) if values is None else tuple(values)
@@ -234,6 +234,10 @@ class Frame:
         for key, old, new in zip(carried, starts, results, strict=True):
             new.hint = old.hint
             self.variables[key] = new
+
+
+def _name(key: Key) -> str:
+    return key.name if isinstance(key, ast.Declaration) else ""
 
 
 def _declared(key: Key) -> Key:

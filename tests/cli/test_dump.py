@@ -26,7 +26,7 @@ def test_every_stage_of_the_linear_layers_gradient(slangrad):
     assert "bwd_diff(linear_layer)(" in stages["kernel"]
     assert "Function linear_layer : void" in stages["ast"]
     assert "= vjp @" not in stages["autodiff"] and "vjp @" in stages["lowered"]
-    assert ".vjp\n//   stored      %" in stages["autodiff"]
+    assert ".vjp: " in stages["autodiff"] and "\n//   stored      %" in stages["autodiff"]
     assert "{reverse=true}" in stages["clean"]
     assert "= get %" in stages["clean"] and "= get %" not in stages["flat"]
     assert "lanes<f32>" in stages["lanes"]
@@ -117,3 +117,23 @@ def test_failures(slangrad, write, words, error):
     code, printed, shown = slangrad("dump", "program.slang", *words)
     assert (code, printed) == (1, "")
     assert error in shown
+
+
+RELAX = """[Differentiable]
+float relax(float x)
+{
+    for (int i = 0; i < 64; i++)
+        x = x - 0.1 * (x * x * x - 1);
+    return x;
+}
+"""
+
+
+def test_the_report_tells_what_is_stored_and_why(slangrad, write):
+    write("m.slang", RELAX)
+    code, printed, _ = slangrad("dump", "--report", "m.slang", "relax")
+    assert code == 0
+    assert printed.splitlines()[:2] == [
+        "@relax.vjp: 256 bytes a thread",
+        "  stored      %x: f32, 256 bytes a thread, line 4: the loop carries it from one iteration to the next",
+    ]

@@ -379,17 +379,17 @@ def test_effects_in_a_condition_move_into_the_body():
         func @f(no_diff %n: i32) -> (no_diff i32) {
           %i = const 0 : i32
           %0 = const true : bool
-          %1, %i.1, %i.2 = while %0, %i, %i : bool, i32, i32 (%2: bool, %i.3: i32, %i.4: i32) {
+          %1, %i.1, %i.2 = while %0, %i, %i : bool, i32, i32 (%2: bool, %i.3: i32, %s: i32) {
             yield %2
-          } (%3: bool, %i.5: i32, %i.6: i32) {
+          } (%3: bool, %i.4: i32, %s.1: i32) {
             %4 = const 1 : i32
-            %5 = add %i.5, %4
-            %6 = less %i.5, %n
+            %5 = add %i.4, %4
+            %6 = less %i.4, %n
             %7 = if %6 : i32 {
-              %8 = add %i.6, %5
+              %8 = add %s.1, %5
               yield %8
             } {
-              yield %i.6
+              yield %s.1
             }
             yield %6, %5, %7
           }
