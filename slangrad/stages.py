@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from slangrad.autodiff.report import Report
 from slangrad.autodiff.requests import differentiate
@@ -43,8 +44,7 @@ from slangrad.opt.unroll import unroll
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
-from slangrad.runtime.object_code import Loaded, load_object
-from slangrad.runtime.relocations import Unloadable
+from slangrad.runtime.object_code import Loaded, load_code
 from slangrad.runtime.reports import BOUNDS, Reports, Site
 from slangrad.spmd.widen import WideKernel, widen
 from slangrad.spmd.width import suitable_lanes
@@ -180,16 +180,12 @@ def generate_code(c: Compilation) -> None:
         ordered=c.delayed is None and is_ordered(c.function),
         granularity=DEFAULT_GRANULARITY if c.delayed is None else DELAYED_GRANULARITY,
     )
-    c.kernel = c.image.kernel(load_code)
+    c.kernel = c.image.kernel(partial(load_code, other=load_with_llvm))
 
 
-def load_code(code: bytes, names: Sequence[str]) -> Loaded:
-    """Machine code in memory; LLVM's loader serves where our own does not."""
-    try:
-        return load_object(code, names)
-    except Unloadable:
-        loaded = native.load(code, names)
-        return Loaded(loaded.addresses, loaded.code)
+def load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
+    loaded = native.load(code, names)
+    return Loaded(loaded.addresses, loaded.code)
 
 
 def interpret(c: Compilation) -> None:

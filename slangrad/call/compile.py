@@ -18,7 +18,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.cache import find_kernel, keep_kernel, kernel_key
 from slangrad.call.bind import BoundCall
-from slangrad.call.compiled import PIPELINE, Compiled, load_code
+from slangrad.call.compiled import PIPELINE, Compiled, load
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
 from slangrad.check import checked
@@ -48,7 +48,7 @@ class CompiledEntry:
 class KernelCompiler:
     """The compiler of one program and target. `lock` is held by whoever asks or changes the program."""
 
-    __slots__ = ("_compiled", "_entries", "lock", "options", "program", "target")
+    __slots__ = ("_compiled", "_entries", "_newest", "lock", "options", "program", "target")
 
     def __init__(self, program: Any, options: Options, target: str, lock: Any) -> None:
         self.program = program
@@ -56,6 +56,7 @@ class KernelCompiler:
         self.target = target
         self.lock = lock
         self._compiled: dict[Hashable, Compiled] = {}
+        self._newest: tuple[KernelText, Any] | None = None
         self._entries: dict[Hashable, CompiledEntry] = {}
 
     def _disk_key(self, *parts: object) -> str:
@@ -79,16 +80,23 @@ class KernelCompiler:
             return self._compiled[key]
 
     def _find(self, key: str, call: BoundCall, written: KernelText) -> Compiled | None:
-        found = find_kernel(key, load_code)
+        found = find_kernel(key, load)
         if found is None:
             return None
         packer = packer_of(found.arguments)
-        return Compiled(found.kernel, packer, found.used, key, lambda: self._make(call, written))
+        return Compiled(found.kernel, packer, found.used, key, lambda: self._stages(call, written))
 
     def _compile(self, key: str, call: BoundCall, written: KernelText) -> Compiled:
-        made = self._make(call, written)
+        made = self._stages(call, written)
         keep_kernel(key, made.image, made.arguments, made.used)
-        return Compiled(made.kernel, packer_of(made.arguments), made.used, key, lambda: made)
+        packer = packer_of(made.arguments)
+        return Compiled(made.kernel, packer, made.used, key, lambda: self._stages(call, written))
+
+    def _stages(self, call: BoundCall, written: KernelText) -> Any:
+        """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""
+        if self._newest is None or self._newest[0] is not written:
+            self._newest = written, self._make(call, written)
+        return self._newest[1]
 
     def _make(self, call: BoundCall, written: KernelText) -> Any:
         name = f"kernel {len(self._compiled) + 1} of {call.function.name}"
@@ -118,7 +126,7 @@ class KernelCompiler:
         return self._disk_key("entry", place_of(entry.declaration), module.key)
 
     def _find_entry(self, key: str) -> CompiledEntry | None:
-        found = find_kernel(key, load_code)
+        found = find_kernel(key, load)
         if found is None:
             return None
         arguments = {(file, start, name): argument for file, start, name, argument in found.extra}

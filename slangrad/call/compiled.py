@@ -9,8 +9,7 @@ from typing import Any
 from slangrad.base.late import Late
 from slangrad.call.packing import Packer
 from slangrad.runtime.device import Kernel
-from slangrad.runtime.object_code import Loaded, load_object
-from slangrad.runtime.relocations import Unloadable
+from slangrad.runtime.object_code import Loaded, load_code
 
 PIPELINE = Late("slangrad.pipeline")
 
@@ -30,10 +29,6 @@ class Compiled:
         return self.make_stages()
 
 
-def load_code(code: bytes, names: Sequence[str]) -> Loaded:
-    """Machine code in memory, by LLVM's loader where our own does not serve."""
-    try:
-        return load_object(code, names)
-    except Unloadable:
-        loaded: Loaded = PIPELINE.stages.load_code(code, names)
-        return loaded
+def load(code: bytes, names: Sequence[str]) -> Loaded:
+    """Machine code in memory; LLVM, which may have to be loaded for that, only where our own loader does not serve."""
+    return load_code(code, names, lambda *given: PIPELINE.stages.load_with_llvm(*given))

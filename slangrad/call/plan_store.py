@@ -20,7 +20,7 @@ import numpy as np
 from slangrad.base.options import Options
 from slangrad.base.store import Store
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.compiled import Compiled, load_code
+from slangrad.call.compiled import Compiled, load
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.packing import packer_of
 from slangrad.call.request import Settings
@@ -145,7 +145,7 @@ class Kernels:
         with self._session.lock:
             loaded: dict[str, Compiled] = self._session.kernels
             if key not in loaded:
-                found = find_kernel(key, load_code)
+                found = find_kernel(key, load)
                 if found is None:
                     return None
                 packer = packer_of(found.arguments)

@@ -17,8 +17,9 @@ from itertools import islice, product
 
 from slangrad.call.bind import Given
 from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
+from slangrad.check.reflect import ParameterView
 from slangrad.check.types import Type
-from slangrad.marshal.errors import ResolveException
+from slangrad.marshal.errors import BoundVariableException, ResolveException
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Marshal, Way
 
 MOST_COMBINATIONS = 256
@@ -115,13 +116,24 @@ def _place(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marsha
 # --- Types --------------------------------------------------------------------------------------------
 
 
+def _ways(parameter: ParameterView, marshal: Marshal, types: ModuleTypes, mode: str) -> dict[Way, None]:
+    """How an argument can be seen, each way once; a value that cannot be an argument is refused by its name."""
+    try:
+        return dict.fromkeys(marshal.ways(parameter.type, types, PRIMAL if parameter.no_diff else mode))
+    except BoundVariableException as refused:
+        if refused.code != "E1001":
+            raise
+        message = f"argument '{parameter.name}': {refused.message}"
+        raise BoundVariableException(refused.code, message, refused.details, refused.note) from None
+
+
 def _try(
     candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, imports: Imports
 ) -> list[Survivor] | str:
     """All ways in which a candidate takes the arguments, or why there is none."""
     ways: list[list[Way]] = []
     for i, (parameter, (_, marshal)) in enumerate(zip(candidate.parameters, placed)):
-        offered = dict.fromkeys(marshal.ways(parameter.type, types, PRIMAL if parameter.no_diff else mode))
+        offered = _ways(parameter, marshal, types, mode)
         found = [way for way in offered if types.matches(parameter.type, way.type)]
         if not found:
             reason = marshal.reason(parameter.type, types)

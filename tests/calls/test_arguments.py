@@ -225,7 +225,7 @@ def test_tensors_of_structs(load):
 @pytest.mark.parametrize("value", ["text", (1, 2), {1, 2}, None, object()])
 def test_unsupported_types(load, value):
     module = load("float same(float x) { return x; }")
-    with pytest.raises(BoundVariableException, match="Unsupported type"):
+    with pytest.raises(BoundVariableException, match="argument 'x': Unsupported type"):
         module.same(value)
 
 
