@@ -166,10 +166,10 @@ class TypeMap:
             if not t.fields[1:]:
                 self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
             words = types.array(types.U32, (HEADER + self._any_size(t)) // 4)
-            return types.struct(f"{t.name} in memory", (("words", words),))
+            return types.struct(self._unique(f"{t.name} in memory"), (("words", words),))
         if isinstance(t, types.Struct):
             fields = tuple((name, self.memory(part)) for name, part in t.fields)
-            return t if fields == t.fields else types.struct(f"{t.name} in memory", fields)
+            return t if fields == t.fields else types.struct(self._unique(f"{t.name} in memory"), fields)
         return types.array(self.memory(t.element), t.length) if isinstance(t, types.Array) else t
 
     def _any_size(self, t: types.Struct) -> int:
@@ -212,7 +212,9 @@ class TypeMap:
         """As a reader would write it; with a number behind it when another type has it already."""
         if weight(t) > LARGEST:
             raise Unlowerable("the arguments of a generic type are nested too deeply", "E0702")
-        wanted = str(t)
+        return self._unique(str(t))
+
+    def _unique(self, wanted: str) -> str:
         count = self._names.get(wanted, 0)
         self._names[wanted] = count + 1
         return wanted if count == 0 else f"{wanted}#{count + 1}"
@@ -325,7 +327,7 @@ class TypeMap:
         captured = [(i, kind) for i, kind in enumerate(self._captured(t)) if self.has_tangent(kind)]
         if captured:
             parts = tuple((lowered.fields[i][0], self.tangent(kind)) for i, kind in captured)
-            tangent = types.struct(f"{lowered.name}.Differential", parts)
+            tangent = types.struct(self._unique(f"{lowered.name}.Differential"), parts)
             fields = tuple((i, own) for own, (i, _) in enumerate(captured))
             self.ir.differentials[lowered] = core.Differential(tangent, fields)
 
@@ -343,7 +345,7 @@ class TypeMap:
             ]
             if carrying:
                 parts = tuple((t.fields[i][0], own) for i, own in carrying)
-                tangent = types.struct(f"{t.name}.Differential", parts)
+                tangent = types.struct(self._unique(f"{t.name}.Differential"), parts)
                 fields = tuple((i, own) for own, (i, _) in enumerate(carrying))
                 self.ir.differentials[t] = core.Differential(tangent, fields)
 

@@ -270,20 +270,13 @@ def _shr(v: Intervals, op: Op, facts: Facts) -> Interval | None:
     return Interval(v.plan.emit("shr", x.low, by), v.plan.emit("shr", x.high, by), x.conditions)
 
 
-def _min(v: Intervals, op: Op, facts: Facts) -> Interval | None:
+def _extreme(v: Intervals, op: Op, facts: Facts) -> Interval | None:
+    """min or max, of both ends."""
     x, y = (v.of_type(each, facts) for each in op.operands)
     if x is None or y is None:
         return None
-    emit = v.plan.emit
-    return Interval(emit("min", x.low, y.low), emit("min", x.high, y.high), x.conditions + y.conditions)
-
-
-def _max(v: Intervals, op: Op, facts: Facts) -> Interval | None:
-    x, y = (v.of_type(each, facts) for each in op.operands)
-    if x is None or y is None:
-        return None
-    emit = v.plan.emit
-    return Interval(emit("max", x.low, y.low), emit("max", x.high, y.high), x.conditions + y.conditions)
+    low, high = v.plan.emit(op.name, x.low, y.low), v.plan.emit(op.name, x.high, y.high)
+    return Interval(low, high, x.conditions + y.conditions)
 
 
 def _and(v: Intervals, op: Op, facts: Facts) -> Interval | None:
@@ -336,8 +329,8 @@ RULES: dict[str, Callable[[Intervals, Op, Facts], Interval | None]] = {
     "mul": _mul,
     "shl": _shl,
     "shr": _shr,
-    "min": _min,
-    "max": _max,
+    "min": _extreme,
+    "max": _extreme,
     "and": _and,
     "rem": _rem,
     "div": _div,
