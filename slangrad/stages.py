@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import prod
 
 from slangrad.autodiff.report import Report
 from slangrad.autodiff.requests import differentiate
@@ -27,7 +28,7 @@ from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number
 from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import is_float
+from slangrad.ir.types import Pointer, is_float
 from slangrad.llvm import cpu, native
 from slangrad.llvm.target import Target
 from slangrad.lower.instances import lower_program
@@ -46,6 +47,8 @@ from slangrad.runtime.device import Grid, Kernel, PythonKernel
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
 from slangrad.runtime.object_code import Loaded, load_code
 from slangrad.runtime.reports import BOUNDS, Reports, Site
+from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
+from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, widen
 from slangrad.spmd.width import suitable_lanes
 from slangrad.syntax import ast
@@ -129,16 +132,21 @@ def flatten_kernel(c: Compilation) -> None:
 def use_math_library(c: Compilation) -> None:
     library = MathLibrary(c.checked, c.options)
     c.replace(remove_dead(hoist(expand_math(c.function, library))))
+    check_barriers(c.function)
 
 
 def find_delayed_adds(c: Compilation) -> None:
-    c.delayed = delay_adds(c.function)
+    c.delayed = None if runs_in_groups(c.function) else delay_adds(c.function)
 
 
 def widen_kernel(c: Compilation) -> None:
     c.machine = native.target_of(c.options)
     function = _for_machine(c.function if c.delayed is None else c.delayed.kernel, c.machine)
     lanes = _lanes_for(function, c.machine, c.options)
+    if runs_in_groups(function):
+        whole = widen(run_in_groups(function, lanes), lanes, exclusive=is_ordered(function), entire=True)
+        c.wide = whole
+        return
     c.wide = widen(function, lanes, exclusive=c.delayed is None and is_ordered(function))
 
 
@@ -166,11 +174,14 @@ def write_llvm(c: Compilation) -> None:
 
 
 def _kernel_of(c: Compilation, wide: WideKernel) -> cpu.Kernel:
-    return cpu.Kernel(wide.full, wide.masked, wide.lanes, c.program.arguments)
+    group = group_size(c.function) if runs_in_groups(c.function) else None
+    return cpu.Kernel(wide.full, wide.masked, wide.lanes, c.program.arguments, group=group)
 
 
 def generate_code(c: Compilation) -> None:
     assert c.module is not None and c.machine is not None
+    group = group_size(c.function) if runs_in_groups(c.function) else (1, 1, 1)
+    granularity = DEFAULT_GRANULARITY if c.delayed is None else DELAYED_GRANULARITY
     c.image = KernelImage(
         name=c.name,
         argument_size=argument_size(c.program),
@@ -178,7 +189,8 @@ def generate_code(c: Compilation) -> None:
         functions=(ENTRY, DRAIN) if c.delayed is None else (ENTRY, DRAIN, *DELAYED),
         sites=tuple(map(site_of, c.module.sites)),
         ordered=c.delayed is None and is_ordered(c.function),
-        granularity=DEFAULT_GRANULARITY if c.delayed is None else DELAYED_GRANULARITY,
+        granularity=max(1, granularity // prod(group)),
+        group=group,
     )
     c.kernel = c.image.kernel(partial(load_code, other=load_with_llvm))
 
@@ -225,9 +237,16 @@ def is_ordered(function: Function) -> bool:
     floats to memory that threads share, or uses what an atomic operation gives."""
     uses = count_uses(function.region)
     return any(
-        op.name == "print" or (op.name == "atomic" and (uses[op.results[0]] > 0 or not _commutes(op)))
+        op.name == "print"
+        or (op.name == "atomic" and not _is_shared(op) and (uses[op.results[0]] > 0 or not _commutes(op)))
         for op in walk(function.region)
     )
+
+
+def _is_shared(op: Op) -> bool:
+    """On memory of a group, whose threads take turns anyway."""
+    address = op.operands[0].type
+    return isinstance(address, Pointer) and address.space == "shared"
 
 
 def _commutes(op: Op) -> bool:

@@ -120,6 +120,7 @@ CODES: dict[str, str] = {
     "E0713": "bit_cast",
     "E0714": "interface value that contains itself",
     "E0715": "type larger than its interface allows",
+    "E0716": "barrier",
     "E0791": "function too large after inlining",
     "E0792": "loop too long to be unrolled",
     # E08  back end

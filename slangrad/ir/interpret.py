@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Protocol
 
 from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program, Region, Value, initializers
+from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
 from slangrad.ir.interpret_memory import Datum, LocalMemory, leaves, reader_of, writer_of, zero_of
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
 from slangrad.ir.interpret_waves import Waves
@@ -67,8 +68,11 @@ def run_kernel(
     program: Program, name: str, arguments: int, grid: Point, reports: Reports | None = None
 ) -> None:
     """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block."""
-    machine, size = Machine(program, arguments, reports or Recorded()), program.functions[name].wave
-    run = machine.waves(name, size) if size else machine.threads(name)
+    machine, kernel = Machine(program, arguments, reports or Recorded()), program.functions[name]
+    if any(op.name in ("shared", "barrier") for op in walk(kernel.region)):
+        machine.groups(kernel, grid)
+        return
+    run = machine.waves(name, kernel.wave) if kernel.wave else machine.threads(name)
     for z in range(grid[2]):
         for y in range(grid[1]):
             run([(x, y, z) for x in range(grid[0])])
@@ -93,6 +97,7 @@ class Machine:
         self.reports = reports
         self._codes: dict[str, Code] = {}
         self._initializers = initializers(program)
+        self._begin_group()
         self.begin_thread((0, 0, 0))
 
     def begin_thread(self, thread: Point) -> None:
@@ -123,6 +128,31 @@ class Machine:
                 run_wave(threads, [()] * len(threads))
 
         return run
+
+    def groups(self, kernel: Function, grid: Point) -> None:
+        """Runs threads in groups: those of one go on together, and share memory that begins as zero."""
+        size = kernel.attributes["group_size"]
+        assert isinstance(size, tuple)
+        run = Waves(Compiler(self), kernel.wave or 1).function(kernel)
+        starts = [range(0, count, step) for count, step in zip(grid, size, strict=True)]
+        for z, y, x in product(*reversed(starts)):
+            self._begin_group()
+            axes = [
+                range(start, min(start + step, count))
+                for start, step, count in zip((x, y, z), size, grid, strict=True)
+            ]
+            threads = [self._resumption((i, j, k)) for k, j, i in product(*reversed(axes))]
+            run(threads, [()] * len(threads))
+
+    def _begin_group(self) -> None:
+        self._shared: dict[str, int] = {}
+        self._group_memory = LocalMemory()
+
+    def shared(self, name: str, size: int) -> int:
+        """The address of memory of the group."""
+        if name not in self._shared:
+            self._shared[name] = self._group_memory.allocate(size, True)
+        return self._shared[name]
 
     def call_wave(self, name: str, inputs: Sequence[tuple[Datum, ...]]) -> list[tuple[Datum, ...]]:
         threads = [self._resumption((i, 0, 0)) for i in range(len(inputs))]
@@ -359,6 +389,21 @@ def _write_static(c: Compiler, op: Op) -> Step:
     return step
 
 
+def _shared(c: Compiler, op: Op) -> Step:
+    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    size = layout_of(_pointee(op.results[0])).size
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.shared(name, size)
+
+    return step
+
+
+def _nothing(c: Compiler, op: Op) -> Step:
+    """Threads of a group go on together, so they are all here."""
+    return lambda frame: None
+
+
 # --- tapes as memory: a handle is a number, and 0 is the tape that is empty and cannot be written
 
 
@@ -516,6 +561,9 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "load": _load,
     "store": _store,
     "atomic": _atomic,
+    "shared": _shared,
+    "barrier": _nothing,
+    "fence": _nothing,
     "read_static": _read_static,
     "write_static": _write_static,
     "tape_new": _tape_new,

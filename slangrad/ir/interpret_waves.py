@@ -6,20 +6,21 @@
     wave_reduce %x         sees the threads that are on at this place
 
 In: closures for single ops, made by interpret.py. A wave is `size` consecutive threads of x, the last one of a
-row perhaps fewer.
+row perhaps fewer. A group with barriers runs like this as a whole, several waves at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Protocol
 
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.interpret_memory import Datum, zero_of
 from slangrad.ir.interpret_values import Frame, Step, integer_of
 from slangrad.ir.numbers import Number, neutral, wrapper
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.types import Scalar
 
 
@@ -33,9 +34,10 @@ class Compiler(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """A thread of a wave: its number, its values, and how to make it the current thread."""
+    """A thread of a wave: its number, that of its wave, its values, and how to make it the current thread."""
 
     number: int
+    wave: int
     frame: Frame
     resume: Callable[[], None]
 
@@ -61,7 +63,10 @@ class Waves:
         frame_size = self.compiler.frame_size()
 
         def run(threads: Sequence[Callable[[], None]], given: Sequence[Sequence[Datum]]) -> list[Values]:
-            lanes = [Lane(i, [0] * frame_size, resume) for i, resume in enumerate(threads)]
+            lanes = [
+                Lane(i % self.size, i // self.size, [0] * frame_size, resume)
+                for i, resume in enumerate(threads)
+            ]
             for lane, values in zip(lanes, given, strict=True):
                 for place, value in zip(inputs, values, strict=True):
                     lane.frame[place] = value
@@ -77,7 +82,9 @@ class Waves:
     def op(self, op: Op) -> WaveStep:
         assert op.name != "call", "a kernel that uses waves runs when all is inlined"
         rule = RULES.get(op.name)
-        return rule(self, op) if rule is not None else _each(self.compiler.op(op))
+        if rule is None:
+            return _each(self.compiler.op(op))
+        return _in_waves(rule(self, op)) if op.name in WAVES else rule(self, op)
 
 
 def _each(step: Step) -> WaveStep:
@@ -85,6 +92,16 @@ def _each(step: Step) -> WaveStep:
         for lane in lanes:
             lane.resume()
             step(lane.frame)
+
+    return run
+
+
+def _in_waves(step: WaveStep) -> WaveStep:
+    """Threads of a group, wave by wave."""
+
+    def run(lanes: list[Lane]) -> None:
+        for _, wave in groupby(lanes, lambda lane: lane.wave):
+            step(list(wave))
 
     return run
 

@@ -179,6 +179,13 @@ row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
+# --- groups: `shared{name}` is the address of memory that the threads of a group share, zero when the group begins. At a
+# `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory. `group_id` is for kernels
+# that run a whole group (spmd/groups.py).
+row("shared",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("barrier",       NOTHING, None,                        NOT_DIFFERENTIABLE,                         50, WRITE, kinds="*")
+row("fence",         NOTHING, None,                        NOT_DIFFERENTIABLE,                         20, WRITE, kinds="*")
+row("group_id",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # --- waves: what the lanes that are on at this place tell each other. WRITE, as the place decides who is on: they stay
 # where they are. `wave_reduce{kind}` combines lanes as `lane_reduce` does, lanes that are off adding nothing;
 # `wave_scan{kind}` those before this one, in order. `wave_ballot` has a bit for each lane. `wave_read %x, %lane`

@@ -51,13 +51,14 @@ SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
 SOURCE_OPS = (ROWS | CONTROL) - TAPE_OPS - LANE_OPS
 FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"call", "detach"}
+WIDE_OPS = (FLAT_OPS - WAVES - {"barrier", "shared"}) | LANE_OPS | RECORD_OPS | {"splat"}
 
 # fmt: off
 LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
 DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
 INLINED        = Stage("inline",   SOURCE_OPS - STATICS - {"call"}, SOURCE_TYPES)
 FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
-LANES          = Stage("spmd",     (FLAT_OPS - WAVES) | LANE_OPS | RECORD_OPS | {"splat"}, (*FLAT_TYPES, t.Lanes), True)
+LANES          = Stage("spmd",     WIDE_OPS,                        (*FLAT_TYPES, t.Lanes), True)
 # fmt: on
 
 
@@ -417,7 +418,14 @@ def _print(v: _Verifier, op: Op) -> None:
     v.require(isinstance(op.attributes.get("format"), str), "a print has a format", op)
 
 
+def _shared(v: _Verifier, op: Op) -> None:
+    made = op.results[0].type
+    shared = isinstance(made, t.Pointer) and made.space == "shared"
+    v.require(shared and isinstance(op.attributes.get("name"), str), "shared memory has a name", op)
+
+
 RULES: dict[str, Callable[[_Verifier, Op], None]] = {
+    "shared": _shared,
     "const": _const,
     "convert": _convert,
     "make": _make,
@@ -437,6 +445,7 @@ RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "tape_add": _tape_access,
     "parameter": _parameter,
     "thread_id": _thread_id,
+    "group_id": _thread_id,
     "print": _print,
     "wave_reduce": _combined,
     "wave_scan": _combined,

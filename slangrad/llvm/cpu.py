@@ -8,7 +8,8 @@
 The last two, `literal` and `literal_drain` are there for kernels whose adds are delayed. A chunk is a part of
 one row of x, so y, z and what depends on nothing else are computed before the loop over waves. Full waves run
 `full`; the last wave, and all of them where there is no `full`, run `masked`, whose one parameter is the mask
-of its lanes. This file makes text; native.py makes machine code of it.
+of its lanes. Of kernels that run whole groups (spmd/groups.py) a chunk is a row of groups. This file makes text;
+native.py makes machine code of it.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Kernel:
     masked: Function | None
     lanes: int
     arguments: Struct | None  # the layout of the argument block
+    group: tuple[int, int, int] | None = None  # the kernel runs a whole group of so many threads
     delayed: Delayed | None = None
 
 
@@ -145,7 +147,7 @@ def _begin(w: Writer, local: Locals) -> list[str]:
 def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple: str) -> None:
     write_field(w, "%launch", "chunk", "%chunk")
     w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
-    x, end, y, z = _chunk_range(w)
+    x, end, y, z = _chunk_range(w, kernel.group)
     names, accumulators = TypeNames(kernel.lanes), dict[int, str]()
     done, budget = "leave", polling.start_budget(w)
     planned: list[str] = []
@@ -160,7 +162,9 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
         return Emitter(w, names, around, RULES)
 
     full = emitter()
-    if kernel.full is not None:
+    if kernel.group is not None and kernel.full is not None:
+        _write_groups(full, kernel.full, x, end, done)
+    elif kernel.full is not None:
         x = _write_waves(full, kernel.full, x, end, done)
     if kernel.masked is not None:
         _write_masked_waves(emitter(), kernel.masked, x, end, done)
@@ -178,17 +182,33 @@ def _uses_plan(kernel: Kernel) -> bool:
     return any(op.name == "planned" for f in functions for op in walk(f.region))
 
 
-def _chunk_range(w: Writer) -> tuple[str, str, str, str]:
-    """First x, end of x, and y and z as u32."""
-    ny, chunk_x, chunks_x = (read_field(w, "%launch", name) for name in ("ny", "chunk_x", "chunks_x"))
+def _chunk_range(w: Writer, group: tuple[int, int, int] | None) -> tuple[str, str, str, str]:
+    """First x, end of x, and y and z as u32; of groups, where the kernel runs groups."""
+    nx, ny, chunk_x, chunks_x = (
+        read_field(w, "%launch", name) for name in ("nx", "ny", "chunk_x", "chunks_x")
+    )
+    if group is not None:
+        nx, ny = (_groups(w, count, size) for count, size in zip((nx, ny), group, strict=False))
     row = w.value(f"udiv i64 %chunk, {chunks_x}")
     column = w.value(f"urem i64 %chunk, {chunks_x}")
     y = w.value(f"urem i64 {row}, {ny}")
     z = w.value(f"udiv i64 {row}, {ny}")
     start = w.value(f"mul i64 {column}, {chunk_x}")
     whole = w.value(f"add i64 {start}, {chunk_x}")
-    end = w.value(f"call i64 @llvm.umin.i64(i64 {whole}, i64 {read_field(w, '%launch', 'nx')})")
+    end = w.value(f"call i64 @llvm.umin.i64(i64 {whole}, i64 {nx})")
     return start, end, w.value(f"trunc i64 {y} to i32"), w.value(f"trunc i64 {z} to i32")
+
+
+def _groups(w: Writer, count: str, size: int) -> str:
+    """How many groups have some of so many threads."""
+    return w.value(f"udiv i64 {w.value(f'add i64 {count}, {size - 1}')}, {size}")
+
+
+def _write_groups(e: Emitter, function: Function, x: str, end: str, leave: str) -> None:
+    """A loop over groups."""
+    inner = _write_invariants(e, function)
+    with counted_loop(e.w, x, end, 1) as group:
+        _write_wave(e, group, inner, leave)
 
 
 def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str) -> str:
@@ -255,7 +275,7 @@ def _write_invariants(e: Emitter, function: Function) -> list[Op]:
 
 def _is_invariant(op: Op) -> bool:
     """On operands that are invariant."""
-    if op.name == "thread_id":
+    if op.name in ("thread_id", "group_id"):
         return op.attributes["axis"] != 0
     if op.name == "load":
         address = op.operands[0].type

@@ -202,6 +202,10 @@ def _thread_id(e: Emitter, op: Op) -> None:
     e.define(op.results[0], e.environment.thread[axis])
 
 
+def _fence(e: Emitter, op: Op) -> None:
+    e.w.line("fence seq_cst")
+
+
 def _splat(e: Emitter, op: Op) -> None:
     (x,), (r,) = op.operands, op.results
     if e.masks.apply_to(r):
@@ -395,6 +399,8 @@ RULES: dict[str, Rule] = {
     "convert": _convert,
     "bitcast": _bitcast,
     "thread_id": _thread_id,
+    "group_id": _thread_id,
+    "fence": _fence,
     "splat": _splat,
     "lane_index": _lane_index,
     "lane_get": _lane_get,

@@ -25,7 +25,7 @@ _LOCAL = re.compile(r"%(\w+)")
 _VECTOR = re.compile(r"<(\d+) x \w+>")
 _CALL = re.compile(r"call (?P<result>void|\w+|<[^>]+>) (?P<name>@llvm\.[\w.]+)\((?P<arguments>.*)\)")
 _DEFINITION = re.compile(r"^(?=define |@)", re.MULTILINE)
-_ARGUMENT = re.compile(r"(<[^>]+>|\w+) [^,()]+(?:\([^)]*\))?(?:, |$)")
+_ARGUMENT = re.compile(r"(<[^>]+>|\w+) (?:<[^>]*>|[^,()]+(?:\([^)]*\))?)(?:, |$)")
 
 
 class Declarations:

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.types import VOID, Type, is_dynamic
 from slangrad.check.values import RequiredValue
+from slangrad.ir import types as ir_types
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, I32, Pointer, Struct
 from slangrad.lower import (
@@ -205,14 +207,18 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
-    place = place_of(f, node.ref.place)
+    return address_of(f, place_of(f, node.ref.place), f.type(node.type), node.span)
+
+
+def address_of(f: Frame, place: Place, t: ir_types.Type, span: Span | None) -> Value:
+    """The address of a place as a pointer of a type; memory of a group has addresses like any other."""
     memory = place.address(f)
     if memory is None:
         kind = "static" if isinstance(_whole_of(place), Static) else "local"
         note = "pass it as an inout parameter instead"
-        f.error("E0705", f"a {kind} variable has no address", node.span, note)
-        return f.b.zero(f.type(node.type))
-    return memory.pointer
+        f.error("E0705", f"a {kind} variable has no address", span, note)
+        return f.b.zero(t)
+    return f.emit("bitcast", memory.pointer, type=t)
 
 
 def _whole_of(place: Place) -> Place:

@@ -46,10 +46,14 @@ def launch_parameter(f: Frame, declared: ast.Declaration, t: Type) -> Value:
     return f.emit("parameter", type=pointer(t, "constant"), name=name)
 
 
-def refuse_lasting_variable(f: Frame, declared: ast.Variable) -> None:
-    message = f"'{declared.name}': a variable that outlives a call and can be written is not supported"
-    note = "pass it as an inout parameter, or declare it 'static const'"
-    f.error("E0706", message, declared.name_span, note)
+def _shared(f: Frame, resolved: DeclRef, t: Type) -> Place:
+    """Memory that the threads of a group have together."""
+    declared: ast.Variable = resolved.declaration
+    if declared.initializer is not None:
+        message = f"'{declared.name}' is shared by a group, and no thread of it gives it a first value"
+        f.error("E0706", message, declared.initializer.span, "store it in one thread, before a barrier")
+    name = f.lowering.statics.name_of_shared(f.lowering, resolved)
+    return Memory(f.emit("shared", type=pointer(t, "shared"), name=name))
 
 
 def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
@@ -69,9 +73,8 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
         return Temporary(f.b.zero(t))
     if not info.mutable and (declared.has("static") or declared.initializer is not None):
         return Temporary(closures.field_default(f, resolved))
+    if declared.has("groupshared"):
+        return _shared(f, resolved, t)
     if declared.has("static"):
         return statics.place_of_static(f, resolved, t)
-    if declared.has("groupshared"):
-        refuse_lasting_variable(f, declared)
-        return Temporary(f.b.zero(t))
     return Memory(launch_parameter(f, declared, t))

@@ -41,6 +41,12 @@ class Statics:
                 self._waiting.append((found, resolved))
         return found
 
+    def name_of_shared(self, lowering: Lowering, resolved: DeclRef) -> str:
+        """Of memory that a group shares, which has no first value."""
+        if resolved.key not in self._names:
+            self._names[resolved.key] = lowering.unique(f"shared {resolved}")
+        return self._names[resolved.key]
+
     def lower_next(self, lowering: Lowering) -> bool:
         """Lower one initializer that waits; whether there was one."""
         if not self._waiting:

@@ -21,7 +21,8 @@ from slangrad.ir.rebuild import Rebuild, copy_op
 
 ADDRESSES = frozenset({"offset", "member"})
 USES_OF_ADDRESSES = ADDRESSES | {"load", "store", "atomic"}
-WRITERS = frozenset({"store", "atomic", "call"})  # ops that write memory that a load reads
+WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
+OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
 
 
 def forward_loads(function: Function) -> Function:
@@ -40,8 +41,9 @@ class _Content:
 
 class _Forward(Rebuild):
     def __init__(self, function: Function) -> None:
-        super().__init__({"if": self._if, "for": self._loop, "while": self._loop, "call": self._call})
+        super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
+        self.rules |= dict.fromkeys(OTHERS, self._others)
         self._made = {r: op for op in walk(function.region) for r in op.results}
         self._escaped = set(self._escaping(function.region))
         self._known: dict[Value, _Content] = {}
@@ -101,7 +103,7 @@ class _Forward(Rebuild):
         self._forget(self._memory(op.operands[0]), None)
         return copy_op(rebuild, b, op)
 
-    def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    def _others(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         self._forget(None, None)
         return copy_op(rebuild, b, op)
 
@@ -141,4 +143,4 @@ class _Forward(Rebuild):
         for region in op.regions:
             for inner in walk(region):
                 if inner.name in WRITERS:
-                    self._forget(self._memory(inner.operands[0]) if inner.name != "call" else None, None)
+                    self._forget(self._memory(inner.operands[0]) if inner.name not in OTHERS else None, None)

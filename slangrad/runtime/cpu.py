@@ -68,7 +68,8 @@ class NativeKernel(Kernel):
     kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
     keeps the machine code loaded. Each chunk has `partial_size` bytes for partial sums, which `finish` adds up;
-    where there is a `plan`, it writes the size to the launch record, or -1 if `literal` is to run instead.
+    where there is a `plan`, it writes the size to the launch record, or -1 if `literal` is to run instead. A kernel
+    that runs whole groups of `group` threads has chunks of groups, and `granularity` counts groups.
     """
 
     entry: int
@@ -77,6 +78,7 @@ class NativeKernel(Kernel):
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
     partial_size: int = 0
+    group: Grid = (1, 1, 1)
     plan: int = 0
     literal: NativeKernel | None = None
     code: object = None
@@ -92,6 +94,12 @@ class NativeKernel(Kernel):
         self.run_many = _FUNCTION(self.drain) if self.drain else None
         self.run_finish = _FUNCTION(self.finish) if self.finish else None
         self.run_plan = _FUNCTION(self.plan) if self.plan else None
+
+
+def _in_groups(grid: Grid, group: Grid) -> Grid:
+    """How many groups have some of the threads."""
+    x, y, z = (-(-count // size) for count, size in zip(grid, group, strict=True))
+    return x, y, z
 
 
 def chunks_of(grid: Grid, granularity: int, most: int = MOST_CHUNKS) -> tuple[int, int, int]:
@@ -136,7 +144,7 @@ class CpuDevice(Device):
 
     def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
         most = MOST_CHUNKS_WITH_PARTIALS if kernel.finish else MOST_CHUNKS
-        geometry = chunks_of(grid, kernel.granularity, most)
+        geometry = chunks_of(_in_groups(grid, kernel.group), kernel.granularity, most)
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
         failures: Failures = []

@@ -41,6 +41,7 @@ class KernelImage:
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
     partial_size: int = 0
+    group: tuple[int, int, int] = (1, 1, 1)
     about: Any = None
 
     def kernel(self, load: Load) -> NativeKernel:
@@ -57,6 +58,7 @@ class KernelImage:
             ordered=self.ordered,
             granularity=self.granularity,
             partial_size=self.partial_size,
+            group=self.group,
             code=loaded.code,
         )
         if PLAN not in address:
@@ -80,7 +82,18 @@ class KernelImage:
         fields["sites"] = tuple(Site(*each) for each in fields["sites"])
         fields["functions"] = tuple(fields["functions"])
         fields["strings"] = tuple(fields["strings"])
+        fields["group"] = tuple(fields.get("group", (1, 1, 1)))
         return KernelImage(code=data[_LENGTH.size + length :], **fields)
 
 
-_PLAIN = ("name", "argument_size", "functions", "strings", "ordered", "granularity", "partial_size", "about")
+_PLAIN = (
+    "name",
+    "argument_size",
+    "functions",
+    "strings",
+    "ordered",
+    "granularity",
+    "partial_size",
+    "group",
+    "about",
+)

@@ -240,4 +240,9 @@ def reduced(w: Widening, b: Builder, kind: str, old: Value) -> Value:
 
 COMBINING = frozenset({"add", "min", "max", "and", "or", "xor"})  # kinds that many lanes can do as one
 
-RULES: dict[str, Rule] = {"in_bounds": _in_bounds, "print": _print, "atomic": _atomic}
+
+def _fence(w: Widening, b: Builder, op: Op) -> None:
+    b.effect("fence", **op.attributes)
+
+
+RULES: dict[str, Rule] = {"in_bounds": _in_bounds, "print": _print, "atomic": _atomic, "fence": _fence}

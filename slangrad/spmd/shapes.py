@@ -162,6 +162,11 @@ def is_private(pointer: Type, shape: Shape) -> bool:
     return isinstance(pointer, Pointer) and pointer.space == "local" and not shape.is_uniform
 
 
+def is_shared(pointer: Type) -> bool:
+    """Memory of a group, which its lanes have together."""
+    return isinstance(pointer, Pointer) and pointer.space == "shared"
+
+
 def element_size(pointer: Type) -> int:
     assert isinstance(pointer, Pointer)
     return layout_of(pointer.element).size

@@ -25,6 +25,7 @@ from slangrad.spmd.shapes import (
     element_size,
     elementwise,
     is_private,
+    is_shared,
     join,
     strided,
 )
@@ -109,6 +110,9 @@ class Shapes:
 
     def _alloc(self, op: Op, uniform_control: bool) -> None:
         (result,) = op.results
+        if is_shared(result.type):
+            self._set(result, UNIFORM)
+            return
         self._root[result] = result
         private = result in self._private
         self._set(result, strided(element_size(result.type)) if private else UNIFORM)
@@ -245,6 +249,8 @@ _RULES: dict[str, Rule] = {
     "tape_store": Shapes._effect,
     "tape_add": Shapes._effect,
     "print": Shapes._effect,
+    "fence": Shapes._effect,
+    "barrier": Shapes._effect,
     "in_bounds": Shapes._in_bounds,
     "thread_id": Shapes._thread_id,
     "wave_reduce": Shapes._wave_answer,

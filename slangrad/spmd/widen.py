@@ -30,14 +30,19 @@ class WideKernel:
     masked: Function | None
 
 
-def widen(kernel: Function, lanes: int, exclusive: bool = False) -> WideKernel:
-    """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time."""
+def widen(kernel: Function, lanes: int, exclusive: bool = False, entire: bool = False) -> WideKernel:
+    """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time. `entire`: all lanes are
+    always on."""
     assert 0 < lanes <= 64 and lanes & (lanes - 1) == 0, lanes
     if lanes == 1:
         single = waves.alone(kernel)
         return WideKernel(1, effects.exclusive(single) if exclusive else single, None)
     kernel = join_records(kernel)
     shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
+    if entire:
+        return WideKernel(
+            lanes, Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False), None
+        )
     masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)
     small = sum(1 for _ in walk(kernel.region)) <= LARGE
     full = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False) if small else None

@@ -29,6 +29,8 @@ from slangrad.llvm.cpu import Kernel, Module, kernel_module
 from slangrad.llvm.target import Features, Target
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.reports import BoundsError, Site
+from slangrad.spmd.group_values import group_size
+from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import widen
 
 Array = npt.NDArray[np.generic]
@@ -167,6 +169,40 @@ def assert_like_oracle(
                 what = f"{count} lanes, {cpu or 'this machine'}{', masked' if masked_only else ''}"
                 assert_equal_arrays(expected.arrays, found.arrays, what)
                 assert found.bounds == expected.bounds or (found.bounds and expected.bounds), what
+
+
+def compile_group(program: Program, options: Options) -> Compiled:
+    """A kernel whose threads run together in groups."""
+    function = program.functions[KERNEL]
+    wide = widen(run_in_groups(function, options.lanes), options.lanes, entire=True)
+    assert wide.full is not None
+    verify_function(wide.full, program, LANES_STAGE)
+    size = group_size(function)
+    kernel = Kernel(wide.full, None, wide.lanes, program.arguments, group=size)
+    module = kernel_module(kernel, target_for(options.cpu), options)
+    code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
+    sites = tuple(Site.at(op.span) for op in module.sites)
+    assert program.arguments is not None
+    made = NativeKernel(
+        name=KERNEL,
+        argument_size=layout_of(program.arguments).size,
+        sites=sites,
+        entry=code.addresses["entry"],
+        drain=code.addresses["drain"],
+        granularity=1,
+        group=size,
+        code=code,
+    )
+    return Compiled(made, module.sites, module.text)
+
+
+def assert_group_like_oracle(program: Program, arguments: Arguments, grid: tuple[int, int, int]) -> None:
+    expected, _ = oracle(program, arguments, grid)
+    wave = program.functions[KERNEL].wave
+    for count in (wave,) if wave else LANES:
+        found = run(compile_group(program, options_for("", count)), program, arguments, grid)
+        assert_equal_arrays(expected.arrays, found.arrays, f"{count} lanes")
+        assert found.bounds == expected.bounds or (found.bounds and expected.bounds), count
 
 
 def kernel_function(program: Program) -> Function:

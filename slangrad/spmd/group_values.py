@@ -1,0 +1,181 @@
+"""Which values are the same in all threads of a group, and which barriers all of its threads come to.
+
+    %g = div (thread_id), %size     FIXED    known before the threads run: arguments, places in the grid, what follows
+    %n = load %shared               SAME     each thread has it, and it is the same where nobody races
+    %i = rem (thread_id), %size     OWN
+
+A fixpoint: values start FIXED and only become less so. A barrier under a condition that is OWN is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.effects import primitive_effect
+from slangrad.ir.primitives import PURE
+
+FIXED, SAME, OWN = 0, 1, 2
+GROUP_OPS = frozenset({"shared", "barrier"})
+
+
+def runs_in_groups(kernel: Function) -> bool:
+    """Whether threads of a group have to run together."""
+    return any(op.name in GROUP_OPS for op in walk(kernel.region))
+
+
+def group_size(kernel: Function) -> tuple[int, int, int]:
+    size = kernel.attributes["group_size"]
+    assert isinstance(size, tuple)
+    x, y, z = size
+    return x, y, z
+
+
+class GroupValues:
+    """The result of the analysis of a flat kernel."""
+
+    def __init__(self, kernel: Function) -> None:
+        self.size = group_size(kernel)
+        self.makers = {r: op for op in walk(kernel.region) for r in op.results}
+        self._ranks: dict[Value, int] = {}
+        self._holding: dict[Op, bool] = {}
+        self._changed = True
+        while self._changed:
+            self._changed = False
+            self._region(kernel.region)
+
+    def rank(self, value: Value) -> int:
+        return self._ranks.get(value, FIXED)
+
+    def is_fixed(self, value: Value) -> bool:
+        return self.rank(value) == FIXED
+
+    def holds_barrier(self, op: Op) -> bool:
+        if op not in self._holding:
+            inner = (each for region in op.regions for each in walk(region))
+            self._holding[op] = op.name == "barrier" or any(each.name == "barrier" for each in inner)
+        return self._holding[op]
+
+    def place_in_grid(self, op: Op) -> tuple[str, int] | None:
+        """("group", axis) or ("thread", axis): the number of the group, or of the thread in it."""
+        if op.name == "thread_id":
+            axis = _axis(op)
+            return ("group", axis) if self.size[axis] == 1 else None
+        if op.name not in ("div", "rem"):
+            return None
+        whole, by = (self.makers.get(operand) for operand in op.operands)
+        if whole is None or by is None or whole.name != "thread_id" or by.name != "const":
+            return None
+        if by.attributes["value"] != self.size[_axis(whole)]:
+            return None
+        return ("group" if op.name == "div" else "thread", _axis(whole))
+
+    # --- the fixpoint
+
+    def _raise(self, value: Value, rank: int) -> None:
+        if rank > self.rank(value):
+            self._ranks[value] = rank
+            self._changed = True
+
+    def _most(self, values: Sequence[Value], least: int = FIXED) -> int:
+        return max((least, *map(self.rank, values)))
+
+    def _region(self, region: Region) -> None:
+        for op in region.ops:
+            rule = _RULES.get(op.name)
+            if rule is not None:
+                rule(self, op)
+            else:
+                self._primitive(op)
+
+    def _primitive(self, op: Op) -> None:
+        place = self.place_in_grid(op)
+        if place is not None:
+            rank = FIXED if place[0] == "group" else OWN
+        elif op.name in _OWN:
+            rank = OWN
+        else:
+            rank = self._most(op.operands, FIXED if primitive_effect(op.name, op.operands) == PURE else SAME)
+        for result in op.results:
+            self._raise(result, rank)
+
+    def _if(self, op: Op) -> None:
+        least = self._most(op.operands, FIXED if self.holds_barrier(op) else SAME)
+        for region in op.regions:
+            self._region(region)
+        for result, x, y in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
+            self._raise(result, self._most((x, y), least))
+
+    def _for(self, op: Op) -> None:
+        count, *starts = op.operands
+        (body,) = op.regions
+        index, *carried = body.parameters
+        least = FIXED if self.holds_barrier(op) else self._most((count,), SAME)
+        self._raise(index, least)
+        self._carry(op, [carried], starts, body.yields, least)
+        self._region(body)
+
+    def _while(self, op: Op) -> None:
+        test, body = op.regions
+        least = FIXED if self.holds_barrier(op) else self._most(test.yields, SAME)
+        self._carry(op, [test.parameters, body.parameters], op.operands, body.yields, least)
+        self._region(test)
+        self._region(body)
+
+    def _carry(
+        self,
+        op: Op,
+        parameters: list[Sequence[Value]],
+        starts: Sequence[Value],
+        ends: Sequence[Value],
+        least: int,
+    ) -> None:
+        for i, (start, end, result) in enumerate(zip(starts, ends, op.results, strict=True)):
+            rank = self._most((start, end), least)
+            for value in (result, *(each[i] for each in parameters)):
+                self._raise(value, rank)
+
+
+def _axis(op: Op) -> int:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    return axis
+
+
+_OWN = frozenset({
+    "thread_id", "alloc", "atomic", "tape_new", "tape_copy", "tape_load",
+    "wave_lane", "wave_reduce", "wave_scan", "wave_ballot", "wave_read",
+})  # fmt: skip
+
+_RULES: dict[str, Callable[[GroupValues, Op], None]] = {
+    "if": GroupValues._if,
+    "for": GroupValues._for,
+    "while": GroupValues._while,
+}
+
+
+def check_barriers(kernel: Function) -> None:
+    """Raise where a barrier is not reached by all threads of a group, as far as can be proved."""
+    if any(op.name == "barrier" for op in walk(kernel.region)):
+        _check(GroupValues(kernel), kernel.region)
+
+
+def _check(values: GroupValues, region: Region) -> None:
+    for op in region.ops:
+        if not op.regions or not values.holds_barrier(op):
+            continue
+        decides = op.regions[0].yields[0] if op.name == "while" else op.operands[0]
+        if values.rank(decides) == OWN:
+            raise CompileError([_divergent(op)])
+        for inner in op.regions:
+            _check(values, inner)
+
+
+def _divergent(op: Op) -> Diagnostic:
+    barrier = next(each for region in op.regions for each in walk(region) if each.name == "barrier")
+    what = "branch" if op.name == "if" else "loop"
+    place = "" if op.span is None else f" ({op.span.location})"
+    message = "not all threads of a group come to this barrier"
+    note = f"the {what} around it{place} differs from thread to thread; put the barrier outside of it"
+    return Diagnostic("E0716", message, barrier.span or op.span, note)

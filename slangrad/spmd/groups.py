@@ -1,0 +1,490 @@
+"""A kernel with barriers as one that runs a whole group: between barriers each thread has its turn.
+
+    a; barrier; b          for %step { a for thread step * W + lane }     for %step { b for the same thread }
+
+In: a flat kernel of one thread.   Out: one of a lane that runs every W-th thread of the group that `group_id` names.
+What a thread needs after a barrier is kept in local memory, or computed again where that is cheap. Loops and
+branches around barriers are outside of the loops over threads, on values that all threads of the group share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.effects import primitive_effect
+from slangrad.ir.numbers import least
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.rebuild import Rebuild, copy_op, free_values
+from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer
+from slangrad.spmd.group_values import GroupValues, group_size
+
+CHEAP = 16  # what costs less is computed again after a barrier, not kept
+LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
+COUNTS = ("nx", "ny", "nz")
+
+Values = tuple[Value, ...]
+Stores = list[tuple[Value, Value]]  # where, and the old value that goes there
+
+
+@dataclass(slots=True, eq=False)
+class Phase:
+    """Ops of single threads between two barriers."""
+
+    ops: list[Op]
+
+
+@dataclass(slots=True, eq=False)
+class Fixed:
+    """An op that is done once for the group."""
+
+    op: Op
+
+
+@dataclass(slots=True, eq=False)
+class Around:
+    """A branch or loop with barriers in it."""
+
+    op: Op
+    regions: list[list[Node]]
+
+
+Node = Phase | Fixed | Around
+
+
+def run_in_groups(kernel: Function, lanes: int) -> Function:
+    """The kernel as the code of one of `lanes` lanes that run a group; a group at the edge may be incomplete."""
+    split = _Split(kernel, lanes)
+    b = Builder(span=kernel.span)
+    split.allocate(b)
+    if sum(1 for _ in walk(kernel.region)) > LARGE:
+        split.run(b, complete=False)
+    else:
+        arms = [b.nested(), b.nested()]
+        for arm, complete in zip(arms, (True, False), strict=True):
+            split.run(arm, complete)
+        regions = tuple(Region((), arm.ops, ()) for arm in arms)
+        b.control("if", (split.is_complete(b),), (), regions)
+    return replace(kernel, region=Region((), b.ops, ()))
+
+
+class _Split:
+    """`fixed`: what is known of the group, by old value. `slots`: local memory of values that are kept, one element
+    for each thread that a lane runs. `complete`: whether all threads of the group are in the grid."""
+
+    def __init__(self, kernel: Function, lanes: int) -> None:
+        self.values = GroupValues(kernel)
+        self.lanes = lanes
+        self.size = group_size(kernel)
+        self.threads = self.size[0] * self.size[1] * self.size[2]
+        self.steps = -(-self.threads // lanes)
+        self.nodes = self._plan(kernel.region)
+        self.kernel = kernel
+        self.complete = False
+        self.fixed: dict[Value, Value] = {}
+        self.slots: dict[Value, Value] = {}
+        self.allocs: dict[Value, Value] = {}
+        self.shared: dict[str, Value] = {}
+        self._costs: dict[Value, int] = {}
+        self._kept: dict[Value, None] = {}
+        self._moved: dict[Value, None] = {}  # allocs that outlive a phase
+        self._find_kept(self.nodes)
+
+    # --- what belongs to which phase
+
+    def _plan(self, region: Region) -> list[Node]:
+        nodes: list[Node] = []
+        ops: list[Op] = []
+
+        def end_phase() -> None:
+            nonlocal ops
+            nodes.extend([Phase(ops)] if ops else [])
+            ops = []
+
+        for op in region.ops:
+            if self.values.holds_barrier(op):
+                end_phase()
+                nodes.extend([Around(op, [self._plan(r) for r in op.regions])] if op.regions else [])
+            elif self._is_fixed(op):
+                nodes.append(Fixed(op))
+            else:
+                ops.append(op)
+        end_phase()
+        return nodes
+
+    def _is_fixed(self, op: Op) -> bool:
+        pure = op.name in PRIMITIVES and primitive_effect(op.name, op.operands) == PURE
+        return pure and all(map(self.values.is_fixed, op.results))
+
+    # --- what is kept
+
+    def _find_kept(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            if isinstance(node, Phase):
+                self._need(free_values(Region((), node.ops, ())))
+            elif isinstance(node, Around):
+                op = node.op
+                self._need(op.operands)
+                for region, inner in zip(op.regions, node.regions, strict=True):
+                    self._need(region.yields)
+                    self._find_kept(inner)
+
+    def _need(self, values: Sequence[Value]) -> None:
+        """These are used in another phase than that which made them, perhaps."""
+        for value in values:
+            op = self.values.makers.get(value)
+            if self.values.is_fixed(value) or value in self._kept:
+                continue
+            if op is not None and op.name == "alloc":
+                self._moved[value] = None
+            elif op is not None and self._is_made_again(value, op):
+                self._need(op.operands)
+            elif op is not None and not self.values.holds_barrier(op):
+                self._kept[value] = None
+
+    def _is_made_again(self, value: Value, op: Op) -> bool:
+        """Addresses of a thread's own memory are always made again: they are not kept anywhere."""
+        local = isinstance(value.type, Pointer) and value.type.space == "local"
+        return local or self._cost(value) <= CHEAP
+
+    def _cost(self, value: Value) -> int:
+        """Of making it again from what the group knows; more than CHEAP where that cannot be done."""
+        if self.values.is_fixed(value):
+            return 0
+        if value not in self._costs:
+            op = self.values.makers.get(value)
+            pure = op is not None and op.name in PRIMITIVES and op.name not in _STAYS
+            if op is None or not pure or primitive_effect(op.name, op.operands) != PURE:
+                self._costs[value] = CHEAP + 1
+            else:
+                inner = sum(map(self._cost, op.operands))
+                self._costs[value] = min(CHEAP + 1, PRIMITIVES[op.name].cost + inner)
+        return self._costs[value]
+
+    # --- memory
+
+    def allocate(self, b: Builder) -> None:
+        """What is shared, and what is kept for each thread."""
+        for op in walk(self.kernel.region):
+            name = op.attributes.get("name")
+            if op.name == "shared" and isinstance(name, str) and name not in self.shared:
+                self.shared[name] = b.emit("alloc", type=op.results[0].type, count=1, zero=True)
+        for value in self._kept:
+            self.slots[value] = self._slot(b, value)
+        for value in self._moved:
+            count = self.values.makers[value].attributes.get("count", 1)
+            assert isinstance(count, int)
+            self.allocs[value] = b.emit("alloc", type=value.type, count=count * self.steps)
+        self._allocate_around(b, self.nodes)
+
+    def _allocate_around(self, b: Builder, nodes: list[Node]) -> None:
+        """A loop carries, and a branch gives, what threads differ in through memory."""
+        for node in nodes:
+            if not isinstance(node, Around):
+                continue
+            op = node.op
+            for i, result in enumerate(op.results):
+                if self.values.is_fixed(result):
+                    continue
+                slot = self._slot(b, result)
+                first = 1 if op.name == "for" else 0
+                inside = [] if op.name == "if" else [r.parameters[first + i] for r in op.regions]
+                self.slots |= dict.fromkeys([result, *inside], slot)
+            for inner in node.regions:
+                self._allocate_around(b, inner)
+
+    def _slot(self, b: Builder, value: Value) -> Value:
+        return b.emit("alloc", type=pointer(value.type, "local"), count=self.steps)
+
+    # --- the group
+
+    def group_id(self, b: Builder, axis: int) -> Value:
+        return b.emit("group_id", type=U32, axis=axis)
+
+    def is_complete(self, b: Builder) -> Value:
+        """Whether all threads of the group are in the grid."""
+        inside = b.constant(BOOL, True)
+        for axis, size in enumerate(self.size):
+            after = b.emit("add", self.group_id(b, axis), b.constant(U32, 1))
+            end = b.emit("mul", b.emit("convert", after, type=I64), b.constant(I64, size))
+            count = b.emit("launch", type=I64, field=COUNTS[axis])
+            inside = b.emit("and", inside, b.emit("less_equal", end, count))
+        return inside
+
+    def run(self, b: Builder, complete: bool) -> None:
+        self.complete, self.fixed = complete, {}
+        self._run(b, self.nodes)
+
+    def _run(self, b: Builder, nodes: list[Node]) -> None:
+        for node in nodes:
+            if isinstance(node, Phase):
+                self._phase(b, node.ops)
+                continue
+            outer, b.span = b.span, node.op.span or b.span
+            if isinstance(node, Fixed):
+                self._fix(b, node.op)
+            else:
+                _AROUND[node.op.name](self, b, node)
+            b.span = outer
+
+    def _fix(self, b: Builder, op: Op) -> None:
+        (result,) = op.results
+        place = self.values.place_in_grid(op)
+        if place is not None:
+            self.fixed[result] = self.group_id(b, place[1])
+        elif op.name == "shared":
+            self.fixed[result] = self.shared[str(op.attributes["name"])]
+        else:
+            operands = tuple(self.fixed[v] for v in op.operands)
+            self.fixed[result] = b.primitive(op.name, operands, result.type, op.attributes)
+
+    # --- threads
+
+    def _phase(self, b: Builder, ops: list[Op]) -> None:
+        region = Region((), ops, ())
+
+        def body(thread: Thread) -> Values:
+            thread.know(free_values(region))
+            thread.inline(thread.b, region)
+            for value in (r for op in ops for r in op.results if r in self._kept):
+                thread.keep(self.slots[value], thread.new[value])
+            return ()
+
+        self.each_thread(b, body)
+
+    def _move(self, b: Builder, stores: Stores) -> None:
+        """All are read before the first is written."""
+
+        def body(thread: Thread) -> Values:
+            thread.know([value for _, value in stores])
+            for slot, value in stores:
+                thread.keep(slot, thread.new[value])
+            return ()
+
+        if stores:
+            self.each_thread(b, body)
+
+    def _known(self, b: Builder, value: Value) -> Value:
+        """A condition or count that all threads of the group have, as a value of the group."""
+        if self.values.is_fixed(value):
+            return self.fixed[value]
+        assert isinstance(value.type, Scalar)
+        number = U32 if value.type is BOOL else value.type
+
+        def body(thread: Thread) -> Values:
+            thread.know([value])
+            own = thread.new[value]
+            return (own if number is value.type else thread.b.emit("convert", own, type=number),)
+
+        (found,) = self.each_thread(b, body, (b.constant(number, least(number)),))
+        if self.lanes > 1:
+            found = b.emit("wave_reduce", found, kind="max")
+        return found if number is value.type else b.emit("not_equal", found, b.zero(number))
+
+    def each_thread(self, b: Builder, body: Callable[[Thread], Values], start: Values = ()) -> Values:
+        """The body for each thread of the group that this lane runs; what it gives for the last one."""
+        if self.steps == 1:
+            return self._one_thread(b, b.constant(U32, 0), body, start)
+        step, inner = Value(U32, "step"), b.nested()
+        carried = tuple(Value(v.type) for v in start)
+        ends = self._one_thread(inner, step, body, carried)
+        region = Region((step, *carried), inner.ops, ends)
+        return b.control(
+            "for", (b.constant(U32, self.steps), *start), tuple(v.type for v in start), (region,)
+        )
+
+    def _one_thread(
+        self, b: Builder, step: Value, body: Callable[[Thread], Values], before: Values
+    ) -> Values:
+        places, there = self._places(b, step)
+        if b.constant_of(there) is True:
+            return body(Thread(self, b, step, places))
+        inner = b.nested()
+        found = Region((), inner.ops, body(Thread(self, inner, step, places)))
+        types = tuple(v.type for v in before)
+        return b.control("if", (there,), types, (found, Region((), [], before)))
+
+    def _places(self, b: Builder, step: Value) -> tuple[list[tuple[Value, Value]], Value]:
+        """For each axis the number in the grid and in the group; and whether there is such a thread."""
+        gx, gy, _ = self.size
+        lane = b.emit("wave_lane", type=U32) if self.lanes > 1 else b.constant(U32, 0)
+        first = b.emit("mul", step, b.constant(U32, self.lanes))
+        index = b.emit("add", first, lane)
+        along = first if gx % self.lanes == 0 else index  # else the rows of a wave differ
+        x = b.emit("rem", along, b.constant(U32, gx)) if self.threads > gx else along
+        rows = b.emit("div", along, b.constant(U32, gx)) if self.threads > gx else b.zero(U32)
+        x = b.emit("add", x, lane) if along is first else x
+        own = [x, b.emit("rem", rows, b.constant(U32, gy)), b.emit("div", rows, b.constant(U32, gy))]
+        there = b.constant(BOOL, True)
+        if self.steps * self.lanes != self.threads:
+            there = b.emit("less", index, b.constant(U32, self.threads))
+        places = []
+        for axis, (number, size) in enumerate(zip(own, self.size, strict=True)):
+            start = b.emit("mul", self.group_id(b, axis), b.constant(U32, size))
+            places.append((b.emit("add", start, number), number))
+            if not self.complete:
+                count = b.emit("launch", type=I64, field=COUNTS[axis])
+                inside = b.emit("less", b.emit("convert", places[-1][0], type=I64), count)
+                there = b.emit("and", there, inside)
+        return places, there
+
+    # --- around barriers
+
+    def _if(self, b: Builder, node: Around) -> None:
+        op = node.op
+        condition = self._known(b, op.operands[0])
+        own = [i for i, r in enumerate(op.results) if not self.values.is_fixed(r)]
+        fixed = [i for i, r in enumerate(op.results) if self.values.is_fixed(r)]
+        regions = []
+        for region, inner in zip(op.regions, node.regions, strict=True):
+            arm = b.nested()
+            self._run(arm, inner)
+            self._move(arm, [(self.slots[op.results[i]], region.yields[i]) for i in own])
+            regions.append(Region((), arm.ops, tuple(self.fixed[region.yields[i]] for i in fixed)))
+        types = tuple(op.results[i].type for i in fixed)
+        made = b.control("if", (condition,), types, tuple(regions), op.attributes)
+        self.fixed |= {op.results[i]: value for i, value in zip(fixed, made, strict=True)}
+
+    def _for(self, b: Builder, node: Around) -> None:
+        op, (body,) = node.op, node.op.regions
+        count, *starts = op.operands
+        trips, carried = self._known(b, count), body.parameters[1:]
+        own, fixed = self._begin(b, carried, starts)
+        index, inner = Value(count.type, body.parameters[0].hint), b.nested()
+        passed = tuple(Value(carried[i].type, carried[i].hint) for i in fixed)
+        self.fixed[body.parameters[0]] = index
+        self.fixed |= {carried[i]: value for i, value in zip(fixed, passed, strict=True)}
+        first = tuple(self.fixed[starts[i]] for i in fixed)
+        self._run(inner, node.regions[0])
+        self._move(inner, [(self.slots[carried[i]], body.yields[i]) for i in own])
+        region = Region((index, *passed), inner.ops, tuple(self.fixed[body.yields[i]] for i in fixed))
+        made = b.control("for", (trips, *first), tuple(v.type for v in first), (region,), op.attributes)
+        self.fixed |= {op.results[i]: value for i, value in zip(fixed, made, strict=True)}
+
+    def _while(self, b: Builder, node: Around) -> None:
+        """The test is asked before the loop and at the end of each round; the loop carries the answer."""
+        op, (test, body) = node.op, node.op.regions
+        own, fixed = self._begin(b, body.parameters, op.operands)
+
+        def ask(b: Builder, values: Values) -> Value:
+            self.fixed |= {test.parameters[i]: value for i, value in zip(fixed, values, strict=True)}
+            self._run(b, node.regions[0])
+            return self._known(b, test.yields[0])
+
+        first = tuple(self.fixed[op.operands[i]] for i in fixed)
+        begins = ask(b, first)
+        passed = tuple(Value(body.parameters[i].type, body.parameters[i].hint) for i in fixed)
+        self.fixed |= {body.parameters[i]: value for i, value in zip(fixed, passed, strict=True)}
+        inner = b.nested()
+        self._run(inner, node.regions[1])
+        self._move(inner, [(self.slots[body.parameters[i]], body.yields[i]) for i in own])
+        ends = tuple(self.fixed[body.yields[i]] for i in fixed)
+        goes_on = ask(inner, ends)
+        tested = (Value(BOOL), *(Value(v.type) for v in first))
+        regions = (
+            Region(tested, [], (tested[0],)),
+            Region((Value(BOOL), *passed), inner.ops, (goes_on, *ends)),
+        )
+        types = (BOOL, *(v.type for v in first))
+        made = b.control("while", (begins, *first), types, regions, op.attributes)
+        self.fixed |= {op.results[i]: value for i, value in zip(fixed, made[1:], strict=True)}
+
+    def _begin(
+        self, b: Builder, carried: Sequence[Value], starts: Sequence[Value]
+    ) -> tuple[list[int], list[int]]:
+        """What a loop carries begins in memory, or as values of the group; which is which."""
+        fixed = [i for i, value in enumerate(carried) if self.values.is_fixed(value)]
+        own = [i for i, value in enumerate(carried) if not self.values.is_fixed(value)]
+        self._move(b, [(self.slots[carried[i]], starts[i]) for i in own])
+        return own, fixed
+
+
+_STAYS = frozenset({"alloc", "wave_lane"})
+_AROUND: dict[str, Callable[[_Split, Builder, Around], None]] = {
+    "if": _Split._if,
+    "for": _Split._for,
+    "while": _Split._while,
+}
+
+
+class Thread(Rebuild):
+    """One thread in one phase: `new` has what it knows."""
+
+    def __init__(self, split: _Split, b: Builder, step: Value, places: list[tuple[Value, Value]]) -> None:
+        super().__init__()
+        self.rules = {
+            "thread_id": self._thread_id,
+            "div": self._in_grid,
+            "rem": self._in_grid,
+            "shared": self._shared,
+            "alloc": self._alloc,
+            "atomic": self._atomic,
+        }
+        self.split, self.b, self._step, self._in = split, b, step, places
+
+    def know(self, values: Sequence[Value]) -> None:
+        """What was made before: of the group, in memory, or to be made again."""
+        for value in values:
+            if value not in self.new:
+                self.new[value] = self._find(value)
+
+    def _find(self, value: Value) -> Value:
+        split = self.split
+        if value in split.fixed:
+            return split.fixed[value]
+        if value in split.allocs:
+            return self._own_memory(self.b, value)
+        if value in split.slots:
+            place = self.b.emit("offset", split.slots[value], self._step)
+            return self.b.emit("load", place, type=value.type)
+        op = split.values.makers[value]
+        self.know(op.operands)
+        self.op(self.b, op)
+        return self.new[value]
+
+    def keep(self, slot: Value, value: Value) -> None:
+        self.b.effect("store", self.b.emit("offset", slot, self._step), value)
+
+    # --- ops that mean something else here
+
+    def _thread_id(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
+        axis = op.attributes["axis"]
+        assert isinstance(axis, int)
+        return (self._in[axis][0],)
+
+    def _in_grid(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
+        place = self.split.values.place_in_grid(op)
+        if place is None:
+            return copy_op(self, b, op)
+        return (self.split.group_id(b, place[1]) if place[0] == "group" else self._in[place[1]][1],)
+
+    def _shared(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
+        return (self.split.shared[str(op.attributes["name"])],)
+
+    def _own_memory(self, b: Builder, alloc: Value) -> Value:
+        count = self.split.values.makers[alloc].attributes.get("count", 1)
+        assert isinstance(count, int)
+        return b.emit("offset", self.split.allocs[alloc], b.emit("mul", self._step, b.constant(U32, count)))
+
+    def _alloc(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
+        (result,), count = op.results, op.attributes.get("count", 1)
+        if result not in self.split.allocs:
+            return copy_op(self, b, op)
+        memory = self._own_memory(b, result)
+        if op.attributes.get("zero"):
+            assert isinstance(count, int) and isinstance(memory.type, Pointer)
+            index, inner = Value(U32), b.nested()
+            inner.effect("store", inner.emit("offset", memory, index), inner.zero(memory.type.element))
+            b.control("for", (b.constant(U32, count),), (), (Region((index,), inner.ops, ()),))
+        return (memory,)
+
+    def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
+        """Nobody but this group reaches what it shares, and its threads take turns."""
+        address = op.operands[0].type
+        assert isinstance(address, Pointer)
+        own = {"alone": True} if address.space == "shared" else {}
+        return (
+            b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
+        )
