@@ -8,6 +8,7 @@ one byte. A size is always a multiple of its alignment, so it is also the stride
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -46,12 +47,7 @@ def any_value_layout(t: Type) -> Layout:
     """The layout of a value behind the header of an interface value: a bool takes four bytes there."""
     if isinstance(t, (Scalar, Pointer)):
         return Layout(4, 4) if t is BOOL else layout_of(t)
-    offsets, end, alignment = [], 0, 1
-    for part in components(t):
-        one = any_value_layout(part)
-        offsets.append(round_up(end, one.alignment))
-        end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
-    return Layout(round_up(end, alignment), alignment, tuple(offsets))
+    return composite([any_value_layout(part) for part in components(t)])
 
 
 @cache
@@ -62,7 +58,7 @@ def layout_of(t: Type) -> Layout:
     if isinstance(t, Pointer):
         return Layout(POINTER_SIZE, POINTER_SIZE)
     if isinstance(t, Struct):
-        return _layout_fields(tuple(components(t)))
+        return composite([layout_of(part) for part in components(t)])
     assert isinstance(t, (Vector, Matrix, Array)), f"{t} has no layout"
     count = t.rows if isinstance(t, Matrix) else t.length
     assert count is not None, f"{t} has no layout"
@@ -70,11 +66,10 @@ def layout_of(t: Type) -> Layout:
     return Layout(one.size * count, one.alignment, tuple(one.size * i for i in range(count)))
 
 
-def _layout_fields(fields: tuple[Type, ...]) -> Layout:
+def composite(parts: Sequence[Layout]) -> Layout:
+    """Parts one after the other."""
     offsets, end, alignment = [], 0, 1
-    for field in fields:
-        one = layout_of(field)
-        offset = round_up(end, one.alignment)
-        offsets.append(offset)
-        end, alignment = offset + one.size, max(alignment, one.alignment)
+    for one in parts:
+        offsets.append(round_up(end, one.alignment))
+        end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
     return Layout(round_up(end, alignment), alignment, tuple(offsets))

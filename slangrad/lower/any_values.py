@@ -40,7 +40,7 @@ ID = 8  # where in the header the id of the type stands
 def from_memory(f: Frame, value: Value) -> Value:
     """What was loaded as it is computed with."""
     types = f.lowering.types
-    target = types.registers.get(value.type)
+    target = types.register(value.type)
     if target is None:
         return value
     if target in types.dynamics:

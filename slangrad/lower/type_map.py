@@ -19,7 +19,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.packs import spliced
 from slangrad.ir import core, types
-from slangrad.ir.layout import HEADER, Layout, any_value_layout, layout_of, round_up
+from slangrad.ir.layout import HEADER, Layout, any_value_layout, composite, layout_of, round_up
 from slangrad.lower.alternatives import Alternatives, Types, is_tangent
 
 LARGEST = 1_000  # parts of a type, each counted where it stands
@@ -62,7 +62,10 @@ class TypeMap:
         self.program, self.ir, self.reporter, self._function = program, ir, reporter, function
         self._alternatives = alternatives
         self.dynamics: dict[types.Type, checked.Type] = {}  # the forms of interface values
-        self.registers: dict[types.Type, types.Type] = {}  # by their forms in memory: what is computed with
+        self._registers: dict[types.Type, types.Type] = {}  # by their forms in memory: what is computed with
+        self._forms: dict[checked.Type, types.Struct] = {}  # of interface values in memory
+        self._interfaces: dict[types.Type, checked.Type] = {}  # the inverse
+        self._sizing: set[checked.Type] = set()
         self._memory: dict[types.Type, types.Type] = {}
         self._known: dict[checked.Type, types.Type] = {}
         self._making: dict[checked.Type, None] = {}
@@ -126,8 +129,9 @@ class TypeMap:
     def _pointed(self, t: checked.Type) -> types.Type:
         if t is checked.VOID:
             return types.U8
-        if checked.is_dynamic(t):
+        if isinstance(t, checked.InterfaceType):  # whose types may contain such a pointer
             self._alternatives.open(t)
+            return self._words(t)
         return self.memory(self.map(t))
 
     def _dynamic(self, t: checked.Type) -> types.Type:
@@ -155,39 +159,72 @@ class TypeMap:
     def memory(self, t: types.Type) -> types.Type:
         """The form of a type in memory; its own where there is no interface value in it."""
         if t not in self._memory:
-            made = self._memory[t] = self._make_memory(t)
-            if made is not t:
-                self.registers[made] = t
+            self._memory[t] = self._make_memory(t)
+            if self._memory[t] is not t:
+                self._registers[self._memory[t]] = t
         return self._memory[t]
+
+    def register(self, t: types.Type) -> types.Type | None:
+        """What is computed with, by its form in memory; None where that is the same."""
+        of = self._interfaces.get(t)
+        if of is not None:
+            self.memory(self.of(of))
+        return self._registers.get(t)
 
     def _make_memory(self, t: types.Type) -> types.Type:
         if t in self.dynamics and isinstance(t, types.Struct):
             self.open(t)
             if not t.fields[1:]:
                 self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
-            words = types.array(types.U32, (HEADER + self._any_size(t)) // 4)
-            return types.struct(self._unique(f"{t.name} in memory"), (("words", words),))
+            made = self._words(self.dynamics[t])
+            self._check_fits(t, layout_of(made).size - HEADER)
+            return made
         if isinstance(t, types.Struct):
             fields = tuple((name, self.memory(part)) for name, part in t.fields)
             return t if fields == t.fields else types.struct(self._unique(f"{t.name} in memory"), fields)
         return types.array(self.memory(t.element), t.length) if isinstance(t, types.Array) else t
 
-    def _any_size(self, t: types.Struct) -> int:
+    def _words(self, of: checked.Type) -> types.Struct:
+        """An interface value in memory."""
+        if of not in self._forms:
+            words = types.array(types.U32, (HEADER + self._any_size(of)) // 4)
+            made = self._forms[of] = types.struct(self._unique(f"{of} in memory"), (("words", words),))
+            self._interfaces[made] = of
+        return self._forms[of]
+
+    def _any_size(self, of: checked.Type) -> int:
         """The bytes that the types behind an interface may take: as the attribute says, or as the largest of those
         without generic parameters does, so that all kernels and the host agree."""
-        of, parts = self.dynamics[t], [self.any_layout(part).size for _, part in t.fields[1:]]
-        largest = round_up(max(parts, default=0), 4)
         if not isinstance(of, checked.InterfaceType):
-            return largest
+            return round_up(max((self._behind(each).size for each in self.alternatives(of)), default=0), 4)
         size = any_value_size(self.program, of)
         if size is None:
-            plain = [self.any_layout(self.map(each)).size for each in self._alternatives.plain(of)]
-            size = round_up(max(plain, default=0), 4)
-        if round_up(size, 4) < largest:
+            if of in self._sizing:
+                message = f"a value of the interface type '{of}' would contain itself"
+                self.reporter.error("E0714", message, self._alternatives.root.span)
+                return 0
+            self._sizing.add(of)
+            size = max((self._behind(each).size for each in self._alternatives.plain(of)), default=0)
+            self._sizing.discard(of)
+        return round_up(size, 4)
+
+    def _behind(self, t: checked.Type) -> Layout:
+        """How a value lies behind the header, without what its pointers point to."""
+        if isinstance(t, checked.Pointer):
+            return any_value_layout(types.pointer(types.U8))
+        if isinstance(t, checked.InterfaceType):
+            return any_value_layout(self._words(t))
+        if isinstance(t, checked.StructType):
+            return composite([self._behind(kind) for _, kind in self.program.fields(t)])
+        return self.any_layout(self.map(t))
+
+    def _check_fits(self, t: types.Struct, size: int) -> None:
+        of, parts = self.dynamics[t], [self.any_layout(part).size for _, part in t.fields[1:]]
+        largest = round_up(max(parts, default=0), 4)
+        if size < largest:
             name = self.alternatives(of)[parts.index(max(parts))]
             message = f"'{name}' takes {max(parts)} bytes, more than the {size} of '{of}'"
-            raise Unlowerable(message, "E0715", f"[anyValueSize({largest})]")
-        return round_up(size, 4)
+            self.reporter.error("E0715", message, self._alternatives.root.span, f"[anyValueSize({largest})]")
 
     def any_layout(self, t: types.Type) -> Layout:
         """How a value lies behind the header of an interface value."""

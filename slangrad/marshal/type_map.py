@@ -53,6 +53,7 @@ class TypeMap:
     def lower(self, t: checked.Type) -> ir.Type | None:
         """The type in memory."""
         if t not in self._known:
+            self._known[t] = None  # for a pointer in it to its own type
             self._known[t] = None if t.abstract else self._lower(t)
         return self._known[t]
 
