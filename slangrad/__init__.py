@@ -33,7 +33,7 @@ _HOMES = {
                                       "SpecializationArg TypeConformance",
     "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject",
     "slangrad.api.struct":            "Struct",
-    "slangrad.base.diagnostics":      "CompileError Diagnostic",
+    "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic",
     "slangrad.base.options":          "Options",
     "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
                                       "ResolveException SlangCompileError",

@@ -48,6 +48,7 @@ from slangrad.api.shader_cursor import ShaderCursor as ShaderCursor
 from slangrad.api.shader_cursor import ShaderObject as ShaderObject
 from slangrad.api.struct import Struct as Struct
 from slangrad.base.diagnostics import CompileError as CompileError
+from slangrad.base.diagnostics import CompileWarning as CompileWarning
 from slangrad.base.diagnostics import Diagnostic as Diagnostic
 from slangrad.base.options import Options as Options
 from slangrad.marshal.errors import BoundVariableException as BoundVariableException

@@ -10,11 +10,13 @@ A device has a session of its own, which its methods of these names use.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.compiler_options import SlangCompilerOptions
+from slangrad.base.diagnostics import CompileError, CompileWarning, Diagnostic
 from slangrad.base.late import Late
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
@@ -104,7 +106,7 @@ class SlangSession:
         """Load what was only looked up so far, in the same order."""
         program = FRONT.Program(self.settings, (), self._defines, self._files)
         for each in self._waiting:
-            each.parsed = _load(program, each)
+            each.parsed = self._load(program, each)
         self._waiting.clear()
         self._files.kept.clear()
         self._program = program
@@ -165,10 +167,28 @@ class SlangSession:
         if module.key:
             self._waiting.append(module)
             return module
-        module.parsed = _load(self.program, module)
+        module.parsed = self._load(self.program, module)
         module.key = module.parsed.key
         self._index.keep(module.parsed)
         return module
+
+    def _load(self, program: Program, module: LoadedModule) -> CheckedModule:
+        if module.text is None:
+            checked = program.load_module(module.name)
+        else:
+            checked = program.add_source(module.name, module.text, module.path)
+        self._warn(program.reporter.diagnostics)
+        return checked
+
+    def _warn(self, found: Sequence[Diagnostic]) -> None:
+        """Python's warnings; the compiler options choose, by code."""
+        options = self.compiler_options
+        told = [each for each in found if each.code not in options.disable_warnings]
+        errors = [each for each in told if each.code in options.warnings_as_errors]
+        if errors:
+            raise CompileError(errors)
+        for each in told:
+            warnings.warn(str(each), CompileWarning, stacklevel=2)
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """What a kernel imports in order to see a module and all that it sees."""
@@ -231,13 +251,6 @@ class SlangSession:
         if additional_source:
             modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
         return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
-
-
-def _load(program: Program, module: LoadedModule) -> CheckedModule:
-    if module.text is None:
-        return program.load_module(module.name)
-    program.add_source(module.name, module.text, module.path)
-    return program.modules[module.name]
 
 
 def reachable(module: CheckedModule) -> list[CheckedModule]:

@@ -185,6 +185,10 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+class CompileWarning(UserWarning):
+    """What the compiler warns of, in Python's own way of warning."""
+
+
 class CompileError(ValueError):
     """A stage failed; `diagnostics` says why, warnings included."""
 
