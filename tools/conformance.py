@@ -3,21 +3,21 @@
     git clone https://github.com/shader-slang/slang
     python tools/conformance.py slang/tests autodiff compute --json report.json --page docs/conformance.md
 
-A test runs in a process of its own. The table counts files; what is not `pass` or `unsupported` is listed
-below it with the first line of its reason. `unsupported` are tests that this tool cannot express, not what
-slangrad refuses. Exit code 1 when a test fails.
+Tests run in processes of their own, which a crash ends. The table counts files; what is not `pass` or
+`unsupported` is listed below it with the first line of its reason. `unsupported` are tests that this tool
+cannot express, not what slangrad refuses. Exit code 1 when a test fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, where slangrad is not installed
@@ -25,6 +25,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))  # the checkout, where
 import expectations
 import numpy as np
 from conformance_page import write_page
+from conformance_worker import Worker, serve
 from slang_tests import Case, Unsupported, directives_of, read_case, read_text
 
 import slangrad as spy
@@ -115,25 +116,22 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def outcome_of_process(path: Path, seconds: float) -> dict[str, str]:
-    """Status and reason of one test, in a process of its own."""
-    command = [sys.executable, __file__, str(path), "--one"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return {"status": "timeout", "reason": f"{seconds:g} s"}
-    if done.returncode:
-        last = done.stderr.strip().splitlines()[-1:] or [""]
-        return {"status": "crash", "reason": f"code {done.returncode}: {last[0]}"}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def outcomes_of(tests: Path, files: list[Path], jobs: int, seconds: float) -> dict[str, dict[str, str]]:
+def outcomes_of(tests: Path, files: list[Path], workers: list[Worker]) -> dict[str, dict[str, str]]:
     """The outcome of each file, by its name in `tests`; they are told on stderr one by one."""
+    free: SimpleQueue[Worker] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def run_one(file: Path) -> dict[str, str]:
+        worker = free.get()
+        try:
+            return worker.outcome(file)
+        finally:
+            free.put(worker)
+
     outcomes = {}
-    with ThreadPoolExecutor(max(1, jobs)) as pool:
-        done = pool.map(lambda file: outcome_of_process(file, seconds), files)
-        for file, each in zip(files, done):
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for file, each in zip(files, pool.map(run_one, files)):
             name = str(file.relative_to(tests))
             outcomes[name] = each
             print(f"  {each['status']}: {name}", file=sys.stderr, flush=True)
@@ -179,24 +177,28 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write every outcome there")
     parser.add_argument("--page", type=Path, help="put counts and failures there, between the page's marks")
     parser.add_argument("--version", default="", help="of Slang, for the page")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.one:
-        print(json.dumps(outcome(given.tests)))
+    if given.worker:
+        serve(outcome)
         return
     folders = given.folders or ["autodiff"]
     for folder in folders:
         if not (given.tests / folder).exists():
             parser.error(f"no '{folder}' in {given.tests}")
     report = {}
+    command = [sys.executable, __file__, str(given.tests), "--worker"]
+    workers = [Worker(command, given.timeout) for _ in range(max(1, given.jobs))]
     for folder in folders:
-        report[folder] = outcomes_of(given.tests, found_in(given.tests, folder), given.jobs, given.timeout)
+        report[folder] = outcomes_of(given.tests, found_in(given.tests, folder), workers)
         if given.json:
             given.json.write_text(json.dumps(report, indent=1) + "\n")
+    for worker in workers:
+        worker.end()
     print(table(report), end="")
     if given.page:
         version = f", tests of Slang {given.version}" if given.version else ""
-        command = f"python tools/conformance.py SLANG/tests {' '.join(folders)} --page {given.page.name}"
+        command = f"python tools/conformance.py SLANG/tests {' '.join(folders)} --page {given.page}"
         write_page(given.page, report, f"{date.today():%d %B %Y}{version}: `{command}`")
     statuses = {each["status"] for of in report.values() for each in of.values()}
     sys.exit(1 if statuses - {"pass", "unsupported"} else 0)
