@@ -27,6 +27,12 @@ struct Body : IDifferentiable
     Inner inner;
     int steps;
 
+    property double swing
+    {
+        [Differentiable] get { return m * inner.v.x; }
+        [Differentiable] set { m = newValue * 0.5lf; inner.v.x = bend(newValue); }
+    }
+
     [Differentiable] double energy(int i) { return m * inner.v.x + inner.a[i % 3] * inner.v.y; }
     [Differentiable] [mutating] void push(double by, int i)
     {
@@ -78,6 +84,31 @@ struct Box : IShape { double w; double h; [Differentiable] double area(double s)
         a[k % 4] = 0.5lf * a[(k * 3 + i) % 4] + bend(by * a[i & 3]);
         if (a[0] > 2.0lf) break;
     }
+}
+
+[Differentiable] void weave(inout double a[4], inout double b[4], int k)
+{
+    for (int i = 0; i < k; i++)
+    {
+        a[i & 3] = bend(b[(i + 1) & 3] * a[0]);
+        b[i & 3] = 0.5lf * a[1] + hill(b[0]) * 0.25lf;
+    }
+}
+
+[Differentiable] double weighted(double x, no_diff double k)
+{
+    double3 v = double3(x, bend(k), x * 0.5lf);
+    return dot(v, v) * 0.2lf;
+}
+
+[Differentiable] double settled(double x, double y)
+{
+    while (true)
+    {
+        if (x < 0.6lf) { x = 0.5lf * x + 0.7lf * hill(y); }
+        else { return bend(x * y); }
+    }
+    return 0;
 }
 
 [BackwardDerivative(wave_backward)] [ForwardDerivative(wave_forward)]
@@ -233,6 +264,15 @@ class Writer:
         found += [f"dot({name}, double3(1.0lf, {{0}}, 0.5lf))" for name in vectors]
         return found + [f"length({name} + 3.0lf)" for name in vectors]
 
+    def product(self) -> str:
+        """A vector made of one number several times, times that number."""
+        a = self.atom()
+        return f"{a} * double3({a}, {self.atom()}, {a})"
+
+    def between(self) -> str:
+        a, b, c = self.atom(), self.atom(), self.atom()
+        return f"lerp(double3({a}, 1.0lf, {b}), double3({b}, {c}, 0.5lf), double3(0.3lf * {c}, 0.5lf, {a}))"
+
     def truth(self) -> str:
         if self.chance(0.35):
             left, right = self.truth(), self.truth()
@@ -288,6 +328,7 @@ class Writer:
         pairs = [name for kind, name in self.scope if kind == "Body[2]"]
         choices = [f"{name}.push({self.number(1)}, {self.integer()});" for name in bodies]
         choices += [f"mix({name}, {self.integer()} % 5, {self.atom()});" for name in arrays]
+        choices += [f"weave({a}, {b}, {self.integer()} % 5);" for a in arrays for b in self.second_array(a)]
         choices += [f"{name}[{self.integer()} & 1].push({self.atom()}, {self.integer()});" for name in pairs]
         numbers = [name for kind, name in self.scope if kind == "double"]
         a, b = self.random.sample(numbers, 2)
@@ -297,6 +338,16 @@ class Writer:
         self.line(chosen)
         if chosen is choices[-1]:
             self.scope.append(("double", made))
+
+    def second_array(self, first: str) -> list[str]:
+        """Another array in scope, else one that is made now."""
+        others = [name for kind, name in self.scope if kind == "double[4]" and name != first]
+        if others:
+            return others[:1]
+        made = self.name()
+        self.line(f"double {made}[4] = {VALUES['double[4]'](self)};")
+        self.scope.append(("double[4]", made))
+        return [made]
 
     def branch(self) -> None:
         self.line(f"if ({self.truth()})")
@@ -330,6 +381,8 @@ class Writer:
             f"for (uint {index} = 0; {index} < uint({bound}); ++{index})",
         )
         integer = f"int({index})" if "uint" in head else index
+        if bound in ("3", "5") and "= 0" in head and self.chance(0.4):
+            self.line("[ForceUnroll]")
         self.line(f"{label}: {head}" if self.chance(0.5) else head)
         self.looped(integer, label if self.lines[-1].strip().startswith(label) else "")
 
@@ -381,14 +434,14 @@ PARTS = {
     "double[4]": ("{}[{i} & 3]", "{}[{i} % 4]", "{}[1]"),
     "double2x2": ("{}[0][1]", "{}[{i} & 1].x", "{}[{i} & 1][{i} % 2]"),
     "Inner":     ("{}.v.x", "{}.a[{i} % 3]", "{}.v[{i} & 1]"),
-    "Body":      ("{}.m", "{}.inner.v.y", "{}.inner.a[{i} % 3]"),
+    "Body":      ("{}.m", "{}.inner.v.y", "{}.inner.a[{i} % 3]", "{}.swing"),
     "Body[2]":   ("{}[{i} & 1].m", "{}[{i} & 1].inner.a[{i} % 3]", "{}[0].inner.v.x"),
 }
-CALLS = ("early({}, {}, {i})", "curve(bend({}), hill({}), {i})", "measured(Disc(bend({})), bend({}), {i} & 3)",
+CALLS = ("early({}, {}, {i})", "weighted({}, {})", "settled({}, {})", "curve(bend({}), hill({}), {i})", "measured(Disc(bend({})), bend({}), {i} & 3)",
          "measured(Box(bend({}), 0.5lf), hill({}), {i} & 3)")
 VALUES: dict[str, Callable[[Writer], str]] = {
     "double":    lambda w: w.number(),
-    "double3":   lambda w: w.one(f"double3({w.atom()}, {w.atom()}, {w.number(1)})", f"{w.atom()} * double3({w.atom()})"),
+    "double3":   lambda w: w.one(f"double3({w.atom()}, {w.atom()}, {w.number(1)})", f"{w.atom()} * double3({w.atom()})", w.product(), w.between()),
     "double[4]": lambda w: f"{{ {w.atom()}, {w.number(1)}, 0.5lf, {w.atom()} }}",
     "double2x2": lambda w: f"double2x2({w.atom()}, {w.number(1)}, 1.0lf, {w.atom()})",
     "Inner":     lambda w: f"{{ double2({w.atom()}, {w.number(1)}), {{ {w.atom()}, 0.1lf, {w.atom()} }}, 1 }}",

@@ -5,6 +5,7 @@ the derivative = finite differences of the gradient; in the oracle, and a few of
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -58,6 +59,38 @@ def check(run: Run, count: int, seed: int) -> None:
                 others = [slope(run, which, point, way, step) for step in STEPS[1:]]
                 assert not all(near(numeric, each, 1e-3) for each in others), (seed, point, found, numeric)
     assert compared > count  # most points are smooth
+
+
+# What other compilers have got wrong; each must come up.
+REACHED = {
+    "an element times another that may be the same": r"v(\d+)\[(i\d+|n)\b[^]]*\] \* v\1\[",
+    "break in an endless loop": r"while \(true\)\n +{\n.* break;",
+    "loops in loops": r"for \(int i\d+ = 0; i\d+ < 5;[^\n]*\n +{\n +for \([^\n]*< (?:3|n)\b",
+    "unrolled loops that break off": r"\[ForceUnroll\]\n[^\n]*\n +{\n(?:[^\n{}]*\n){0,3} +if [^\n]* break;",
+    "two arrays written in a loop": r"weave\(v\d+, v\d+,",
+    "a vector of one number, times it": r" (v\d+|x|y) \* double3\(\1, [^\n]*, \1\)",
+    "second derivatives of tanh": r"tanh\(",
+    "both arguments of fmod": r"fmod\(",
+    "a loop with && or || in its condition": r"while \([^\n]*(?:&&|\|\|)",
+    "a case that falls through": r"case \d:\n +{\n(?:[^\n{}]*\n){1,2} +}\n +(?:case|default)",
+    "a case that shares the default": r"case \d:\n +default:",
+    "an empty case at the end": r"case \d:\n +}",
+    "a component without a derivative": r"weighted\(",
+    "bwd_diff inside": r"slope\(",
+    "a return in the else of an endless loop": r"settled\(",
+    "lerp of vectors": r"lerp\(double3",
+    "a property that is set": r"swing [-+*]?= ",
+}
+
+
+@pytest.fixture(scope="module")
+def programs() -> list[str]:
+    return [generate(seed).partition("[Differentiable] double f(")[2] for seed in range(400)]
+
+
+@pytest.mark.parametrize("pattern", REACHED.values(), ids=REACHED)
+def test_what_programs_reach(pattern: str, programs: list[str]) -> None:
+    assert any(re.search(pattern, program) for program in programs)
 
 
 @pytest.mark.parametrize("first", range(0, 18, 6))
