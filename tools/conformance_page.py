@@ -57,7 +57,7 @@ def failures(folder: str, outcomes: Outcomes) -> str:
 def shortened(outcome: dict[str, str]) -> str:
     """The first line of a reason without places and paths, fit for a table."""
     first = next(iter(outcome["reason"].splitlines()), "")
-    found = re.match(r"error\[(E\d+)\]: (.*)", first)
+    found = re.search(r"error\[(E\d+)\]: (.*)", outcome["reason"])
     text = f"{found[1]}: {found[2]}" if found else f"{outcome['status'].replace('_', ' ')}: {first}"
     text = re.sub(r"lambda at [^']*", "a lambda", text)
     text = re.sub(r"(/\S+)+/(\S+)", r"\2", text).replace("|", "\\|").replace("<", "\\<")

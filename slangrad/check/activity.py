@@ -99,10 +99,9 @@ def _outputs(world: World, info: checked.FunctionInfo) -> Sources:
     found: Sources = set()
     for parameter in info.parameters:
         own = world.info(parameter)
-        carries = not own.no_diff and tangent(world, own.type) is not None
-        if own.direction in ("out", "inout", "ref") and carries:
+        if own.direction in ("out", "inout", "ref") and not own.no_diff and _holds_numbers(world, own.type):
             found.add(parameter)
-    if info.mutating and info.this_type is not None and tangent(world, info.this_type) is not None:
+    if info.mutating and info.this_type is not None and _holds_numbers(world, info.this_type):
         found.add(THIS)
     if not info.no_diff_result and tangent(world, info.result) is not None:
         found.add(RESULT)
@@ -295,7 +294,8 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
         declared = tuple(declared_parameters(flow.world, form.function))
         if form.this is not None and info.this_type is not None:
             arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
-            if info.mutating and not isinstance(form.function.declaration, ast.Constructor):
+            mutating = info.mutating and not isinstance(form.function.declaration, ast.Constructor)
+            if mutating and _carries(flow, value_type(form.this)):
                 written |= _root(form.this)
     for index, argument in enumerate(form.arguments):
         if isinstance(argument, checked.Default):
@@ -303,13 +303,10 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
         parameter = declared[index] if index < len(declared) else None
         arguments.append((_sources(flow, argument), parameter))
         if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
-            carries = _carries(flow, value_type(argument))
-            if _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
-                written |= (
-                    set() if _stored(flow, argument, argument, {MEMORY}, _VARIABLE) else _root(argument)
-                )
-            else:
-                written |= _root(argument) if carries else set()
+            constant = not _carries(flow, value_type(argument))
+            if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
+                constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
+            written |= set() if constant else _root(argument)
     return _call(flow, node, form.function, arguments, written)
 
 

@@ -27,6 +27,7 @@ struct Part : IDifferentiable
 }
 float plain(float x) { return x; }
 [Differentiable] void square(float x, out float y) { y = x * x; }
+[Differentiable] void reset(float x, out Plain p) { p = { detach(x) }; }
 """
 
 
@@ -53,7 +54,8 @@ def test_places_that_hold_no_derivative(body: str, reason: str) -> None:
         "Plain p; p.x = 2; return x;",
         "Plain p; p.x = no_diff plain(x); return x;",
         "Plain p; p.x = plain(x); return x;",
-        "Plain p; p.add(x); return x;",
+        "Plain p; p.add(x); return p.x * x;",
+        "Plain p; reset(x, p); return p.x * x;",
         "Part p = {}; p.x = x; p.half_of = x; p.half_of *= x; return p.x;",
         "float2 v; v.x = x; v[1] = x; return v.y;",
         "float a[3]; square(x, a[1]); return a[1];",
@@ -79,6 +81,13 @@ def test_objects_that_hold_no_derivative() -> None:
             [Differentiable] [mutating] void multiply(float x) { s *= x; }
         }"""
     assert codes(methods) == ["E0505", "E0505"]
+
+
+def test_whole_objects_that_go_out() -> None:
+    assert codes(f"{TYPES} [Differentiable] void f(float x, out Plain p) {{ p = {{ x }}; }}") == ["E0505"]
+    assert codes("struct S { float x; [Differentiable] [mutating] void f(float y) { this = { y }; } }") == [
+        "E0505"
+    ]
 
 
 def test_tensors_take_derivatives() -> None:

@@ -105,7 +105,7 @@ struct Box : IShape { double w; double h; [Differentiable] double area(double s)
 {
     while (true)
     {
-        if (x < 0.6lf) { x = 0.5lf * x + 0.7lf * hill(y); }
+        if (x < 0.6lf) { x = 0.5lf * x + 0.4lf + 0.2lf * hill(y); }
         else { return bend(x * y); }
     }
     return 0;
@@ -382,7 +382,7 @@ class Writer:
         )
         integer = f"int({index})" if "uint" in head else index
         if bound in ("3", "5") and "= 0" in head and self.chance(0.4):
-            self.line("[ForceUnroll]")
+            head = f"[ForceUnroll] {head}"
         self.line(f"{label}: {head}" if self.chance(0.5) else head)
         self.looped(integer, label if self.lines[-1].strip().startswith(label) else "")
 

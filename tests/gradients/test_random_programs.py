@@ -66,7 +66,7 @@ REACHED = {
     "an element times another that may be the same": r"v(\d+)\[(i\d+|n)\b[^]]*\] \* v\1\[",
     "break in an endless loop": r"while \(true\)\n +{\n.* break;",
     "loops in loops": r"for \(int i\d+ = 0; i\d+ < 5;[^\n]*\n +{\n +for \([^\n]*< (?:3|n)\b",
-    "unrolled loops that break off": r"\[ForceUnroll\]\n[^\n]*\n +{\n(?:[^\n{}]*\n){0,3} +if [^\n]* break;",
+    "unrolled loops that break off": r"\[ForceUnroll\] [^\n]*\n +{\n(?:[^\n{}]*\n){0,3} +if [^\n]* break;",
     "two arrays written in a loop": r"weave\(v\d+, v\d+,",
     "a vector of one number, times it": r" (v\d+|x|y) \* double3\(\1, [^\n]*, \1\)",
     "second derivatives of tanh": r"tanh\(",
