@@ -182,7 +182,7 @@ class _Requests:
     def _long_loops(self, made: Planned) -> dict[Op, Segments]:
         if not self._segment_trips or not made.plan.taped:
             return {}
-        quiet = not any(map(self._op_changes, walk(made.region)))
+        quiet = not any(self._op_changes(op) or self._op_gives(op) for op in walk(made.region))
         may_run_again = lambda op: not self._op_changes(op) and (quiet or not self._op_reads(op))
         return Choice(made.outline, made.plan, made.activity, may_run_again, self._segment_trips).chosen
 
@@ -348,6 +348,13 @@ class _Requests:
         if op.name == "call":
             return self._changes(callee_of(op))
         return op.name in PRIMITIVES and op.name != "in_bounds" and effect_of(op) == WRITE
+
+    def _op_gives(self, op: Op) -> bool:
+        """Whether the reverse sweep of a call writes, perhaps to where a segment reads: gradients are added so."""
+        if op.name != "call":
+            return False
+        derivative = self._vjp_callee(callee_of(op)).derivative
+        return bool(derivative) and self._changes(derivative)
 
     def _op_reads(self, op: Op) -> bool:
         if op.name == "call":
