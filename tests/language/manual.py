@@ -174,7 +174,7 @@ def _expect_errors(files: list[File], error: CompileError) -> None:
         assert each.span is not None, str(error)
         place = (each.span.source.name, each.span.source.line_column(each.span.start)[0])
         if each.is_error:
-            found[place] = found.get(place, "") + str(each)
+            found[place] = found.get(place, "") + f"[{each.code}] {each.message} ({each.note})"
     expect(found.keys() == wanted.keys(), f"expected errors at {sorted(wanted)}:\n{error}")
     for place, text in wanted.items():
         code, _, sentence = text.partition(" ")
