@@ -40,7 +40,7 @@ _HOMES = {
     "slangrad.marshal.generators":    "call_id grid rand_float thread_id wang_hash wang_hash_numpy",
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair floatDiffPair floatRef intRef",
-    "slangrad.runtime.reports":       "BoundsError KernelAssertionError",
+    "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
     "slangrad.tensors.shape":         "Shape",
     "slangrad.tensors.tensor":        "Tensor",

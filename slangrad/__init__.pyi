@@ -71,6 +71,7 @@ from slangrad.marshal.values import floatRef as floatRef
 from slangrad.marshal.values import intRef as intRef
 from slangrad.runtime.reports import BoundsError as BoundsError
 from slangrad.runtime.reports import KernelAssertionError as KernelAssertionError
+from slangrad.runtime.reports import KernelRecursionError as KernelRecursionError
 from slangrad.tensors.buffer import Buffer as Buffer
 from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage

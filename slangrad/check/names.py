@@ -152,7 +152,7 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
         "E0301",
         f"'{node.name}' is not declared",
         node.span,
-        suggestion(scope, node.name) or unsupported_name(node.name),
+        unsupported_name(node.name) or suggestion(scope, node.name),
     )
     return fail(node)
 

@@ -15,7 +15,7 @@ _NOTES = (
      "samplers are not supported; pass the values in a buffer or tensor"),
     (r"(RW)?Buffer|(Append|Consume|RasterizerOrdered)\w*Buffer|ConstBufferPointer",
      "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
-    (r"Wave\w+",
+    (r"Wave(Clustered|Multi|Mask)\w+",
      "there are WaveActiveSum and its kin, WavePrefixSum, WaveReadLaneAt and others, but not this one"),
     (r"Quad\w+|ddx\w*|ddy\w*|fwidth\w*",
      "threads are no pixels, so they have no neighbors"),
@@ -27,8 +27,6 @@ _NOTES = (
      "types that are known at run time only are not supported; use generics, or an enum and a switch"),
     (r"Coop(Vec|Mat)\w*|WorkgroupMatrix\w*",
      "cooperative vectors and matrices are not supported; use arrays or tensors"),
-    (r"Diff(erential)?Ptr\w*|IDifferentiablePtrType|__\w*Ptr\w*",
-     "derivatives of pointers are not supported; use tensors"),
     (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
      "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
 )

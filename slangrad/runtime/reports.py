@@ -26,6 +26,11 @@ from slangrad.base.source import Span, excerpt
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 
 
+DEPTH = (
+    "recursion_depth"  # the text of a site of `in_bounds` that checks how deep calls are, which is a limit
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A place in the source that can report. `text` is a print's format or an assertion's message."""
@@ -78,6 +83,18 @@ class KernelAssertionError(AssertionError):
         super().__init__(describe(self.code, site.text or "assertion failed", site, f"in kernel '{kernel}'"))
 
 
+class KernelRecursionError(RecursionError):
+    """Functions in a kernel called themselves too deep."""
+
+    code = "E0904"
+
+    def __init__(self, kernel: str, site: Site, depth: int) -> None:
+        self.kernel = kernel
+        self.location = site.location
+        message = f"functions that call themselves are more than {depth} calls deep"
+        super().__init__(describe(self.code, message, site, f"in kernel '{kernel}'; {limit_note(DEPTH)}"))
+
+
 class Reports(Protocol):
     """Where a kernel written in Python reports to."""
 
@@ -105,18 +122,12 @@ def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limi
         message = f"kernel '{kernel}' ran out of memory for the values that its reverse sweep or its recursion keeps"
         return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
     site = _site(sites, failure.site)
-    if failure.error == BOUNDS and site.text:
-        return depth_error(kernel, site, failure.extent - 1)
+    if failure.error == BOUNDS and site.text == DEPTH:
+        return KernelRecursionError(kernel, site, failure.extent - 1)
     if failure.error == BOUNDS:
         return BoundsError(kernel, site, failure.index, failure.extent)
     assert failure.error == ASSERTION, f"kernel '{kernel}' recorded error {failure.error}"
     return KernelAssertionError(kernel, site)
-
-
-def depth_error(kernel: str, site: Site, limit: int) -> RecursionError:
-    """The text of a site of `in_bounds` names the limit that it is about."""
-    message = f"functions that call themselves are more than {limit} calls deep"
-    return RecursionError(describe("E0904", message, site, f"in kernel '{kernel}'; {limit_note(site.text)}"))
 
 
 def write_text(text: str) -> None:

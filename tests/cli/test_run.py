@@ -47,7 +47,7 @@ def test_the_file_that_is_named_runs(slangrad, write):
         ("void main() { x; }", (), "error[E0301]: 'x' is not declared\n  --> program.slang:1:15"),
         ('#error "stop"', (), "error[E0111]"),
         ("\udcff", (), "error[E0327]: 'program.slang' cannot be read"),
-        ("void main() { f(); } void f() { main(); }", (), "error[E0703]"),
+        ("void main() { f(); } void f() { main(); }", (), "error[E0904]"),
         ("int main() { int a[2]; int i = 5; return a[i]; }", (), "error[E0901]: index 5 is out of range"),
         ("int main() { int a[2]; int i = 5; return a[i]; }", ("--entry", "g"), "note: there are main"),
     ],

@@ -45,6 +45,8 @@ struct Twice : IDifferentiableFunc<double, double>
 [Differentiable] double tuple(double x) { let t = makeTuple(x, x * x, 3.0lf, x * x * x); return t._0 * t._1 + t._3 * t._2; }
 [Differentiable] double triple(double x) { let t = makeTuple(x, x * x, x); return t._0 * t._1 * t._2; }
 [Differentiable] double couple(double x) { let t = makeTuple(x, x * x); return t._0 * t._1; }
+[Differentiable] double joined(double x) { let t = concat(makeTuple(x, x * x), makeTuple(sin(x))); return t._0 * t._1 + t._2; }
+[Differentiable] double ignored(double x) { double y = x * x; unused(y); return y * x; }
 [Differentiable] double array(double x) { double a[3] = { x, x * x, 2.0lf }; return element(1, a, x) * element(0, a, x); }
 [Differentiable] double swizzled(double x) { double2 a = double2(x, x * x); return element(0, a, x) * a.y; }
 [Differentiable] double detached(double x) { return detach(x) * x + detach(sin(x)); }
@@ -62,6 +64,8 @@ WANTED = {
     "tuple":     lambda x: 3 * x**2 + 9 * x**2,
     "triple":    lambda x: 4 * x**3,
     "couple":    lambda x: 3 * x**2,
+    "joined":    lambda x: 3 * x**2 + np.cos(x),
+    "ignored":   lambda x: 3 * x**2,
     "array":     lambda x: 3 * x**2,
     "swizzled":  lambda x: 3 * x**2,
     "detached":  lambda x: x,
