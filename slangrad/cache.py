@@ -121,4 +121,7 @@ def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
 
 def _settings(options: Options) -> str:
     """What was chosen, without what machine code does not depend on."""
-    return repr(replace(options, threads=0, verify=False, dump=()))
+    chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
+    none: frozenset[str] = frozenset()  # sets have no order
+    bare = replace(options, threads=0, verify=False, dump=(), disable_warnings=none, warnings_as_errors=none)
+    return repr((bare, chosen))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.compiler_options import SlangCompilerOptions
-from slangrad.base.diagnostics import CompileError, CompileWarning, Diagnostic
+from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
@@ -177,18 +177,9 @@ class SlangSession:
             checked = program.load_module(module.name)
         else:
             checked = program.add_source(module.name, module.text, module.path)
-        self._warn(program.reporter.diagnostics)
-        return checked
-
-    def _warn(self, found: Sequence[Diagnostic]) -> None:
-        """Python's warnings; the compiler options choose, by code."""
-        options = self.compiler_options
-        told = [each for each in found if each.code not in options.disable_warnings]
-        errors = [each for each in told if each.code in options.warnings_as_errors]
-        if errors:
-            raise CompileError(errors)
-        for each in told:
+        for each in program.reporter.diagnostics:
             warnings.warn(str(each), CompileWarning, stacklevel=2)
+        return checked
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """What a kernel imports in order to see a module and all that it sees."""

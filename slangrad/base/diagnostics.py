@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from slangrad.base.options import Options
 from slangrad.base.source import Span, excerpt
 
 # fmt: off
@@ -199,10 +200,13 @@ class CompileError(ValueError):
 
 @dataclass(slots=True)
 class Reporter:
-    """Collects diagnostics. The same code at the same place is kept once, and no more than `limit` in all."""
+    """Collects diagnostics. The same code at the same place is kept once, and no more than `limit` in all. The options
+    choose by code which warnings are none, and which are errors.
+    """
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     limit: int = 1_000
+    options: Options = field(default_factory=Options)
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
     _errors: int = 0
 
@@ -224,7 +228,9 @@ class Reporter:
         note: str | None = None,
         related: tuple[tuple[str, Span], ...] = (),
     ) -> None:
-        self.report(Diagnostic(code, message, span, note, "warning", related))
+        if code not in self.options.disable_warnings:
+            severity = "error" if code in self.options.warnings_as_errors else "warning"
+            self.report(Diagnostic(code, message, span, note, severity, related))
 
     def report(self, diagnostic: Diagnostic) -> None:
         if len(self.diagnostics) >= self.limit and (self._errors or not diagnostic.is_error):

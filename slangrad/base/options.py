@@ -41,6 +41,9 @@ class Limits:
     # fmt: on
 
 
+RECURSION_DEPTH = "recursion_depth"  # the limit that kernels themselves check
+
+
 def limit_note(name: str) -> str:
     """What a diagnostic says about the limit that a program exceeds."""
     assert name in Limits.__slots__, f"there is no limit '{name}'"
@@ -62,6 +65,8 @@ class Options:
     optimize: int = 2                    # LLVM's code generation level
     verify: bool = False                 # check the IR after each pass
     dump: tuple[str, ...] = ()           # stages to print
+    disable_warnings: frozenset[str] = frozenset()    # codes of warnings that are not told
+    warnings_as_errors: frozenset[str] = frozenset()  # codes of those that are errors
     # fmt: on
     limits: Limits = field(default_factory=Limits)
 

@@ -181,13 +181,18 @@ class Program(World):
 
     def _guarded(self, work: Any) -> Module:
         """Run one stage with its own errors; raise them together."""
-        self.reporter = Reporter()
+        self.reporter, before = Reporter(options=self.options), set(self.modules)
         with deep_recursion():
             try:
                 module: Module | None = work()
             finally:
                 self._loading.clear()
                 self._requests.clear()
+        if self.reporter.has_errors:
+            for name in (
+                self.modules.keys() - before
+            ):  # else the next one to ask would get it without its errors
+                del self.modules[name]
         self.reporter.raise_if_errors()
         assert module is not None
         return module
@@ -379,7 +384,7 @@ class Program(World):
         """Make sure that a body is checked; only those of the standard library are not already."""
         if self.info(declaration).body_checked:
             return
-        self.reporter = Reporter()
+        self.reporter = Reporter(options=self.options)
         with deep_recursion():
             bodies.check_body(self, declaration)
             while self.later:
@@ -416,10 +421,6 @@ class Program(World):
 
     def has_partial_derivatives(self, declaration: Any) -> bool:
         return bool(derivatives.given(self, declaration).partial)
-
-    def call_reference(self, declaration: Any) -> DeclRef:
-        """A declaration seen from inside: its generic parameters stand for themselves."""
-        return DeclRef(declaration, substitution.identity(declaration))
 
     def call_operator(self, kind: Any) -> DeclRef:
         return DeclRef(kind.declaration, substitution.own_substitution(kind))

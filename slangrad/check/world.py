@@ -54,7 +54,7 @@ class World(ABC):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.reporter = Reporter()
+        self.reporter = Reporter(options=options)
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[Any, Any] = {}
         self.scopes_of_locals: dict[Any, Any] = {}

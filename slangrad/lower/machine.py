@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slangrad.base.options import RECURSION_DEPTH
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Region, Value
@@ -26,7 +27,6 @@ from slangrad.lower.liveness import Liveness
 
 BLOCK, DEPTH, RETURNS = "block", "depth", "returns"
 DONE = 0
-LIMIT = "recursion_depth"
 
 Key = object  # one of the words above, ("stack" or "register", value), ("result", function, number)
 State = dict[Key, Value]
@@ -101,7 +101,7 @@ class _Machine:
         """After the loop the depth is -1, or the limit."""
         before, b.span = b.span, self._call_span() or b.span
         reached = b.emit("add", depth, b.constant(I32, 1))
-        b.emit("in_bounds", reached, b.constant(I32, self._limit + 1), limit=LIMIT)
+        b.emit("in_bounds", reached, b.constant(I32, self._limit + 1), limit=RECURSION_DEPTH)
         b.span = before
 
     def _call_span(self) -> Span | None:

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from slangrad.base.diagnostics import CODES
 from slangrad.base.formats import Value, parse_format
-from slangrad.base.options import limit_note
+from slangrad.base.options import RECURSION_DEPTH, limit_note
 from slangrad.base.source import Span, excerpt
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
@@ -92,7 +92,9 @@ class KernelRecursionError(RecursionError):
         self.kernel = kernel
         self.location = site.location
         message = f"functions that call themselves are more than {depth} calls deep"
-        super().__init__(describe(self.code, message, site, f"in kernel '{kernel}'; {limit_note(DEPTH)}"))
+        super().__init__(
+            describe(self.code, message, site, f"in kernel '{kernel}'; {limit_note(RECURSION_DEPTH)}")
+        )
 
 
 class Reports(Protocol):
@@ -122,7 +124,7 @@ def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limi
         message = f"kernel '{kernel}' ran out of memory for the values that its reverse sweep or its recursion keeps"
         return MemoryError(describe("E0902", message, _site(sites, failure.site), note))
     site = _site(sites, failure.site)
-    if failure.error == BOUNDS and site.text == DEPTH:
+    if failure.error == BOUNDS and site.text == RECURSION_DEPTH:
         return KernelRecursionError(kernel, site, failure.extent - 1)
     if failure.error == BOUNDS:
         return BoundsError(kernel, site, failure.index, failure.extent)

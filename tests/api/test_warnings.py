@@ -42,5 +42,27 @@ def test_imported_modules_warn(tmp_path) -> None:
 def test_warnings_are_chosen_by_code() -> None:
     assert [each.split("]")[0] for each in loaded(TWICE)] == ["warning[E0112", "warning[E0328"]
     assert [each.split("]")[0] for each in loaded(TWICE, disable_warnings=["E0112"])] == ["warning[E0328"]
-    with pytest.raises(spy.CompileError, match="E0328"):
+    with pytest.raises(spy.CompileError, match=r"error\[E0328\]"):
         loaded(TWICE, warnings_as_errors=["E0328"])
+
+
+def test_an_error_stays_one(tmp_path, monkeypatch) -> None:
+    """When the module is asked for again, and when an earlier process that only warned has kept it."""
+    monkeypatch.setenv("SLANGRAD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "unheard.slang").write_text(UNKNOWN)
+    with pytest.warns(spy.CompileWarning):
+        spy.create_device(include_paths=[tmp_path]).load_module("unheard")
+    strict = {"warnings_as_errors": ["E0328"]}
+    device = spy.create_device(include_paths=[tmp_path], compiler_options=strict)
+    for _ in range(2):
+        with pytest.raises(spy.CompileError, match="E0328"):
+            device.load_module("unheard")
+
+
+def test_a_module_with_errors_keeps_them(tmp_path) -> None:
+    """The second to ask for it is told too."""
+    (tmp_path / "broken.slang").write_text("int f() { return missing; }")
+    device = spy.create_device(include_paths=[tmp_path])
+    for _ in range(2):
+        with pytest.raises(spy.CompileError, match="missing"):
+            device.load_module("broken")
