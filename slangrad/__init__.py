@@ -21,8 +21,13 @@ _HOMES = {
     "slangrad.api.commands":          "CommandBuffer CommandEncoder ComputePassEncoder",
     "slangrad.api.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
                                       "SlangMatrixLayout SlangOptimizationLevel",
+    "slangrad.api.current":           "create_buffer create_command_encoder create_compute_kernel "
+                                      "create_compute_pipeline create_root_shader_object "
+                                      "create_slang_session current_device link_program load_module "
+                                      "load_module_from_source load_program pop_current_device "
+                                      "push_current_device",
     "slangrad.api.device":            "Device create_device",
-    "slangrad.api.features":          "DeviceInfo DeviceType Feature",
+    "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceType Feature",
     "slangrad.api.function":          "Function",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
     "slangrad.api.module":            "Module",
@@ -40,6 +45,7 @@ _HOMES = {
     "slangrad.marshal.generators":    "call_id grid rand_float thread_id wang_hash wang_hash_numpy",
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair floatDiffPair floatRef intRef",
+    "slangrad.runtime.device":        "DeviceClosedError",
     "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
     "slangrad.tensors.shape":         "Shape",

@@ -114,7 +114,8 @@ class SlangCompilerOptions:
             options = replace(options, optimize=_LEVELS[self.optimization])
         if self.floating_point_mode is SlangFloatingPointMode.precise:
             options = replace(options, contraction=False)
-        quiet, errors = frozenset(self.disable_warnings), frozenset(self.warnings_as_errors)
+        quiet = options.disable_warnings | frozenset(self.disable_warnings)
+        errors = options.warnings_as_errors | frozenset(self.warnings_as_errors)
         return replace(options, disable_warnings=quiet, warnings_as_errors=errors)
 
 

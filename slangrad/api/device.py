@@ -3,19 +3,24 @@
     device = create_device(include_paths=["shaders"])        # SLANGRAD_BACKEND=interpreter for the oracle
     module = device.load_module("polynomial")
 
-One session holds all modules of a device, so they can import each other.
+One session holds all modules of a device, so they can import each other. A device that was made is current
+(`current.py`).
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.compiler_options import SlangCompilerOptions
-from slangrad.api.features import FEATURES, DeviceInfo, DeviceType, Feature
+from slangrad.api.current import is_current, pop_current_device, push_current_device
+from slangrad.api.features import FEATURES, AdapterInfo, DeviceDesc, DeviceInfo, DeviceType, Feature
 from slangrad.api.session import SHADER, SlangSession
 from slangrad.base.late import Late
 from slangrad.base.options import Options
@@ -36,23 +41,7 @@ CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.refl
 
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)
-
-
-# What programs pass that means nothing here: accepted if it is of these types.
-_IGNORED: dict[str, tuple[type, ...]] = {
-    "enable_cuda_interop": (bool,),
-    "enable_print": (bool,),
-    "enable_debug_layers": (bool,),
-    "enable_hot_reload": (bool,),
-    "enable_compilation_reports": (bool,),
-    "enable_rhi_validation": (bool,),
-    "adapter_luid": (list, tuple, bytes, type(None)),
-    "label": (str,),
-    "shader_cache_path": (str, Path, type(None)),
-    "module_cache_path": (str, Path, type(None)),
-    "bindless_options": (dict, object),
-    "existing_device_handles": (list, tuple, type(None)),
-}
+CPU_NAMES = (None, "automatic", CPU)
 
 
 class Device:
@@ -66,22 +55,82 @@ class Device:
         defines: dict[str, str] | None = None,
         options: Options | None = None,
         compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
-        **ignored: Any,
+        desc: DeviceDesc | None = None,
+        **described: Any,
     ) -> None:
-        _check_ignored(ignored)
-        self.type = DeviceType.cpu
-        self.backend = _backend(type, backend)
+        """`described` are fields of a DeviceDesc. TypeError for unknown names, CallError for other kinds of devices."""
+        self.desc = DeviceDesc() if desc is None else replace(desc)
+        for name, value in described.items():
+            self.desc.set(name, value)
+        self.backend = _backend(self.desc.type if type is None else type, backend)
+        self.type = self.desc.type = DeviceType.cpu
         self.options = Options.from_environment() if options is None else options
-        self.label: str = ignored.get("label", "")
         self.runtime = CpuDevice(self.options)
-        given = SlangCompilerOptions.of(compiler_options)
+        given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
         given.include_paths = [*_folders(include_paths), *given.include_paths]
         given.defines = {**given.defines, **(defines or {})}
+        self.desc.compiler_options = given
         self.slang_session = SlangSession(self, given, self.options)
         self._submits: int = 0
+        self._close_callbacks: dict[int, Callable[[Device], None]] = {}
+        self._callback_numbers = count(1)
+        _created.add(self)
+        push_current_device(self)
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"
+
+    @property
+    def label(self) -> str:
+        return self.desc.label
+
+    # --- Life time ---
+
+    def __enter__(self) -> Device:
+        push_current_device(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if is_current(self):
+            pop_current_device()
+
+    @property
+    def is_closed(self) -> bool:
+        return self.runtime.is_closed
+
+    def close(self) -> None:
+        """Refuse all that would use the device from now on. Arrays that show memory of its tensors stay valid."""
+        if self.is_closed:
+            return
+        self.runtime.close()
+        _created.discard(self)
+        for callback in [*self._close_callbacks.values()]:
+            callback(self)
+        self._close_callbacks.clear()
+        if is_current(self):
+            pop_current_device()
+
+    def register_device_close_callback(self, callback: Callable[[Device], None]) -> int:
+        """Call `callback(device)` when the device is closed. Gives a number to unregister it by."""
+        number = next(self._callback_numbers)
+        self._close_callbacks[number] = callback
+        return number
+
+    def unregister_device_close_callback(self, callback_id: int) -> None:
+        self._close_callbacks.pop(callback_id, None)
+
+    @staticmethod
+    def get_created_devices() -> list[Device]:
+        """All devices that somebody holds and that are not closed."""
+        return list(_created)
+
+    @staticmethod
+    def enumerate_adapters(type: DeviceType | str | None = None) -> list[AdapterInfo]:
+        """What `create_device` can make a device of: the machine's processors, for `cpu` and `automatic`."""
+        return [AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
+
+    def set_cuda_context_current(self) -> None:
+        """Nothing: this device has no context of CUDA."""
 
     def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
@@ -233,7 +282,7 @@ class Device:
 
     @property
     def info(self) -> DeviceInfo:
-        return DeviceInfo(self.type, self.backend.upper(), platform.processor() or platform.machine())
+        return DeviceInfo(self.type, self.backend.upper(), _processor())
 
     # --- Waiting ---
 
@@ -249,15 +298,27 @@ def create_device(
     type: DeviceType | str | None = None,
     backend: str | None = None,
     include_paths: Iterable[str | Path] = (),
-    **ignored: Any,
+    **described: Any,
 ) -> Device:
     """A device: the machine's processors, or the interpreter that everything is compared with."""
-    return Device(type, backend, include_paths, **ignored)
+    return Device(type, backend, include_paths, **described)
+
+
+# Those that are neither closed nor gone.
+_created: weakref.WeakSet[Device] = weakref.WeakSet()
+
+
+def _processor() -> str:
+    return platform.processor() or platform.machine()
+
+
+def _name_of(type: DeviceType | str | None) -> str | None:
+    return type.value if isinstance(type, DeviceType) else type
 
 
 def _backend(type: DeviceType | str | None, backend: str | None) -> str:
-    wanted = type.value if isinstance(type, DeviceType) else type
-    if wanted not in (None, "automatic", CPU):
+    wanted = _name_of(type)
+    if wanted not in CPU_NAMES:
         message = f"type: there is no backend for '{wanted}'"
         raise CallError("E1015", message, (), "leave it out, or pass DeviceType.cpu")
     name = backend or os.environ.get("SLANGRAD_BACKEND") or CPU
@@ -270,11 +331,3 @@ def _folders(include_paths: Iterable[str | Path]) -> list[Path]:
     if isinstance(include_paths, (str, Path)):
         raise CallError("E1015", "include_paths: expected a list of folders, not one path")
     return [Path(each) for each in include_paths]
-
-
-def _check_ignored(ignored: dict[str, Any]) -> None:
-    for name, value in ignored.items():
-        if name not in _IGNORED:
-            raise TypeError(f"create_device() got an unexpected keyword argument '{name}'")
-        if not isinstance(value, _IGNORED[name]):
-            raise TypeError(f"{name}: {type(value).__name__} is not what this option takes")

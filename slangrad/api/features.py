@@ -1,12 +1,14 @@
-"""Kinds of devices, and what a device can do.
+"""Kinds of devices, what a device was made with, and what it can do.
 
-device.has_feature(Feature.double)   ->   True        device.info.adapter_name
+device.has_feature(Feature.double)   ->   True        device.info.adapter_name        device.desc.label
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from pathlib import Path
+from typing import Any
 
 
 class DeviceType(Enum):
@@ -72,3 +74,59 @@ class DeviceInfo:
     type: DeviceType
     api_name: str
     adapter_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterInfo:
+    """A device that could be made."""
+
+    name: str
+    vendor_id: int = 0
+    device_id: int = 0
+    luid: bytes = bytes(16)
+
+
+@dataclass(slots=True, kw_only=True)
+class DeviceDesc:
+    """What a device is made with. All but `type`, `compiler_options` and `label` is about other kinds of devices: it is
+    checked and kept, and means nothing here.
+    """
+
+    type: DeviceType = DeviceType.automatic
+    compiler_options: Any = None
+    label: str = ""
+    enable_debug_layers: bool = False
+    enable_rhi_validation: bool = False
+    enable_cuda_interop: bool = False
+    enable_print: bool = False
+    enable_hot_reload: bool = True
+    enable_ray_tracing: bool = False
+    enable_aftermath: bool = False
+    enable_compilation_reports: bool = False
+    adapter_luid: list[int] | tuple[int, ...] | bytes | None = None
+    shader_cache_path: str | Path | None = None
+    module_cache_path: str | Path | None = None
+    shader_cache_size: int = 0
+    bindless_options: object = None
+    existing_device_handles: list[object] | tuple[object, ...] | None = None
+
+    def set(self, name: str, value: object) -> None:
+        """Change one of them by name; TypeError for what is none, or has another type."""
+        if name not in DeviceDesc.__slots__:
+            raise TypeError(f"create_device() got an unexpected keyword argument '{name}'")
+        expected = _TYPES.get(name, bool)
+        if not isinstance(value, expected):
+            raise TypeError(f"{name}: {type(value).__name__} is not what this option takes")
+        setattr(self, name, value)
+
+
+# What is not simply a bool.
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "label": str,
+    "adapter_luid": (list, tuple, bytes, type(None)),
+    "shader_cache_path": (str, Path, type(None)),
+    "module_cache_path": (str, Path, type(None)),
+    "shader_cache_size": int,
+    "bindless_options": object,
+    "existing_device_handles": (list, tuple, type(None)),
+}

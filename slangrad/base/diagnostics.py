@@ -153,6 +153,7 @@ CODES: dict[str, str] = {
     "E1020": "entry point",
     "E1021": "recorded command",
     "E1022": "memory of another device",
+    "E1023": "no current device, or one that is closed",
 }
 # fmt: on
 

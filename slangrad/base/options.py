@@ -84,7 +84,9 @@ class Options:
             threads=_integer(environment, "THREADS", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
             verify=_switch(environment, "VERIFY", False),
-            dump=tuple(filter(None, environment.get("SLANGRAD_DUMP", "").split(","))),
+            dump=_names(environment, "DUMP"),
+            disable_warnings=frozenset(_names(environment, "DISABLE_WARNINGS")),
+            warnings_as_errors=frozenset(_names(environment, "WARNINGS_AS_ERRORS")),
         )
 
 
@@ -92,6 +94,12 @@ _SWITCH = {
     **dict.fromkeys(("1", "true", "on", "yes"), True),
     **dict.fromkeys(("0", "false", "off", "no"), False),
 }
+
+
+def _names(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Names between commas."""
+    given = (each.strip() for each in environment.get(f"SLANGRAD_{name}", "").split(","))
+    return tuple(filter(None, given))
 
 
 def _integer(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -126,6 +126,7 @@ class CpuDevice(Device):
         self._tape_limit = options.limits.tape_bytes
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
+        self.require_open()
         nx, ny, nz = grid
         if nx <= 0 or ny <= 0 or nz <= 0:
             _check_empty(grid)
@@ -210,20 +211,25 @@ class CpuDevice(Device):
             raise exception_of(failures[0][1], kernel.name, kernel.sites, self._tape_limit)
 
     def allocate(self, size: int, zero: bool = False) -> Block:
+        self.require_open()
         return HOST_MEMORY.allocate(size, zero)
 
     def write(self, address: int, source: Array) -> None:
+        self.require_open()
         assert source.flags.c_contiguous, "only C-contiguous arrays are written"
         if source.nbytes:
             ctypes.memmove(address, source.ctypes.data, source.nbytes)
 
     def read(self, region: Region) -> Array:
+        self.require_open()
         return self.host_view(region, None).copy()
 
     def copy(self, target: int, source: int, size: int) -> None:
+        self.require_open()
         ctypes.memmove(target, source, size)
 
     def clear(self, region: Region) -> None:
+        self.require_open()
         size = region.dtype.itemsize
         every_byte = Region(region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8))
         self.host_view(every_byte, None)[...] = 0

@@ -52,11 +52,29 @@ class PythonKernel(Kernel):
     function: Callable[[int, Grid, Reports], None]
 
 
+class DeviceClosedError(RuntimeError):
+    """Something was asked of a device that is closed."""
+
+    code = "E1023"
+
+    def __init__(self) -> None:
+        super().__init__(f"error[{self.code}]: the device is closed")
+
+
 class Device(ABC):
-    """Memory and launches. Addresses are integers."""
+    """Memory and launches. Addresses are integers. All of it is refused once the device is closed."""
 
     kind: str
     name: str
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def require_open(self) -> None:
+        """DeviceClosedError if the device is closed."""
+        if self.is_closed:
+            raise DeviceClosedError
 
     @property
     def runtime(self) -> Device:

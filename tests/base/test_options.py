@@ -22,10 +22,13 @@ def test_values():
             "SLANGRAD_VERIFY": "1",
             "SLANGRAD_THREADS": "3",
             "SLANGRAD_DUMP": "kernel,lanes",
+            "SLANGRAD_DISABLE_WARNINGS": "E0112, E0328",
+            "SLANGRAD_WARNINGS_AS_ERRORS": "E0506",
         }
     )
     assert (options.lanes, options.cpu, options.bounds_checks) == (8, "x86-64-v3", False)
     assert (options.verify, options.threads, options.dump) == (True, 3, ("kernel", "lanes"))
+    assert (options.disable_warnings, options.warnings_as_errors) == ({"E0112", "E0328"}, {"E0506"})
 
 
 @pytest.mark.parametrize(("name", "value"), [("LANES", "many"), ("LANES", "-1"), ("VERIFY", "maybe")])

@@ -1,0 +1,114 @@
+"""Devices: the current one, closing, what they were made with."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+
+
+@pytest.fixture
+def no_current_device():
+    """An empty stack, and the one that was there again."""
+    kept = []
+    while True:
+        try:
+            kept.append(spy.pop_current_device())
+        except spy.CallError:
+            break
+    yield
+    for each in reversed(kept):
+        spy.push_current_device(each)
+
+
+def test_the_newest_device_is_current(no_current_device) -> None:
+    first = spy.create_device()
+    second = spy.create_device()
+    assert spy.current_device() is second
+    with first as entered:
+        assert entered is first
+        assert spy.current_device() is first
+    assert spy.pop_current_device() is second
+    assert spy.pop_current_device() is first
+
+
+def test_no_current_device(no_current_device) -> None:
+    with pytest.raises(spy.CallError, match=r"E1023.*No current device"):
+        spy.current_device()
+    with pytest.raises(spy.CallError, match=r"E1023.*No device to pop"):
+        spy.pop_current_device()
+    with pytest.raises(spy.CallError, match="No current device"):
+        spy.create_buffer(size=4)
+
+
+def test_the_stack_keeps_no_device_alive(no_current_device) -> None:
+    device = spy.create_device()
+    assert device in spy.Device.get_created_devices()
+    known = weakref.ref(device)
+    del device
+    gc.collect()
+    assert known() is None
+    with pytest.raises(spy.CallError, match="No current device"):
+        spy.current_device()
+
+
+def test_functions_of_the_current_device() -> None:
+    with spy.create_device() as device:
+        buffer = spy.create_buffer(size=512)
+        module = spy.load_module_from_source("told", "int f() { return 1; }")
+    assert (buffer.size, buffer.device) == (512, device)
+    assert module.session is device.slang_session
+
+
+def test_closing(no_current_device) -> None:
+    """Nothing runs on a closed device; what shows its memory stays valid."""
+    device = spy.create_device()
+    module = spy.Module.load_from_source(device, "closed", "float f(float x) { return 2 * x; }")
+    x = spy.Tensor.from_numpy(device, np.float32([1, 2, 3]))
+    copy = x.to_numpy()
+    assert module.f(x).to_numpy().tolist() == [2, 4, 6]
+    device.close()
+    device.close()
+    assert device.is_closed
+    for use in (
+        lambda: module.f(x),
+        lambda: module.f(1.0),
+        lambda: x.to_numpy(),
+        lambda: x.clear(),
+        lambda: spy.Tensor.zeros(device, (3,), "float"),
+        lambda: device.create_buffer(size=16),
+    ):
+        with pytest.raises(spy.DeviceClosedError, match=r"E1023.*closed"):
+            use()
+    assert copy.tolist() == [1, 2, 3]
+    with pytest.raises(spy.CallError, match="No current device"):
+        spy.current_device()
+    assert device not in spy.Device.get_created_devices()
+
+
+def test_callbacks_of_closing() -> None:
+    device = spy.create_device()
+    told = []
+    first = device.register_device_close_callback(lambda closed: (told.append("first"), closed.close()))
+    second = device.register_device_close_callback(lambda closed: told.append("second"))
+    device.register_device_close_callback(lambda closed: told.append(closed))
+    device.unregister_device_close_callback(second)
+    device.close()
+    device.close()
+    assert first != second
+    assert told == ["first", device]
+
+
+def test_what_a_device_was_made_with() -> None:
+    device = spy.Device(type=spy.DeviceType.cpu, label="mine", enable_debug_layers=True)
+    assert (device.desc.label, device.label, device.desc.enable_debug_layers) == ("mine", "mine", True)
+    assert (device.desc.type, device.info.type) == (spy.DeviceType.cpu, spy.DeviceType.cpu)
+    assert spy.Device(desc=spy.DeviceDesc(label="told")).label == "told"
+    assert device.info.adapter_name == spy.Device.enumerate_adapters(type=spy.DeviceType.cpu)[0].name
+    assert spy.Device.enumerate_adapters(type="vulkan") == []
+    with pytest.raises(TypeError, match="label: int is not"):
+        spy.create_device(label=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'lable'"):
+        spy.create_device(lable="x")
