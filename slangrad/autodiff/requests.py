@@ -30,6 +30,7 @@ from slangrad.autodiff.signatures import (
     wrap_jvp,
     wrap_vjp,
 )
+from slangrad.autodiff.vanishing import vanishing
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
@@ -321,9 +322,15 @@ class _Requests:
             return Callee("", *flags, body=f.region, made_for=made_for)
         derivative = self._derivative(f.name, mode, f.span)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
-        source = self._acts(derivative) or (mode == "jvp" and not any(inputs))
+        source = self._acts(derivative) or (mode == "jvp" and self._brings(derivative, inputs, results))
         drop = bool(f.attributes.get("drop_primal"))
         return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop)
+
+    def _brings(self, derivative: str, inputs: Flags, results: Flags) -> bool:
+        """Whether a jvp has tangents that are not zero where none goes in: the user's own derivative says so."""
+        given = (*(False for _ in inputs), *(True for flag in inputs if flag))
+        made = vanishing(self._new, derivative, given)
+        return any(each is not True for each in made[len(results) :])
 
     def _acts(self, name: str) -> bool:
         """Whether a function writes memory, prints or reports. A call of itself adds nothing."""

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from slangrad.autodiff.vanishing import vanishing
 from slangrad.base.diagnostics import CompileError
 from slangrad.ir.core import walk
 from tests.autodiff.calculus import check, derivative, differentiated, parse, run
@@ -288,3 +289,37 @@ def test_functions_of_a_tangent_type_are_called_by_name():
     made, _ = differentiated(parse(USER_TANGENT), "f", "vjp")
     ops = walk(made.program.functions["f.vjp"].region)
     assert {op.attributes["callee"] for op in ops if op.name == "call"} == {"dzero", "dadd"}
+
+
+AFFINE = CUSTOM.replace(
+    "%d = mul %z, %scale\n", "%e = mul %z, %scale\n  %one = const 1.0 : f64\n  %d = add %e, %one\n"
+)
+
+
+@pytest.mark.parametrize(("text", "form"), [(EXACT, (False, True)), (AFFINE, False)])
+def test_what_a_forward_derivative_brings_by_itself(text, form):
+    pair = (False, True)  # whose tangent is zero
+    assert vanishing(parse(text).functions, "g_fwd", (pair, False, pair)) == [form]
+
+
+def test_a_loop_whose_derivative_stays_zero_and_one_that_is_added_to():
+    text = """
+    func @k(%dx: f64, %x: f64, %n: i32, out %t: f64) -> (f64) {
+      %zero = const 0.0 : f64
+      %one = const 1.0 : f64
+      %a, %b = for %n, %zero, %zero : f64, f64 (%i: i32, %s: f64, %w: f64) {
+        %p = mul %x, %dx
+        %u = add %s, %p
+        %v = add %w, %one
+        yield %u, %v
+      }
+      yield %a, %b
+    }
+    """
+    assert vanishing(parse(text).functions, "k", (True, False, False)) == [True, False]
+
+
+def test_a_forward_derivative_is_asked_where_no_tangent_goes_in():
+    text = AFFINE.replace("%s = sin %x", "%s = const 2.0 : f64").replace("%k, %y : f64", "%k, %k : f64")
+    # g(2, 3, 3) = 18 is a constant whose derivative is 1 by the user's own
+    assert derivative(parse(text), "f", "jvp", (0.4, 0.5, 0.0, 1.0)) == pytest.approx((9.0, 18.5))

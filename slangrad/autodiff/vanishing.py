@@ -1,0 +1,156 @@
+"""Which results of a function vanish where some of its inputs are zero.
+
+In: a forward derivative of the user's own, and that all tangents that go in are zero.   Out: which results are so, too.
+
+    d = k * dx + y * dy     vanishes: a call without tangents needs no derivative
+    d = dx + 1              does not: the call brings a derivative in
+
+What is a product with a zero is zero here, as derivatives are; `False` stands for all that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from slangrad.autodiff.activity import callee_of, carried_values
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.types import components
+
+Form = bool | tuple["Form", ...]
+"""Whether a value is zero; for a struct or array perhaps of each component."""
+
+
+def vanishing(functions: Mapping[str, Function], name: str, inputs: Sequence[Form]) -> list[Form]:
+    """What is zero in the results of a function, where that is so in its inputs."""
+    return _Walk(functions).function(name, inputs)
+
+
+class _Walk:
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self._functions = functions
+        self._open: list[str] = []  # functions that are looked at
+        self.forms: dict[Value, Form] = {}
+
+    def of(self, value: Value) -> Form:
+        return self.forms.get(value, False)
+
+    def all_of(self, values: Sequence[Value]) -> list[Form]:
+        return [self.of(v) for v in values]
+
+    def function(self, name: str, inputs: Sequence[Form]) -> list[Form]:
+        region = self._functions[name].region
+        if name in self._open:
+            return [False] * len(region.yields)
+        self._open.append(name)
+        self.forms.update(zip(region.parameters, inputs, strict=True))
+        made = self.region(region)
+        self._open.pop()
+        return made
+
+    def region(self, region: Region) -> list[Form]:
+        for op in region.ops:
+            if op.name in _CONTROL:
+                made = _CONTROL[op.name](self, op)
+            else:
+                rule = _RULES.get(op.name)
+                made = [False] * len(op.results) if rule is None else [rule(op, self.all_of(op.operands))]
+            self.forms.update(zip(op.results, made, strict=True))
+        return self.all_of(region.yields)
+
+    def branch(self, op: Op) -> list[Form]:
+        first, second = (self.region(arm) for arm in op.regions)
+        return [_both(one, other) for one, other in zip(first, second, strict=True)]
+
+    def loop(self, op: Op) -> list[Form]:
+        """What is carried is zero if it starts so and an iteration leaves it so."""
+        groups = carried_values(op)
+        carried = [self.of(start) for start, _, _, _ in groups]
+        tested = [region.parameters[-len(groups) :] if groups else () for region in op.regions]
+        while True:
+            for parameters in tested:
+                self.forms.update(zip(parameters, carried, strict=True))
+            for region in op.regions:
+                yielded = self.region(region)
+            made = [_both(one, other) for one, other in zip(carried, yielded, strict=True)]
+            if made == carried:
+                return made
+            carried = made
+
+    def call(self, op: Op) -> list[Form]:
+        return self.function(callee_of(op), self.all_of(op.operands))
+
+
+_CONTROL: dict[str, Callable[[_Walk, Op], list[Form]]] = {
+    "if": _Walk.branch,
+    "for": _Walk.loop,
+    "while": _Walk.loop,
+    "call": _Walk.call,
+}
+
+
+def _both(one: Form, other: Form) -> Form:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return _joined([_both(left, right) for left, right in zip(one, other, strict=True)])
+    if one is True:
+        return other
+    return one if other is True else False
+
+
+def _joined(parts: Sequence[Form]) -> Form:
+    if all(each is True for each in parts):
+        return True
+    return tuple(parts) if any(each is not False for each in parts) else False
+
+
+def _parts(form: Form, count: int) -> list[Form]:
+    return list(form) if isinstance(form, tuple) else [form] * count
+
+
+def _get(op: Op, forms: list[Form]) -> Form:
+    (form,) = forms
+    return form[_index(op)] if isinstance(form, tuple) else form
+
+
+def _set(op: Op, forms: list[Form]) -> Form:
+    whole, part = forms
+    parts = _parts(whole, len(list(components(op.results[0].type))))
+    parts[_index(op)] = part
+    return _joined(parts)
+
+
+def _index(op: Op) -> int:
+    index = op.attributes["index"]
+    assert isinstance(index, int)
+    return index
+
+
+def _all(op: Op, forms: list[Form]) -> Form:
+    return all(each is True for each in forms)
+
+
+def _any(op: Op, forms: list[Form]) -> Form:
+    return any(each is True for each in forms)
+
+
+def _first(op: Op, forms: list[Form]) -> Form:
+    return forms[0] is True
+
+
+_RULES: dict[str, Callable[[Op, list[Form]], Form]] = {
+    "const": lambda op, forms: op.attributes["value"] == 0,
+    "zero": lambda op, forms: True,
+    "make": lambda op, forms: _joined(forms),
+    "get": _get,
+    "set": _set,
+    "index": _first,
+    "set_index": lambda op, forms: forms[0] is True and forms[2] is True,
+    "add_index": lambda op, forms: forms[0] is True and forms[2] is True,
+    "select": lambda op, forms: _both(forms[1], forms[2]),
+    "mul": _any,
+    "div": _first,
+    "rem": _first,
+    "fma": lambda op, forms: (forms[0] is True or forms[1] is True) and forms[2] is True,
+    **dict.fromkeys(
+        ("add", "sub", "neg", "abs", "min", "max", "convert", "splat", "shuffle", "detach", "sqrt"), _all
+    ),
+}
