@@ -17,7 +17,7 @@ from slangrad.call.caller import Caller
 from slangrad.call.request import Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, TANGENT
+from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
@@ -158,10 +158,15 @@ class Function:
 
     @property
     def fwds(self) -> Function:
-        """The forward-mode derivative: tangents of inputs (`diffPair`, `grad_in`) to those of the result."""
+        """The forward-mode derivative: tangents of inputs (`diffPair`, `grad_in`) to those of outputs (`grad_out`)."""
         if self._tangent is None:
             self._tangent = self._with(mode=TANGENT)
         return self._tangent
+
+    def higher(self, order: int = 2) -> Function:
+        """Derivatives of what `bwds` gives, in the direction of the tangents in `grad_in` of inputs: they are added to
+        `grad_out`. Order 2 are products of the Hessian."""
+        return self._with(mode=HIGHER, order=order)
 
 
 class _Later:

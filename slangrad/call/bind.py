@@ -18,7 +18,7 @@ from slangrad.call.request import RESULT
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf, Marshal, Node, ProgramTypes, Spot, Way, role_of
+from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Node, ProgramTypes, Spot, Way, role_of
 
 
 @dataclass(slots=True)
@@ -26,6 +26,7 @@ class BoundArgument:
     node: Node
     direction: str
     differentiable: bool
+    no_diff: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -39,6 +40,7 @@ class BoundCall:
     created: results.Created | None
     cotangent: str | None
     call_dims: int
+    order: int = 1  # of the derivatives in `hvp`
     leaves: list[Leaf] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
 
@@ -81,6 +83,7 @@ def bind_call(
     types: ProgramTypes,
     taken_names: Iterable[str],
     global_values: Sequence[tuple[Leaf, int]] = (),
+    order: int = 1,
 ) -> BoundCall:
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
     names = _Names({*taken_names, *function.words, "shape", "thread", "id", "kernel"})
@@ -96,7 +99,7 @@ def bind_call(
     if created is not None:
         result = created.bind(dims, types)
         sources.append((result, results.CREATED))
-    call = BoundCall(mode, function, arguments, result, created, cotangent, dims)
+    call = BoundCall(mode, function, arguments, result, created, cotangent, dims, order)
     for node, index in sources:
         for path, leaf in node.leaves():
             call.leaves.append(leaf)
@@ -113,7 +116,9 @@ def _bind_argument(
     role = role_of(mode, parameter.direction, differentiable)
     own = PRIMAL if parameter.no_diff else mode
     spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
-    return BoundArgument(given.marshal.bind(given.way, spot), parameter.direction, differentiable)
+    return BoundArgument(
+        given.marshal.bind(given.way, spot), parameter.direction, differentiable, parameter.no_diff
+    )
 
 
 def _bind_result(
@@ -137,7 +142,7 @@ def _bind_result(
         if node is not None:
             sources.append((node, wanted.index))
         return node, None, None
-    if mode == BACKWARD:
+    if mode in REVERSE:
         ones = results.ones(function.result, types) if function.result_differentiable else None
         return None, None, ones
     return None, results.Created(function.result, spot, wanted.kind), None
@@ -156,7 +161,7 @@ def _map_leaves(leaves: Iterable[Leaf], dims: int) -> None:
         leaf.mapping = align_right(leaf.dims, dims) if leaf.explicit is None else leaf.explicit
 
 
-_DERIVED = "_in _grad _pair _value _here _at _in_at _grad_at _words _seed _warmup _low _high"
+_DERIVED = "_in _in_value _grad _pair _value _here _at _in_at _grad_at _words _seed _warmup _low _high"
 ENDINGS = ("", *_DERIVED.split(), *(f"_{i}" for i in range(8)))
 
 

@@ -17,7 +17,7 @@ from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf, Marshal, Role, Spot
+from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
 
 
 class Binder:
@@ -48,7 +48,9 @@ class Binder:
             (self._bind_global(name, marshals[at]), at)
             for at, name in enumerate(settings.globals, request.globals_at)
         ]
-        call = bind_call(settings.mode, function, given, wanted, self._types, taken, set_values)
+        call = bind_call(
+            settings.mode, function, given, wanted, self._types, taken, set_values, settings.order
+        )
         _check_cotangent(call)
         return call
 
@@ -89,7 +91,7 @@ class Binder:
     def _wanted(self, request: Request, arguments: Arguments, marshals: list[Marshal]) -> results.Wanted:
         if request.result_at >= 0:
             return results.Wanted("", marshals[request.result_at], request.result_at)
-        if request.settings.mode != BACKWARD:
+        if request.settings.mode not in REVERSE:
             return results.Wanted(request.result_kind)
         if self._has_extra(arguments):
             index, marshal = arguments.positional.pop()
@@ -125,7 +127,7 @@ class Binder:
 def _check_cotangent(call: BoundCall) -> None:
     """A number as `_result` of `bwds` holds no gradient, which is fine only where nothing asks for one."""
     result = call.result
-    if call.mode != BACKWARD or result is None or not call.result_differentiable:
+    if call.mode not in REVERSE or result is None or not call.result_differentiable:
         return
     takes = any(leaf.role.takes for _, leaf in result.leaves())
     if not takes and any(leaf.role.gives for leaf in call.leaves):

@@ -20,7 +20,7 @@ from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD
+from slangrad.marshal.marshal import REVERSE
 from slangrad.marshal.registry import holds_objects, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
@@ -131,7 +131,7 @@ class Caller:
         )  # fmt: skip
         plan = self._make_plan(request, key)
         _check_threads(threads, plan.call.call_dims)
-        returned = -1 if settings.mode == BACKWARD else request.result_at
+        returned = -1 if settings.mode in REVERSE else request.result_at
         entry = _Entry(plan, any(map(holds_objects, values)), returned)
         self._plans[key] = entry
         return entry

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from slangrad.call.bind import BoundArgument, BoundCall
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
 from slangrad.marshal.spelling import spell
 
 ENTRY = "kernel"
@@ -39,6 +40,7 @@ class Page:
     alone: frozenset[str]
     before: list[Line] = field(default_factory=list)
     after: list[Line] = field(default_factory=list)
+    functions: list[Line] = field(default_factory=list)
     owner: str = ""
 
     def say_before(self, line: str) -> None:
@@ -70,7 +72,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     body: list[Line] = [(f"CallId<{rank}> id = shape.locate(thread);", "")]
     body += [*page.before, (statement, ""), *page.after]
     lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
-    lines += [("", ""), (f'[shader("compute")] [numthreads({GROUP}, 1, 1)]', "")]
+    lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({GROUP}, 1, 1)]', "")]
     lines += [*_header(page, rank), ("{", "")]
     lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]
     labels = {number: label for number, (_, label) in enumerate(lines, 1) if label}
@@ -282,4 +284,106 @@ def _tangent_argument(page: Page, argument: BoundArgument) -> str:
     return pair
 
 
-_CALLS: dict[str, Callable[[Page], str]] = {PRIMAL: _forward, BACKWARD: _backward, TANGENT: _tangent}
+# --- Derivatives of gradients -------------------------------------------------------------------------
+# Gradients are a function that gives what `bwd_diff` gives as outputs; each further order is its derivative in the
+# direction of the tangents:
+#
+#     [Differentiable] void __order1(float x, float.Differential x_in, out float.Differential x_grad)
+#     { var x_pair = diffPair(x); bwd_diff(f)(x_pair, float(1)); x_grad = x_pair.d; }
+#
+#     [Differentiable] void __order2(...the same...)
+#     { DifferentialPair<float.Differential> x_pair; fwd_diff(__order1)(diffPair(x, x_in), diffPair(x_in), x_pair);
+#       x_grad = x_pair.d; }
+
+
+@dataclass(slots=True)
+class _Orders:
+    """`taken`: what the kernel gives for each parameter of the functions; `first`, `next`: what these call."""
+
+    parameters: list[str] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    outputs: list[tuple[str, str]] = field(default_factory=list)
+    first: list[str] = field(default_factory=list)
+    next: list[str] = field(default_factory=list)
+    pairs: list[str] = field(default_factory=list)
+
+    def constant(self, declared: str, name: str, taken: str) -> None:
+        self.parameters.append(f"{declared} {name}")
+        self.taken.append(taken)
+        self.first.append(name)
+        self.next.append(name)
+
+
+def _higher(page: Page) -> str:
+    orders = _Orders()
+    for argument in page.call.arguments:
+        page.owner = argument.node.label
+        _higher_argument(page, orders, argument)
+    result = page.call.result
+    if page.call.cotangent is not None:
+        orders.first.append(page.call.cotangent)
+    elif result is not None and page.call.result_differentiable:
+        page.owner = result.label
+        orders.constant(f"no_diff {spell(result.type)}.Differential", result.name, _cotangent(page, result))
+    for order in range(1, page.call.order + 1):
+        page.functions += [(line, "") for line in _order(orders, order, page.call.static_callee)]
+    taken = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
+    return f"__order{page.call.order}({taken});"
+
+
+def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+    node, kind = argument.node, spell(argument.node.type)
+    if argument.direction == "out":
+        if argument.differentiable:
+            orders.constant(f"no_diff {kind}.Differential", node.name, _cotangent(page, node))
+        return
+    if not argument.differentiable or next(_taking(node, ""), None) is None:
+        _higher_constant(page, orders, argument)
+        return
+    if argument.direction != "in":
+        message = (
+            f"argument '{node.label}': hvp takes functions without 'inout' parameters that have derivatives"
+        )
+        raise CallError("E1007", message, (), "return the value from the function")
+    name, given = node.name, f"{kind}.Differential"
+    orders.parameters += [f"{kind} {name}", f"{given} {name}_in"]
+    orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
+    orders.outputs.append((name, given))
+    orders.first.append(f"{name}_pair")
+    orders.pairs.append(f"var {name}_pair = diffPair({name});")
+    orders.next += [f"diffPair({name}, {name}_in)", f"diffPair({name}_in)"]
+    page.say_before(f"{given} {name}_pair;")
+    _give(page, node, f"{name}_pair")
+
+
+def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
+    """An argument whose derivative nobody asks for."""
+    node, kind = argument.node, spell(argument.node.type)
+    if not argument.differentiable:
+        orders.constant(f"no_diff {kind}" if argument.no_diff else kind, node.name, _value(page, node))
+        return
+    orders.constant(f"no_diff {kind}", node.name, _value(page, node))
+    orders.first[-1] = f"{node.name}_pair"
+    orders.pairs.append(f"var {node.name}_pair = diffPair({node.name});")
+
+
+def _order(orders: _Orders, order: int, callee: str) -> list[str]:
+    """The function that gives the derivatives of an order."""
+    outputs = [f"out {kind} {name}_grad" for name, kind in orders.outputs]
+    lines = ["[Differentiable]", f"void __order{order}({', '.join([*orders.parameters, *outputs])})", "{"]
+    if order == 1:
+        lines += [f"    {each}" for each in orders.pairs]
+        lines.append(f"    bwd_diff({callee})({', '.join(orders.first)});")
+    else:
+        lines += [f"    DifferentialPair<{kind}> {name}_pair;" for name, kind in orders.outputs]
+        given = ", ".join([*orders.next, *(f"{name}_pair" for name, _ in orders.outputs)])
+        lines.append(f"    fwd_diff(__order{order - 1})({given});")
+    return [*lines, *(f"    {name}_grad = {name}_pair.d;" for name, _ in orders.outputs), "}", ""]
+
+
+_CALLS: dict[str, Callable[[Page], str]] = {
+    PRIMAL: _forward,
+    BACKWARD: _backward,
+    TANGENT: _tangent,
+    HIGHER: _higher,
+}

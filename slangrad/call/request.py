@@ -23,12 +23,14 @@ class Settings:
     map_named: Mapping[str, Any] = field(default_factory=dict)
     result: Any = None
     globals: Mapping[str, Any] = field(default_factory=dict)
+    order: int = 1  # in `hvp`: of the derivatives
     key: Hashable = ()
 
 
 def settings_key(settings: Settings) -> Hashable:
     return (
         settings.mode,
+        settings.order,
         repr(settings.map_positional),
         repr(sorted(settings.map_named.items())),
         tuple(settings.globals),

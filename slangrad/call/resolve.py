@@ -20,7 +20,7 @@ from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, Modul
 from slangrad.check.reflect import ParameterView
 from slangrad.check.types import Type
 from slangrad.marshal.errors import BoundVariableException, ResolveException
-from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT, Marshal, Way
+from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Marshal, Way
 
 MOST_COMBINATIONS = 256
 
@@ -72,7 +72,7 @@ def resolve(
     return survivors[0].function, survivors[0].given
 
 
-_LEVELS = {BACKWARD: ("backward",), TANGENT: ("backward", "forward")}
+_LEVELS = {BACKWARD: ("backward",), HIGHER: ("backward",), TANGENT: ("backward", "forward")}
 
 
 def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Sequence[Candidate]:

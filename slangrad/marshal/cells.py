@@ -19,6 +19,7 @@ from slangrad.marshal.elements import ELEMENT_TYPES
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import (
     BACKWARD,
+    HIGHER,
     Marshal,
     Node,
     Parameter,
@@ -167,7 +168,7 @@ class ValueRefMarshal(Marshal):
     def bind(self, way: Way, spot: Spot) -> Node:
         lowered = spot.types.lower(way.type)
         assert lowered is not None
-        if spot.role.takes and spot.mode == BACKWARD:
+        if spot.role.takes and (spot.mode == BACKWARD or (spot.mode == HIGHER and not spot.role.reads)):
             message = f"argument '{spot.label}': a ValueRef has no gradient, and bwds reads one here"
             raise CallError("E1007", message, (), "pass diffPair(p, d) or a Tensor with gradients")
         role = spot.role.without_derivative()

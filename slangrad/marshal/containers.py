@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from slangrad.check.types import UINT64, Pointer, Type
 from slangrad.marshal import buffers, whole
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
+from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import Access, Contents
 from slangrad.marshal.patterns import consumed, from_elements
 
@@ -84,16 +84,21 @@ def role_with(contents: Contents, spot: Spot, described: str) -> Role:
         return role
     if not contents.has_in and not contents.has_out and _is_input(role, spot):
         return role.without_derivative()
-    if role.takes and not contents.has_in and not (spot.mode == TANGENT and _is_input(role, spot)):
+    if spot.mode == TANGENT and not role.gives and not contents.has_in:
+        return role.without_derivative()
+    if role.takes and not contents.has_in:
         raise missing_gradient(spot, described, "input")
     if role.gives and not contents.has_out:
         raise missing_gradient(spot, described, "output")
-    if role.takes and role.gives and contents.shared:
+    if role.takes and role.gives and contents.shared and spot.mode != TANGENT:
         raise shared_gradient(spot)
     return role
 
 
 def _is_input(role: Role, spot: Spot) -> bool:
+    """Whether a value without gradients is a constant here."""
+    if spot.mode == HIGHER:
+        return role.reads
     return (spot.mode == BACKWARD and not role.takes) or (spot.mode == TANGENT and not role.gives)
 
 

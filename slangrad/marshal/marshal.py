@@ -20,6 +20,8 @@ from slangrad.ir import types as ir
 Shape = tuple[int, ...]
 
 PRIMAL, BACKWARD, TANGENT = "primal", "bwds", "fwds"
+HIGHER = "hvp"  # derivatives of `bwds` in a direction
+REVERSE = (BACKWARD, HIGHER)  # modes in which derivatives come in at results and go out at inputs
 
 
 @dataclass(slots=True, frozen=True)
@@ -27,7 +29,7 @@ class Role:
     """What a call does with a value: `takes` and `gives` are about its derivative.
 
     `takes`: a cotangent (bwds) or tangent (fwds) is read from `grad_in`; `gives`: "add" to or "store" in
-    `grad_out`.
+    `grad_out`. In `hvp` inputs take tangents, outputs cotangents.
     """
 
     reads: bool = False
@@ -54,6 +56,9 @@ ROLES: dict[tuple[str, str], Role] = {
     (TANGENT,  "in"):    Role(reads=True, takes=True),
     (TANGENT,  "out"):   Role(writes=True, gives="store"),
     (TANGENT,  "inout"): Role(reads=True, writes=True, takes=True, gives="store"),
+    (HIGHER,   "in"):    Role(reads=True, takes=True, gives="add"),
+    (HIGHER,   "out"):   Role(takes=True),
+    (HIGHER,   "inout"): Role(reads=True, takes=True, gives="add"),
 }
 # fmt: on
 
@@ -65,7 +70,7 @@ def role_of(mode: str, direction: str, differentiable: bool) -> Role:
     role = ROLES[mode, _DIRECTIONS[direction]]
     if differentiable:
         return role
-    return Role(role.reads, role.writes and mode != BACKWARD)
+    return Role(role.reads, role.writes and mode not in REVERSE)
 
 
 class ProgramTypes(Protocol):

@@ -1,7 +1,7 @@
 """Containers that are bound as a whole to the tensor types of the standard library.
 
 ITensor<float, 1>,     Tensor (7, 100)  ->  Tensor<float, 1>, one call dimension: each call gets a row
-                                            with gradients, in `bwds`: DiffTensor<float, 1>
+                                            with gradients, in `bwds`: DiffTensor<float, 1>, in `fwds`: TangentTensor
 IDiffTensor<float, 1>, Tensor (n,)      ->  PrimalTensor<float, 1>; in `bwds` DiffTensor<float, 1>
 
 uniform Tensor<float, 1> t;  uniform StridedIndex<1> t_at;    Tensor<float, 1> t_here = t; t_here._data += ...
@@ -20,6 +20,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.indices import INDEX_TYPES
 from slangrad.marshal.marshal import (
     BACKWARD,
+    HIGHER,
     PRIMAL,
     TANGENT,
     Leaf,
@@ -69,16 +70,22 @@ FAMILIES: dict[str, Family] = {
     "DiffTensor":     Family((_P, _OUT),           Role(True, False, False, "add")),
     "WDiffTensor":    Family((_P, _IN),            Role(False, True, True)),
     "RWDiffTensor":   Family((_P, _IN, _OUT),      Role(True, True, True, "add")),
+    "TangentTensor":   Family((_P, _IN),           Role(reads=True, takes=True)),
+    "WTangentTensor":  Family((_P, _OUT),          Role(writes=True, gives="store")),
+    "RWTangentTensor": Family((_P, _OUT),          Role(reads=True, writes=True, gives="store")),
+    "CurvedTensor":    Family((_P, _IN, _OUT),     Role(reads=True, takes=True, gives="add")),
 }
 
-# What an interface is bound to, by the mode of the call.
-INTERFACES: dict[str, dict[str, str]] = {
-    "ITensor":       dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "Tensor"),     # or as "IDiffTensor", see
-    "IWTensor":      dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "WTensor"),    # _has_gradients
-    "IRWTensor":     dict.fromkeys((PRIMAL, BACKWARD, TANGENT), "RWTensor"),
-    "IDiffTensor":   {PRIMAL: "PrimalTensor",   BACKWARD: "DiffTensor",   TANGENT: "PrimalTensor"},
-    "IWDiffTensor":  {PRIMAL: "WPrimalTensor",  BACKWARD: "WDiffTensor",  TANGENT: "WPrimalTensor"},
-    "IRWDiffTensor": {PRIMAL: "RWPrimalTensor", BACKWARD: "RWDiffTensor", TANGENT: "RWPrimalTensor"},
+# What an interface is bound to, and what takes the place of that where there are gradients, by the mode of the call.
+INTERFACES: dict[str, str] = {
+    "ITensor":     "Tensor",       "IWTensor":     "WTensor",       "IRWTensor":     "RWTensor",
+    "IDiffTensor": "PrimalTensor", "IWDiffTensor": "WPrimalTensor", "IRWDiffTensor": "RWPrimalTensor",
+}
+_DIFFERENTIATED: dict[str, dict[str, str]] = {
+    PRIMAL:   {},
+    BACKWARD: {"ITensor": "DiffTensor",    "IWTensor": "WDiffTensor",    "IRWTensor": "RWDiffTensor"},
+    TANGENT:  {"ITensor": "TangentTensor", "IWTensor": "WTangentTensor", "IRWTensor": "RWTangentTensor"},
+    HIGHER:   {"ITensor": "CurvedTensor"},
 }
 # fmt: on
 
@@ -88,7 +95,7 @@ def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
     names = [standard_name(wanted)]
     for bound in types.bounds(wanted):
         if isinstance(bound, InterfaceType):
-            names.append(INTERFACES.get(bound.declaration.name, {}).get(PRIMAL, ""))
+            names.append(INTERFACES.get(bound.declaration.name, ""))
     return any(name in FAMILIES and FAMILIES[name].role.writes for name in names)
 
 
@@ -121,17 +128,30 @@ def ways(contents: Contents, element: Type, wanted: Type, types: ProgramTypes, m
 
 
 def _concrete(name: str, contents: Contents, element: Type, types: ProgramTypes, mode: str) -> str:
-    """What an interface is bound to. Those without "Diff" take the gradients that there are."""
-    role = FAMILIES[INTERFACES[name][mode]].role
-    if mode != PRIMAL and "Diff" not in name and _has_gradients(role, contents, element, types):
-        name = name.replace("Tensor", "DiffTensor")
-    return INTERFACES[name][mode]
+    """What an interface is bound to: the gradients that there are are taken. Of those with "Diff" `bwds` asks some."""
+    plain = INTERFACES[name]
+    asked = mode == BACKWARD and "Diff" in name
+    if asked or _has_gradients(mode, FAMILIES[plain].role, contents, element, types):
+        return _DIFFERENTIATED[mode].get(name.replace("Diff", ""), plain)
+    return plain
 
 
-def _has_gradients(role: Role, contents: Contents, element: Type, types: ProgramTypes) -> bool:
-    """Whether there are gradients for what a role reads or writes."""
-    attached = (role.reads and contents.has_out) or (role.writes and contents.has_in)
+def _has_gradients(mode: str, role: Role, contents: Contents, element: Type, types: ProgramTypes) -> bool:
+    """Whether there are derivatives for what a role reads or writes."""
+    reads, writes = _ATTACHED[mode]
+    attached = (role.reads and reads(contents)) or (role.writes and writes(contents))
     return attached and types.tangent(element) is not None
+
+
+Test = Callable[[Contents], bool]
+
+# Where derivatives are attached to what is read, and to what is written.
+_ATTACHED: dict[str, tuple[Test, Test]] = {
+    PRIMAL: (lambda c: False, lambda c: False),
+    BACKWARD: (lambda c: c.has_out, lambda c: c.has_in),
+    TANGENT: (lambda c: c.has_in, lambda c: c.has_out),
+    HIGHER: (lambda c: c.has_in and c.has_out, lambda c: c.has_in),
+}
 
 
 def _of_family(
@@ -245,9 +265,10 @@ def _setter(finders: Sequence[Callable[[Any], int]], room: int) -> Setter:
 
 
 def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
-    family = FAMILIES[standard_name(way.type)]
-    _check_gradients(spot, family, contents, described)
+    name = standard_name(way.type)
+    family = FAMILIES[name]
     assert isinstance(way.type, StructType)
+    _check_gradients(spot, family, name, way.type.arguments[0], contents, described)
     own: int = way.type.arguments[1]
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
     plain = spot.mode != PRIMAL and family.fields[0] != _P
@@ -261,12 +282,14 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
         access=access,
         family=family,
         own=own,
-        loses=plain and _has_gradients(family.role, contents, way.type.arguments[0], spot.types),
+        loses=plain and _has_gradients(spot.mode, family.role, contents, way.type.arguments[0], spot.types),
         streams=tuple(StreamSpec(name, 1) for name in names),
     )
 
 
-def _check_gradients(spot: Spot, family: Family, contents: Contents, described: str) -> None:
+def _check_gradients(
+    spot: Spot, family: Family, name: str, element: Type, contents: Contents, described: str
+) -> None:
     for part, there, which in ((TAKEN, contents.has_in, "input"), (GIVEN, contents.has_out, "output")):
         if part in family.parts and not there:
             message = (
@@ -281,6 +304,33 @@ def _check_gradients(spot: Spot, family: Family, contents: Contents, described: 
             "outputs (see Tensor.with_grads)"
         )
         raise CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
-    if spot.mode == TANGENT and family.fields[0] == _P and (contents.has_in or contents.has_out):
-        message = f"argument '{spot.label}': fwds carries no derivatives through tensor parameters"
-        raise CallError("E1007", message, (), f"pass {spot.label}.detach() if it is constant, or use values")
+    if name == "RWTangentTensor" and contents.has_in and not contents.shared:
+        message = f"argument '{spot.label}': tangents of a tensor that is read and written lie in one buffer"
+        raise CallError("E1007", message, (), "tensor.with_grads(tangents)")
+    refused = name in _OF_OTHER_MODES or (spot.mode == HIGHER and family.role.writes)
+    if spot.mode not in (TANGENT, HIGHER) or not refused:
+        return
+    if _has_gradients(spot.mode, family.role, contents, element, spot.types):
+        raise _carries_nothing(spot, name)
+
+
+# What has derivatives in reverse mode, or none.
+_OF_OTHER_MODES = (
+    "PrimalTensor",
+    "WPrimalTensor",
+    "RWPrimalTensor",
+    "DiffTensor",
+    "WDiffTensor",
+    "RWDiffTensor",
+)
+
+
+def _carries_nothing(spot: Spot, name: str) -> CallError:
+    if spot.mode == HIGHER and FAMILIES[name].role.writes:
+        message = f"argument '{spot.label}': hvp goes through results of a function, not through tensors that it writes"
+        return CallError("E1007", message, (), "return the value from the function")
+    message = (
+        f"argument '{spot.label}': {spot.mode} carries no derivatives through a parameter of type '{name}'"
+    )
+    note = f"declare it ITensor, or pass {spot.label}.detach() if it is constant"
+    return CallError("E1007", message, (), note)

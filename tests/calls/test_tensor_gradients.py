@@ -171,15 +171,6 @@ def test_a_type_that_takes_no_gradients_is_told(device, load):
         module.f.bwds(spy.grid((3,)), x.with_grads())
 
 
-def test_forward_mode_refuses_gradients_of_whole_tensors(device, load):
-    module = load(SQUARE)
-    x = tensor(device, [1, 2, 3])
-    pair = module.f.fwds(1, x)
-    assert (pair.primal, pair.grad) == (4, 0)
-    with pytest.raises(CallError, match="fwds carries no derivatives through tensor parameters"):
-        module.f.fwds(1, x.with_grads())
-
-
 def test_derivatives_inside_of_slang(device, load):
     module = load("""
         [Differentiable] float loss(float s, ITensor<float, 1> w) { return s * w[0] * w[0] * w[1]; }
