@@ -105,6 +105,8 @@ CODES: dict[str, str] = {
     "E0605": "missing return",
     "E0606": "failed assertion",
     "E0607": "unsupported statement",
+    "E0608": "uncaught error",
+    "E0609": "missing or needless 'try'",
     # E07  lowering and limits
     "E0701": "type without a run-time form",
     "E0702": "too many instances",

@@ -91,6 +91,8 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
 
 def _place(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
     """The arguments in the order of the parameters, or why they do not fit."""
+    if candidate.view.throws is not None:
+        return f"it throws errors of type '{candidate.view.throws}', which have to be caught in Slang"
     parameters = candidate.parameters
     given = arguments.positional
     own = len(parameters) - (THIS in arguments.named and candidate.has_this)

@@ -29,7 +29,7 @@ from slangrad.syntax.walk import children
 Node = Any  # a declaration of a variable, THIS, RESULT, or a Lost call
 Sources = set[Node]
 
-THIS, RESULT, MEMORY = "this", "result", "memory"
+THIS, RESULT, MEMORY, THROWN = "this", "result", "memory", "thrown"
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -105,6 +105,8 @@ def _outputs(world: World, info: checked.FunctionInfo) -> Sources:
         found.add(THIS)
     if not info.no_diff_result and tangent(world, info.result) is not None:
         found.add(RESULT)
+    if info.throws is not None and _holds_numbers(world, info.throws):
+        found.add(THROWN)
     return found
 
 
@@ -134,6 +136,8 @@ def _statement(flow: Flow, node: ast.Node) -> None:
         _sources(flow, node)
     elif isinstance(node, ast.Return) and node.value is not None:
         flow.add(RESULT, _sources(flow, node.value))
+    elif isinstance(node, ast.Throw):
+        _thrown(flow, node.handler, _sources(flow, node.value))
     elif isinstance(node, ast.Variable):
         if node.initializer is not None:
             flow.add(node, _sources(flow, node.initializer))
@@ -141,6 +145,12 @@ def _statement(flow: Flow, node: ast.Node) -> None:
         for each in children(node):
             if not isinstance(each, ast.Attribute):
                 _statement(flow, each)
+
+
+def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
+    target = THROWN if handler is None else handler.parameter
+    if target is not None:
+        flow.add(target, sources)
 
 
 # --- Expressions --------------------------------------------------------------------------------------
@@ -310,6 +320,15 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     return _call(flow, node, form.function, arguments, written)
 
 
+def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
+    found = _sources(flow, form.call)
+    caught = None if form.handler is None else form.handler.parameter
+    kind = flow.info.throws if caught is None else flow.world.info(caught).type
+    if _carries(flow, kind):  # else the function that throws says what is lost
+        _thrown(flow, form.handler, found)
+    return found
+
+
 def _root(node: Any) -> Sources:
     """The variable that a place is a part of."""
     while True:
@@ -456,6 +475,7 @@ _FORMS: dict[type, Rule] = {
     checked.Property: _accessed,
     checked.Subscript: _accessed,
     checked.Call: _call_form,
+    checked.Try: _try,
     checked.Store: _store,
     checked.Update: _update,
     checked.Construct: _construct,

@@ -43,7 +43,7 @@ def check_body(world: World, declaration: Any) -> None:
     for parameter in info.parameters:
         check_modifiers(world, parameter)
         scope.add(parameter)
-    scope.body = Body(declaration, info)
+    scope.body, scope.handlers = Body(declaration, info), ()
     with world.assuming(declaration):
         for statement in declaration.body.statements:
             check_statement(scope, statement)

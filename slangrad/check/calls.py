@@ -31,6 +31,7 @@ from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope
 from slangrad.check.tensor_gradients import warn_of_lost_gradients
+from slangrad.check.throwing import report_no_derivative, require_try, thrown_by
 from slangrad.check.types import (
     ERROR,
     VOID,
@@ -104,6 +105,7 @@ def call_overload(
         return ERROR
     this = object_of_call(scope, node.span, match)
     node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    require_try(scope, node, match)
     warn_of_lost_gradients(scope.world, node.ref)
     return match.signature.result
 
@@ -329,6 +331,9 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
     differentiable = [each for each in candidates if _is_differentiable(scope, each)]
     if not differentiable:
         _report_not_differentiable(scope, node, candidates[0])
+        return FAILED
+    if thrown_by(scope.world, differentiable[0]) is not None:
+        report_no_derivative(scope, node, differentiable[0])
         return FAILED
     mode = MODES[node.mode]
     return OverloadMeaning(

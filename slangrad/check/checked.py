@@ -214,6 +214,11 @@ class Downcast(Form):  # `x as T`: an Optional<T>.
     operand: ast.Expression
     target: Type
 
+@dataclass(slots=True, eq=False, repr=False)
+class Try(Form):  # `try f(x)`: a call of a function that throws, and the Catch it goes to; None: the function around.
+    call: ast.Expression
+    handler: ast.Catch | None
+
 # --- Conversions --------------------------------------------------------------------------------------
 
 # kind          from -> to
@@ -282,6 +287,7 @@ class FunctionInfo:
     treat_as_differentiable: bool = False
     intrinsic: str | None = None
     math_function: str | None = None
+    throws: Type | None = None
     captures: list[ast.Variable | ast.Parameter] = field(default_factory=list)
     body_checked: bool = False
 

@@ -48,6 +48,8 @@ def _breaks(node: ast.Statement) -> bool:
     if isinstance(node, (ast.If, ast.IfLet)):
         arms = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
         return any(_breaks(each) for each in arms)
+    if isinstance(node, ast.DoCatch):
+        return any(_breaks(each) for each in (node.body, *(each.body for each in node.handlers)))
     return isinstance(node, ast.Labeled) and _breaks(node.statement)
 
 
@@ -69,6 +71,10 @@ def _continues(node: ast.Statement) -> bool:
     return any(isinstance(each, ast.Continue) for each in walk(node))
 
 
+def _do_catch(node: ast.DoCatch) -> bool:
+    return falls_through(node.body) or any(falls_through(each.body) for each in node.handlers)
+
+
 def _target_switch(node: ast.TargetSwitch) -> bool:
     return any(_sequence(case.body) for case in node.cases)
 
@@ -82,6 +88,7 @@ _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
     ast.Block: lambda node: _sequence(node.statements),
     ast.If: _if,
     ast.IfLet: _if,
+    ast.DoCatch: _do_catch,
     ast.Switch: _switch,
     ast.For: _loop,
     ast.While: _loop,

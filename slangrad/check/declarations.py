@@ -224,6 +224,7 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
             world.info(each)
         result = VOID if node.result is None else world.resolve_type(scope, node.result)
         made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
+        made.throws = _thrown(world, node)
     _fill_attributes(world, node, made)
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
@@ -232,6 +233,17 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
         given = world.given_level(node)
         made.level = given if given != "none" else made.level
     return made
+
+
+def _thrown(world: World, node: ast.Function) -> Type | None:
+    """What stands behind `throws`."""
+    if node.throws is None:
+        return None
+    kind = world.resolve_type(world.scope_of(node), node.throws)
+    if kind is VOID:
+        world.error("E0323", "there are no errors of type 'void'", node.throws.span)
+        return ERROR
+    return kind
 
 
 def _is_mutating(node: ast.Declaration) -> bool:

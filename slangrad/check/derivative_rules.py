@@ -130,6 +130,9 @@ def refused_pair(world: World, kind: str, function: Any, given: Any) -> str | No
             f"'{given.name}' is required by an interface, so it cannot be the derivative of '{function.name}'"
         )
     owned, other = world.info(function), world.info(given)
+    for each in (function, given):
+        if getattr(world.info(each), "throws", None) is not None:
+            return f"'{each.name}' throws errors, so it neither has nor is a derivative"
     if owned.this_type is None and other.this_type is not None:
         return f"'{given.name}' must be static, because '{function.name}' has no 'this'"
     explicit = any(function.attribute(each) is not None for each in _EXPLICIT)

@@ -46,6 +46,7 @@ from slangrad.check.operators import (
 from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import value_type
 from slangrad.check.scopes import Scope, enclosing_member_scope
+from slangrad.check.throwing import check_try
 from slangrad.check.types import (
     BOOL,
     DOUBLE,
@@ -352,7 +353,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.Is: _is,
     ast.As: _as,
     ast.New: _refuse("'new'"),
-    ast.Try: _refuse("'try'"),
+    ast.Try: check_try,
     ast.AssemblyBlock: _refuse("assembly for another target"),
     ast.Lambda: _lambda,
 }

@@ -257,7 +257,17 @@ def _compare_signatures(
             return None
     if not _same(solver, world, offered.result, wanted.result):
         return None
+    if not _throws_the_same(world, requirement, renamed, member):
+        return None
     return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
+
+
+def _throws_the_same(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> bool:
+    wanted = getattr(world.info(requirement), "throws", None)
+    offered = getattr(world.info(member.declaration), "throws", None)
+    if wanted is None or offered is None:
+        return wanted is offered
+    return substitute(world, offered, member.substitution) is substitute(world, wanted, seen)
 
 
 def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:

@@ -43,7 +43,7 @@ def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
     for parameter in function.parameters:
         inside.add(parameter)
     inside.body = Body(function, info, outer=scope.body)
-    inside.breakable = frozenset()
+    inside.breakable, inside.handlers = frozenset(), ()
     assert function.body is not None
     check_block(inside, function.body)
     info.result = _result(scope, inside.body)

@@ -27,6 +27,7 @@ from slangrad.check.members import CALLABLE
 from slangrad.check.overload import choose, commit_match
 from slangrad.check.places import not_a_place
 from slangrad.check.scopes import Scope, levels
+from slangrad.check.throwing import require_try
 from slangrad.check.types import (
     BOOL,
     ERROR,
@@ -235,6 +236,7 @@ def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Ca
 def _call(scope: Scope, node: ast.Expression, match: Match, operands: list[ast.Expression]) -> Type:
     this = operands[0] if match.candidate.this is not None else None
     node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    require_try(scope, node, match)
     return match.signature.result
 
 

@@ -120,6 +120,11 @@ class FunctionView:
         return bool(self.program.info(self.declaration).no_diff_this)
 
     @property
+    def throws(self) -> Type | None:
+        declared: Type | None = getattr(self.program.info(self.declaration), "throws", None)
+        return declared
+
+    @property
     def level(self) -> str:
         """ "none", "forward" or "backward"."""
         return self.program.differentiability(self.declaration)

@@ -55,6 +55,8 @@ class Scope:
         self.usings: list[list[ast.Namespace]] = []
         self.body: Body | None = parent.body if parent is not None else None
         self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()
+        # What errors may go to, innermost last; None where they cannot go further out.
+        self.handlers: tuple[ast.Catch | None, ...] = parent.handlers if parent is not None else ()
 
     def add(self, declaration: Any) -> None:
         self.names.setdefault(declaration.name, []).append(declaration)

@@ -62,7 +62,11 @@ def signature_text(world: World, reference: DeclRef) -> str:
         return f"__subscript({parameters}) -> {signature.result}"
     static = "static " if declaration.has("static") else ""
     mutating = "[mutating] " if world.info(declaration).mutating else ""
-    return f"{mutating}{static}{signature.result} {declaration.name}{_generics(declaration)}({parameters})"
+    header = f"{mutating}{static}{signature.result} {declaration.name}{_generics(declaration)}({parameters})"
+    thrown = world.info(declaration).throws
+    return (
+        header if thrown is None else f"{header} throws {substitute(world, thrown, reference.substitution)}"
+    )
 
 
 def _generics(declaration: Any) -> str:

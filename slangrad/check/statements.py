@@ -17,6 +17,7 @@ from slangrad.check.attributes import check_attributes, check_modifiers
 from slangrad.check.coerce import coerce, value_after
 from slangrad.check.generics import supposing
 from slangrad.check.scopes import Scope
+from slangrad.check.throwing import check_throw, declare_error
 from slangrad.check.types import (
     ERROR,
     INT,
@@ -280,8 +281,24 @@ def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
 def _defer(scope: Scope, node: ast.Defer) -> None:
     """What is deferred runs when its block is left, so it cannot leave the block itself."""
     inside = Scope(scope.world, scope)
-    inside.breakable = frozenset({"defer"})
+    inside.breakable, inside.handlers = frozenset({"defer"}), (None,)
     check_statement(inside, node.statement)
+
+
+def _do_catch(scope: Scope, node: ast.DoCatch) -> None:
+    """Each handler is around the body and the handlers before it."""
+    inside = Scope(scope.world, scope)
+    inside.handlers = (*scope.handlers, *reversed(node.handlers))
+    for handler in node.handlers:
+        if handler.parameter is not None:
+            declare_error(scope, handler.parameter)
+    check_statement(inside, node.body)
+    for i, handler in enumerate(node.handlers):
+        inside = Scope(scope.world, scope)
+        inside.handlers = (*scope.handlers, *reversed(node.handlers[i + 1 :]))
+        if handler.parameter is not None:
+            inside.add(handler.parameter)
+        check_statement(inside, handler.body)
 
 
 def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
@@ -346,7 +363,7 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.TargetSwitch: _target_switch,
     ast.Defer: _defer,
     ast.StaticAssert: _static_assert,
-    ast.Throw: _refuse("'throw'"),
-    ast.DoCatch: _refuse("'catch'"),
+    ast.Throw: check_throw,
+    ast.DoCatch: _do_catch,
     ast.TargetAssembly: _refuse("assembly for another target"),
 }

@@ -77,8 +77,10 @@ def _forwarding_method(
     span = owner.name_span
     object_: ast.Expression = ast.ThisType(span) if wanted.this_type is None else ast.This(span)
     call = ast.Call(span, ast.Member(span, object_, requirement.name, span, "."), _names(parameters))
+    throws = None if wanted.throws is None else substitute(world, wanted.throws, seen)
+    value = call if throws is None or not _throws(world, this, requirement.name) else ast.Try(span, call)
     result = substitute(world, wanted.result, seen)
-    made = ast.Function(span, requirement.name, span, parameters, None, None, _returning(call), [])
+    made = ast.Function(span, requirement.name, span, parameters, None, None, _returning(value), [])
     made.parent, made.modifiers = owner, requirement.modifiers
     made.checked = FunctionInfo(
         None if wanted.this_type is None else this,
@@ -88,8 +90,15 @@ def _forwarding_method(
         wanted.level,
         wanted.no_diff_this,
         wanted.no_diff_result,
+        throws=throws,
     )
     return made if _is_correct(world, [made]) else None
+
+
+def _throws(world: World, this: Type, name: str) -> bool:
+    """Whether the methods of that name throw errors."""
+    offered = [world.info(each.declaration) for each in concrete_members(world, this, name)]
+    return any(getattr(each, "throws", None) is not None for each in offered)
 
 
 def _forwarding_subscript(

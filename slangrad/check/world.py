@@ -80,6 +80,8 @@ class World(ABC):
         self.later: list[Callable[[], None]] = []
         self.assumptions: list[ast.Declaration] = []
         self.quiet = 0
+        # The call behind the `try` that is being checked.
+        self.tried: ast.Expression | None = None
         # Which of the types that an `each` runs over is meant, inside of `expand`.
         self.expanding: int | None = None
         # The half-answered questions that the answer being made rests on: such answers are not kept.

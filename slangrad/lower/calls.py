@@ -19,8 +19,11 @@ from slangrad.lower.signatures import Signature, SignatureParameter
 from slangrad.syntax import ast
 
 
-def lower_call(f: Frame, form: checked.Call, cut: bool = False) -> Value | None:
-    """The value of a call; None when it is void. `cut`: no derivative passes through it."""
+def lower_call(
+    f: Frame, form: checked.Call, cut: bool = False, thrown: tuple[Place, ...] = ()
+) -> Value | None:
+    """The value of a call; None when it is void. `cut`: no derivative passes through it. `thrown`: where it tells of
+    an error."""
     if isinstance(form.function, checked.Derivative):
         this = form.this if form.this is not None else form.function.this
         return _call(f, _derivative(f, form.function), this, form.arguments, DeclRef(None, EMPTY), cut)
@@ -31,7 +34,8 @@ def lower_call(f: Frame, form: checked.Call, cut: bool = False) -> Value | None:
         return _without_type(f, reference, key)
     if info.intrinsic is not None and key is None:
         return intrinsics.lower_intrinsic(f, info, reference, form)
-    return _call(f, f.lowering.function(reference, f), form.this, form.arguments, reference, cut)
+    signature = f.lowering.function(reference, f)
+    return _call(f, signature, form.this, form.arguments, reference, cut, thrown)
 
 
 def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | None:
@@ -70,6 +74,7 @@ def _call(
     given: tuple[checked.Argument, ...],
     of: DeclRef,
     cut: bool,
+    thrown: tuple[Place, ...] = (),
 ) -> Value | None:
     parameters = iter(signature.parameters)
     arguments: list[Place] = []
@@ -82,11 +87,12 @@ def _call(
                 arguments.append(_passed_part(f, next(parameters), part, of))
         else:
             arguments.append(_argument(f, next(parameters), argument, of))
-    return finish_call(f, signature, arguments, cut)
+    return finish_call(f, signature, [*arguments, *thrown], cut)
 
 
 def _takes_this(f: Frame, signature: Signature, given: tuple[checked.Argument, ...]) -> bool:
-    return len(signature.parameters) == sum(packs.count(f, each) for each in given) + 1
+    declared = len(signature.parameters) - (2 if signature.throws else 0)
+    return declared == sum(packs.count(f, each) for each in given) + 1
 
 
 def _passed_part(f: Frame, parameter: SignatureParameter, part: packs.Part, of: DeclRef) -> Place:

@@ -14,6 +14,7 @@ from slangrad.ir.core import Op, Value
 from slangrad.ir.primitives import CONSTANT, LINEAR, NOT_DIFFERENTIABLE, PRIMITIVES, PURE
 from slangrad.ir.types import BOOL, is_float, scalar_of
 from slangrad.lower import expressions
+from slangrad.lower.exits import flags
 from slangrad.lower.frame import Arm, Frame
 from slangrad.syntax import ast
 
@@ -40,7 +41,7 @@ def short_circuit(f: Frame, form: checked.Operator) -> Value:
         (value,) = f.keep(right)
         return f.emit("or" if stops else "and", left, value)
     decided = f.arm(lambda: (f.b.constant(BOOL, stops),))
-    return f.join(left, *((decided, right) if stops else (right, decided)))[0]
+    return _joined(f, left, *((decided, right) if stops else (right, decided)))
 
 
 def choose(f: Frame, condition: Value, then: ast.Expression, otherwise: ast.Expression) -> Value:
@@ -51,7 +52,17 @@ def choose(f: Frame, condition: Value, then: ast.Expression, otherwise: ast.Expr
     left, right = _aside(f, then), _aside(f, otherwise)
     if _is_free(f, left) and _is_free(f, right):
         return f.emit("select", condition, *f.keep(left), *f.keep(right))
-    return f.join(condition, left, right)[0]
+    return _joined(f, condition, left, right)
+
+
+def _joined(f: Frame, condition: Value, then: Arm, otherwise: Arm) -> Value:
+    """One of two sides; an error that one of them throws leaves the expression."""
+    before = {flag: f.variables[flag] for flag in flags(f)}
+    value = f.join(condition, then, otherwise)[0]
+    for flag, old in before.items():
+        if f.variables[flag] is not old:
+            f.leave_where(f.variables[flag], flags(f))
+    return value
 
 
 def _aside(f: Frame, node: ast.Expression) -> Arm:

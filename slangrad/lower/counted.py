@@ -55,7 +55,7 @@ def recognize(f: Frame, node: ast.For, target: Target) -> Counted | None:
     moved = assigned_variables(f.program, node.body)
     if variable in moved or not stays(f, counted.bound, moved | {variable}):
         return None
-    return None if assigned_flags(f, node.body, target) else counted
+    return None if assigned_flags(f, node.body, target, counted.bound) else counted
 
 
 def _single_variable(initializer: ast.Statement | None) -> ast.Variable | None:

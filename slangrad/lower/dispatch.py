@@ -160,6 +160,7 @@ class _Call:
         kinds = [
             *([self._this(reference, t)] if self.has_this else []),
             *(each.type for each in own.parameters),
+            *self._thrown(reference),
         ]
         rows = list(zip(self.keys, self.signature.parameters, kinds, strict=True))
         places = [Temporary(narrow(f, f.variables[key], p.checked, kind, number)) for key, p, kind in rows]
@@ -173,6 +174,12 @@ class _Call:
     def _this(self, reference: DeclRef, t: checked.Type) -> checked.Type:
         declared: checked.Type | None = self.f.program.info(reference.declaration).this_type
         return t if declared is None else self.f.program.substitute(declared, reference.substitution)
+
+    def _thrown(self, reference: DeclRef) -> list[checked.Type]:
+        declared: checked.Type | None = getattr(self.f.program.info(reference.declaration), "throws", None)
+        if declared is None:
+            return []
+        return [checked.BOOL, self.f.program.substitute(declared, reference.substitution)]
 
     def _call(self, reference: DeclRef, places: list[Temporary]) -> Value | None:
         f, declared = self.f, reference.declaration

@@ -1,4 +1,4 @@
-"""`return`, `break` and `continue` as variables: each sets a flag, and what follows runs where none is set.
+"""`return`, `break`, `continue` and `throw` as variables: each sets a flag, and what follows runs where none is set.
 
     if (c) return x;  rest        returned = true in the arm; `rest` goes into the other arm, or a branch
     while (a) { ... break; ... }  while (a && !broke) { ... }
@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from slangrad.check import checked
 from slangrad.ir.core import Value
-from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key
+from slangrad.lower.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key
 from slangrad.syntax import ast
-from slangrad.syntax.walk import children
+from slangrad.syntax.walk import children, walk
 
 
 class Flag:
@@ -37,6 +38,15 @@ class Target:
     continued: Flag = field(default_factory=lambda: Flag("continued"))
 
 
+@dataclass(slots=True, eq=False)
+class Handler:
+    """A `catch`: what is thrown in what it is around."""
+
+    catch: ast.Catch
+    threw: Flag = field(default_factory=lambda: Flag("threw"))
+    error: Flag = field(default_factory=lambda: Flag("error"))
+
+
 def _takes(kind: str, label: str | None, statement: ast.Break | ast.Continue) -> bool:
     """Whether a jump leads here, as far as nothing within takes it."""
     if isinstance(statement, ast.Continue) and kind != "loop":
@@ -45,10 +55,13 @@ def _takes(kind: str, label: str | None, statement: ast.Break | ast.Continue) ->
 
 
 def flags(f: Frame) -> list[Key]:
-    found: list[Key] = [RETURNED]
+    found: list[Key] = [RETURNED, THROWN]
     for target in f.exits:
-        assert isinstance(target, Target)
-        found += [target.broke, target.continued]
+        if isinstance(target, Handler):
+            found.append(target.threw)
+        else:
+            assert isinstance(target, Target)
+            found += [target.broke, target.continued]
     return [flag for flag in found if flag in f.variables]
 
 
@@ -64,15 +77,17 @@ def exited(f: Frame, but: Flag | None = None) -> Value:
 def find_target(f: Frame, statement: ast.Break | ast.Continue) -> Target:
     """Where a break or continue leads; the checker has made sure that there is such a place."""
     for target in reversed(f.exits):
-        assert isinstance(target, Target)
-        if _takes(target.kind, target.label, statement):
+        if isinstance(target, Target) and _takes(target.kind, target.label, statement):
             return target
     raise AssertionError("an exit without a target")
 
 
-def assigned_flags(f: Frame, body: ast.Node, target: Target) -> list[Key]:
-    """The flags, and the result, that running `body` may set, `target` being the loop around it."""
+def assigned_flags(f: Frame, body: ast.Node, target: Target, *others: ast.Expression | None) -> list[Key]:
+    """The flags, and the result, that running `body` may set, `target` being the loop around it; and `others`, where
+    errors may be thrown."""
     found: dict[Key, None] = {}
+    for node in (body, *others):
+        found |= dict.fromkeys(_thrown_out_of(f, node)) if node is not None else {}
     for statement, inner in _exits(body, ()):
         if isinstance(statement, ast.Return):
             found |= {RETURNED: None, RESULT: None}
@@ -83,6 +98,24 @@ def assigned_flags(f: Frame, body: ast.Node, target: Target) -> list[Key]:
             if not (out_to is target and flag is target.continued):
                 found[flag] = None
     return list(found)
+
+
+def _thrown_out_of(f: Frame, node: ast.Node) -> Iterator[Key]:
+    """What tells handlers around of an error."""
+    for each in walk(node):
+        form = each if isinstance(each, ast.Throw) else getattr(each, "ref", None)
+        if isinstance(form, (ast.Throw, checked.Try)):
+            yield from error_keys(f, form.handler)
+
+
+def error_keys(f: Frame, catch: ast.Catch | None) -> tuple[Key, ...]:
+    """The variables that say that there is an error, and which; none for a handler within."""
+    if catch is None:
+        return (THROWN, ERROR)
+    return next(
+        ((each.threw, each.error) for each in f.exits if isinstance(each, Handler) and each.catch is catch),
+        (),
+    )
 
 
 def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: Target) -> Target:
@@ -106,14 +139,16 @@ def _exits(
         yield node, inner
     elif isinstance(node, ast.Labeled):
         yield from _exits(node.statement, inner, node.label)
-    elif isinstance(node, (ast.Statement, ast.Case, ast.TargetCase)):
+    elif isinstance(node, _WITH_STATEMENTS):
         kind = KINDS.get(type(node), "block" if label is not None else None)
         if kind is not None:
             inner = (*inner, (kind, label))
         for child in children(node):
-            if isinstance(child, (ast.Statement, ast.Case, ast.TargetCase)):
+            if isinstance(child, _WITH_STATEMENTS):
                 yield from _exits(child, inner)
 
+
+_WITH_STATEMENTS = (ast.Statement, ast.Case, ast.TargetCase, ast.Catch)
 
 # fmt: off
 KINDS: dict[type[ast.Node], str] = {
@@ -124,7 +159,7 @@ KINDS: dict[type[ast.Node], str] = {
 
 def always_exits(node: ast.Statement) -> bool:
     """Whether control never reaches the end of the statement, as far as its form tells."""
-    if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Discard)):
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Discard, ast.Throw)):
         return True
     if isinstance(node, ast.Block):
         return any(always_exits(each) for each in node.statements)

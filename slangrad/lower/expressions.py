@@ -28,6 +28,7 @@ from slangrad.lower import (
     globals,
     operators,
     packs,
+    throwing,
 )
 from slangrad.lower.frame import THIS, Frame, Key
 from slangrad.lower.places import Component, Element, Local, Memory, Place, Swizzle, Temporary, detached
@@ -52,8 +53,8 @@ def lower_effect(f: Frame, node: ast.Expression) -> None:
             lower_effect(f, node.right)
         elif isinstance(node, ast.NoDiff):
             _without_derivative(f, node.operand)
-        elif isinstance(node.ref, checked.Call):
-            calls.lower_call(f, node.ref)
+        elif isinstance(node.ref, (checked.Call, checked.Try)):
+            _called(f, node.ref)
         elif isinstance(node.ref, checked.Convert) and node.type is VOID:
             lower_effect(f, node.ref.operand)
         elif packs.is_pack_value(node):
@@ -99,10 +100,10 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
     """Neither the value nor what a call writes carries a derivative; None for a void call."""
     while isinstance(node, ast.Paren) and node.conversion is None:
         node = node.inner
-    if not isinstance(node.ref, checked.Call):
+    if not isinstance(node.ref, (checked.Call, checked.Try)):
         return detached(f, lower(f, node))
     with f.at(node.span):
-        value = calls.lower_call(f, node.ref, cut=True)
+        value = _called(f, node.ref, cut=True)
         if value is not None and node.conversion is not None:
             value = conversions.convert(f, value, node.conversion)
         return None if value is None else detached(f, value)
@@ -228,8 +229,14 @@ def _whole_of(place: Place) -> Place:
     return place
 
 
+def _called(f: Frame, form: checked.Call | checked.Try, cut: bool = False) -> Value | None:
+    if isinstance(form, checked.Try):
+        return throwing.lower_try(f, form, cut)
+    return calls.lower_call(f, form, cut)
+
+
 def _call(f: Frame, node: ast.Expression) -> Value:
-    value = calls.lower_call(f, node.ref)
+    value = _called(f, node.ref)
     assert value is not None, "a void call as a value"
     return value
 
@@ -359,6 +366,7 @@ FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     checked.Constant: _constant,
     checked.AddressOf: _address_of,
     checked.Call: _call,
+    checked.Try: _call,
     checked.Operator: _operator,
     checked.Store: _store,
     checked.Update: _update,

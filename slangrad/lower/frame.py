@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Key = object  # a declaration, or one of the objects below
 THIS, RESULT, RETURNED = "this", "result", "returned"
+THROWN, ERROR = "thrown", "error"  # out of the function
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class Frame:
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
         self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
+        self._unfinished: list[tuple[Value, Builder, Variables, Variables]] = []
 
     # --- types, references, errors
 
@@ -141,7 +143,7 @@ class Frame:
         try:
             yield
         finally:
-            builder.span = outer
+            builder.span = self.b.span = outer
 
     # --- structured control flow
 
@@ -150,7 +152,7 @@ class Frame:
         outer, before = self.b, self.variables
         self.b, self.variables = outer.nested(), dict(before)
         try:
-            values = tuple(lower())
+            values = self.finished(lower)
             return Arm(self.b, self.variables, values)
         finally:
             self.b, self.variables = outer, before
@@ -200,6 +202,39 @@ class Frame:
         results = iter(outer.control("if", (condition,), types, regions, {"arms": hint} if hint else None))
         return tuple(next(results) if value is None else value for value in known)
 
+    # --- leaving from within an expression
+
+    def leave_where(self, left: Value, flags: list[Key]) -> None:
+        """What is lowered next, up to the end of the `finished` around it, runs only where control has not left, so
+        that `flags` are false."""
+        if self.b.constant_of(left) is False:
+            return
+        unset = {flag: self.variables[flag] for flag in flags}
+        self._unfinished.append((left, self.b, self.variables, unset))
+        self.b = self.b.nested()
+        self.variables = {**self.variables, **dict.fromkeys(unset, self.false())}
+
+    def finished(self, lower: Values) -> tuple[Value, ...]:
+        """What `lower` gives; zero where control has left meanwhile."""
+        depth = len(self._unfinished)
+        values = tuple(lower())
+        while len(self._unfinished) > depth:
+            values = self._finish(values)
+        return values
+
+    def _finish(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        left, outer, before, flags = self._unfinished.pop()
+        builder, after = self.b, self.variables
+        after.update({key: old for key, old in flags.items() if builder.constant_of(after[key]) is False})
+        new = [key for key in after if key not in before]
+        stays = Arm(builder, after, (*values, *(after[key] for key in new)))
+        self.b, self.variables = outer, before
+        skipped = self.arm(lambda: [self.b.zero(value.type) for value in stays.values])
+        merged = self.join(left, skipped, stays)
+        count = len(values)
+        self.variables.update(zip(new, merged[count:], strict=True))
+        return merged[:count]
+
     def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:
         """Those of the assigned variables that exist before the loop, in a fixed order."""
         wanted = set(assigned)
@@ -213,8 +248,15 @@ class Frame:
         outer, before = self.b, self.variables
         parameters = tuple(Value(before[key].type, _name(key) or before[key].hint) for key in carried)
         self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}
-        values = lower()
-        yields = tuple(self.variables[key] for key in carried) if values is None else tuple(values)
+        given = []
+
+        def lowered() -> Iterable[Value]:
+            values = lower()
+            given.append(values is not None)
+            return () if values is None else values
+
+        values = self.finished(lowered)
+        yields = values if given[0] else tuple(self.variables[key] for key in carried)
         made = Region((*first, *parameters), self.b.ops, yields)
         self.b, self.variables = outer, before
         return made

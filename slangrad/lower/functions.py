@@ -15,7 +15,7 @@ from slangrad.check.types import is_pack
 from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
 from slangrad.lower import closures, dispatch, intrinsics, statements
 from slangrad.lower.applied import lower_applied
-from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame, Key, PackPart
+from slangrad.lower.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key, PackPart
 from slangrad.lower.places import Local, Place, detached
 from slangrad.lower.signatures import Signature
 from slangrad.syntax import ast
@@ -53,6 +53,7 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key
     info: checked.FunctionInfo = f.program.info(declared)
     keys: list[Key] = [THIS] if signature.parameters and signature.parameters[0].name == "this" else []
     keys += _parameter_keys(f, reference)
+    keys += [THROWN, ERROR] if signature.throws else []
     inputs = []
     for key, parameter in zip(keys, signature.parameters, strict=True):
         value = (
@@ -63,6 +64,8 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key
         f.variables[key] = value
         inputs += [] if parameter.direction == "out" else [value]
     f.variables[RETURNED] = f.false()
+    if signature.throws:
+        f.variables[THROWN] = f.false()
     if isinstance(declared, ast.Constructor):
         assert signature.result_type is not None
         f.variables[THIS] = closures.default_value(f, signature.result, signature.result_type)

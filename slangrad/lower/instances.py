@@ -119,13 +119,23 @@ class Lowering:
             parameters=(
                 *(() if constructs else self._this_parameter(reference, info, differentiable)),
                 *self._declared_parameters(reference, differentiable),
+                *self._thrown(reference, info, differentiable),
             ),
             result=result,
             result_type=self.types.of(result, reference.declaration.span) if returns else None,
             result_differentiable=differentiable and carries,
             differentiable=differentiable,
             dual=self.types.dual(result) if differentiable and not info.no_diff_result else None,
+            throws=info.throws is not None,
         )
+
+    def _thrown(
+        self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
+    ) -> Iterator[SignatureParameter]:
+        """What a function that throws gives besides: whether it did, and the error."""
+        if info.throws is not None:
+            yield self._parameter("thrown", of, checked_types.BOOL, "out", False)
+            yield self._parameter("error", of, info.throws, "out", differentiable)
 
     def _this_parameter(
         self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool

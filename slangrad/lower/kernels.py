@@ -33,6 +33,7 @@ def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
     _refuse_results(f, declared, info)
+    _refuse_errors(f, declared, info)
     _refuse_other_waves(f, declared)
     for parameter in info.parameters:
         f.variables[parameter] = _parameter(f, parameter, group)
@@ -57,6 +58,12 @@ def _refuse_results(f: Frame, declared: ast.Function, info: checked.FunctionInfo
         if f.program.info(parameter).direction not in ("in", "constref"):
             message = f"'{parameter.name}': a kernel gives nothing back through its parameters"
             f.error("E0709", message, parameter.span, note)
+
+
+def _refuse_errors(f: Frame, declared: ast.Function, info: checked.FunctionInfo) -> None:
+    if info.throws is not None:
+        message = f"kernel '{declared.name}' throws errors, which nobody catches"
+        f.error("E0709", message, declared.name_span, "catch them in the kernel")
 
 
 def _refuse_other_waves(f: Frame, declared: ast.Function) -> None:

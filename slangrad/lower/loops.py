@@ -75,7 +75,7 @@ def _lower_general(
     f.variables[target.broke] = f.false()
     carried_keys = [
         *assigned_variables(f.program, node.body, condition, step),
-        *assigned_flags(f, node.body, target),
+        *assigned_flags(f, node.body, target, condition, step),
     ]
     carried = f.loop_variables(carried_keys)
     if ask_first and _can_test(f, condition, carried):
@@ -143,7 +143,9 @@ def _while_flagged(
     carried = [go, *carried]
 
     def ask() -> None:
-        f.variables[go] = f.true() if condition is None else expressions.lower(f, condition)
+        (f.variables[go],) = f.finished(
+            lambda: (f.true() if condition is None else expressions.lower(f, condition),)
+        )
 
     def asked_body() -> None:
         ask()

@@ -32,6 +32,7 @@ class Signature:
     result_differentiable: bool
     differentiable: bool  # else what it gives is detached
     dual: Type | None = None  # of the result
+    throws: bool = False  # the last two parameters are what tells of an error
 
     @property
     def inputs(self) -> tuple[SignatureParameter, ...]:

@@ -15,7 +15,7 @@ from slangrad.check import checked
 from slangrad.check.statements import assertion_text
 from slangrad.check.types import VOID
 from slangrad.ir.core import Value
-from slangrad.lower import expressions, loops, statics
+from slangrad.lower import expressions, loops, statics, throwing
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame
 from slangrad.syntax import ast
@@ -23,7 +23,7 @@ from slangrad.syntax import ast
 
 def lower_statement(f: Frame, node: ast.Statement) -> None:
     with f.at(node.span):
-        STATEMENTS[type(node)](f, node)
+        f.finished(_arm(f, partial(STATEMENTS[type(node)], f, node)))
 
 
 def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
@@ -31,7 +31,7 @@ def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
     for i, node in enumerate(nodes):
         rest = nodes[i + 1 :]
         if isinstance(node, ast.If) and rest and _one_arm_exits(node):
-            _lower_if(f, node, rest)
+            f.finished(_arm(f, partial(_lower_if, f, node, rest)))
             return
         if isinstance(node, ast.Defer):
             _lower_deferred(f, node, rest)
@@ -163,6 +163,28 @@ def _lower_continue(f: Frame, node: ast.Continue) -> None:
     f.variables[find_target(f, node).continued] = f.true()
 
 
+def _lower_throw(f: Frame, node: ast.Throw) -> None:
+    threw, error = throwing.places(f, node.handler)
+    error.set(f, expressions.lower(f, node.value))
+    threw.set(f, f.true())
+
+
+def _lower_do_catch(f: Frame, node: ast.DoCatch) -> None:
+    """Each handler runs where what it is around has thrown; the first is the innermost."""
+    for catch in reversed(node.handlers):
+        throwing.enter_handler(f, catch)
+    lower_statement(f, node.body)
+    for catch in node.handlers:
+        threw, error = throwing.leave_handler(f)
+        f.branch(threw, _arm(f, partial(_not_left, f, partial(_lower_handler, f, catch, error))))
+
+
+def _lower_handler(f: Frame, catch: ast.Catch, error: Value | None) -> None:
+    if catch.parameter is not None and error is not None:
+        f.variables[catch.parameter] = error
+    lower_statement(f, catch.body)
+
+
 def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
     inner = node.statement
     if isinstance(inner, ast.Switch):
@@ -285,7 +307,7 @@ def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
 
 
 def _refuse(f: Frame, node: ast.Statement) -> None:
-    words = {ast.Discard: "discard", ast.Throw: "throw", ast.DoCatch: "catch"}
+    words: dict[type[ast.Statement], str] = {ast.Discard: "discard"}
     f.error("E0704", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
 
 
@@ -311,8 +333,8 @@ STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
     ast.Labeled: _lower_labeled,
     ast.CompileTimeFor: _lower_compile_time_for,
     ast.Discard: _refuse,
-    ast.Throw: _refuse,
-    ast.DoCatch: _refuse,
+    ast.Throw: _lower_throw,
+    ast.DoCatch: _lower_do_catch,
     ast.IfLet: _lower_if_let,
     ast.TargetSwitch: _lower_target_switch,
     ast.StaticAssert: _lower_static_assert,

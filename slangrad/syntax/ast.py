@@ -400,8 +400,9 @@ class Defer(Statement):  # `defer statement`: runs when the block is left.
     statement: Statement
 
 @node
-class Throw(Statement):  # `throw x;`.
+class Throw(Statement):  # `throw x;`. `handler` is written by `check`: the Catch that it leads to, None: the function.
     value: Expression
+    handler: Catch | None = field(default=None, init=False)
 
 @node
 class DoCatch(Statement):  # `do { ... } catch (e : E) { ... } catch { ... }`; the first that fits handles.

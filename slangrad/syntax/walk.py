@@ -23,6 +23,7 @@ _NOT_CHILDREN = {
     "checked",
     "parent",
     "source",
+    "handler",
     "pack_element",
 }
 

@@ -61,6 +61,18 @@ def test_a_vector_of_another_element_does_not_fit(load):
         module.add(5, spy.float3(1, 2, 3))
 
 
+def test_errors_have_to_be_caught_in_slang(load):
+    module = load("""
+        [Differentiable] float f(float x) throws int { if (x > 1) throw 3; return x * x; }
+        [Differentiable] float g(float x) { do { return try f(x); } catch (e: int) { return e * x; } }
+    """)
+    with pytest.raises(ResolveException, match="throws errors of type 'int', which have to be caught"):
+        module.f(1)
+    with pytest.raises(ResolveException, match="throws errors of type 'int'"):
+        module.f.bwds(spy.diffPair(1.0), 1.0)
+    assert module.g([0.5, 1.0, 2.0]).to_numpy().tolist() == [0.25, 1, 6]
+
+
 def test_lists_are_arrays_or_many_calls(load):
     module = load("""
         float last(float x[3]) { return x[2]; }
