@@ -154,9 +154,9 @@ class TensorAccess(Access):
 
     def copy_back(self, copied: Any, value: Any, role: Role) -> None:
         if role.writes:
-            value.host_view()[...] = copied.host_view()
+            value.memory()[...] = copied.memory()
         if role.gives:
-            value.grad_out.host_view()[...] = copied.grad_out.host_view()
+            value.grad_out.memory()[...] = copied.grad_out.memory()
 
 
 def memory_of(tensor: Tensor) -> Memory:

@@ -224,8 +224,8 @@ class WholeTensor(Leaf):
         warnings.warn(message, stacklevel=2)
 
     def _check_extent(self, memory: Memory) -> None:
-        last = sum((size - 1) * step for size, step in zip(memory.shape, memory.strides))
-        if last // memory.item_size >= MOST_ELEMENTS:
+        span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
+        if 0 not in memory.shape and span // memory.item_size >= MOST_ELEMENTS:
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
 
@@ -252,8 +252,8 @@ class WholeTensor(Leaf):
 
 
 def _counts_elements(memory: Memory) -> bool:
-    """Whether strides are whole elements, none of them backwards."""
-    return all(step >= 0 and step % memory.item_size == 0 for step in memory.strides)
+    """Whether strides are whole elements."""
+    return all(step % memory.item_size == 0 for step in memory.strides)
 
 
 def _setter(finders: Sequence[Callable[[Any], int]], room: int) -> Setter:

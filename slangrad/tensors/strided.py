@@ -18,7 +18,7 @@ from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import TypeView, structured_dtype
 from slangrad.tensors.shape import Shape, is_contiguous
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
-from slangrad.tensors.views import View, last_element
+from slangrad.tensors.views import View, reach
 
 
 class StridedView:
@@ -45,18 +45,20 @@ class StridedView:
         if len(self.shape) != len(self.strides):
             rank, steps = len(self.shape), len(self.strides)
             raise ValueError(f"strides: Shape dimensions ({rank}) must match stride dimensions ({steps})")
-        if any(step < 0 for step in self.strides):
-            raise ValueError(f"strides: Strides must be positive or zero, not {self.strides}")
         if self.offset < 0:
             raise ValueError(f"offset: Tensor view offset is negative ({self.offset})")
-        last = last_element(self.shape, self.strides)
-        if last < 0 or not self.element_size:
+        found = reach(self.shape, self.strides)
+        if found is None or not self.element_size:
             return
-        room = self.storage.size // self.element_size
-        if self.offset + last >= room:
+        first, last = self.offset + found[0], self.offset + found[1]
+        if first < 0:
             raise ValueError(
-                f"shape: the view reaches element {self.offset + last} of a storage of {room} elements"
+                f"strides: Strides must be positive or zero, or the offset large enough: from element "
+                f"{self.offset} on, strides {self.strides} reach element {first}"
             )
+        room = self.storage.size // self.element_size
+        if last >= room:
+            raise ValueError(f"shape: the view reaches element {last} of a storage of {room} elements")
 
     @property
     def device(self) -> object:
@@ -120,7 +122,13 @@ class StridedView:
 
     def host_view(self) -> AnyArray:
         """The memory itself as a NumPy array that keeps the storage alive; as in `to_numpy`, elements add
-        dimensions. BufferError where the host cannot reach it."""
+        dimensions. Read-only if the tensor is. BufferError where the host cannot reach it."""
+        found = self.memory()
+        found.flags.writeable = self.writable
+        return found
+
+    def memory(self) -> AnyArray:
+        """`host_view`, always writable: for those who have checked what the tensor permits."""
         region = region_of(self.element_type, self.address, self.shape, self.strides)
         found = self.storage.runtime.host_view(region, self.storage)
         if found is None:

@@ -17,16 +17,18 @@ from typing import Any
 
 import numpy as np
 
+from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
 from slangrad.tensors.conversion import AnyArray
-from slangrad.tensors.element_types import derivative_type, holds_structs, slang_name
+from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
+from slangrad.tensors.exchange import Shared, host_array, shared_memory
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import StridedView
 from slangrad.tensors.transfer import filled, import_array
-from slangrad.tensors.views import View, broadcast, indexed, transposed
+from slangrad.tensors.views import View, broadcast, indexed, retyped, transposed
 
 
 class Tensor(StridedView):
@@ -158,19 +160,43 @@ class Tensor(StridedView):
         return Tensor.from_numpy(device, ndarray)
 
     @staticmethod
-    def from_dlpack(device: object, source: Any, usage: BufferUsage = READ_WRITE) -> Tensor:
-        """A tensor over another library's CPU array, without a copy where the device can use that memory and
-        the array has no gaps. What must not be written becomes a read-only tensor."""
-        array = np.from_dlpack(source)
-        found = import_array(array, None)
-        address = found.data.ctypes.data
-        reachable = runtime_of(device).host_view(Region(address, (0,), (1,), BYTES), None) is not None
-        if not reachable or not np.may_share_memory(found.data, array):
-            return Tensor.from_numpy(device, array, usage)
+    def from_dlpack(
+        device: object,
+        source: Any,
+        usage: BufferUsage = READ_WRITE,
+        *,
+        dtype: object = None,
+        copy: bool | None = None,
+    ) -> Tensor:
+        """A tensor over the memory of another library's array, which stays alive with it.
+
+        What must not be written becomes a read-only tensor. `copy`: False refuses where the memory cannot be
+        shared, True copies in any case; else what cannot be shared is copied.
+        """
+        array = host_array(source)
+        element = None if dtype is None else find_element_type(dtype)
+        shared = None if copy else _shared(device, array, element)
+        if shared is None:
+            if copy is False:
+                raise BufferError(
+                    f"copy: an array of {array.dtype} with shape {array.shape} and strides {array.strides} cannot "
+                    "be used as it lies"
+                )
+            return Tensor.from_numpy(device, array, usage, dtype=dtype)
         if not array.flags.writeable:
             usage &= ~BufferUsage.unordered_access
-        storage = Buffer.foreign(device, found.element_type, address, array.nbytes, array, usage)
-        return _make(storage, found.element_type, None, View(found.shape, found.strides, 0))
+        found = from_numpy_type(array.dtype) if element is None else element
+        assert found is not None, array.dtype
+        storage = Buffer.foreign(device, found, shared.address, shared.size, array, usage)
+        return _make(storage, found, dtype, shared.view)
+
+    @staticmethod
+    def from_torch(
+        device: object, tensor: Any, dtype: object = None, usage: BufferUsage = READ_WRITE
+    ) -> Tensor:
+        """A copy of a PyTorch tensor. With `dtype` the last dimensions become vectors, matrices or structs."""
+        detached = tensor.detach() if hasattr(tensor, "detach") else tensor
+        return Tensor.from_dlpack(device, detached, usage, dtype=dtype, copy=True)
 
     def _like(self, zero: bool) -> Tensor:
         old = self.storage
@@ -187,7 +213,7 @@ class Tensor(StridedView):
         )
 
     def __getitem__(self, index: object) -> Tensor:
-        """A view: ints, slices with a positive step, `...` and None. A full index leaves rank 1."""
+        """A view: ints, slices with any step, `...` and None. A full index leaves rank 1."""
         return self._viewed(lambda t: indexed(t.shape, t.strides, index))
 
     def broadcast_to(self, shape: object) -> Tensor:
@@ -200,15 +226,53 @@ class Tensor(StridedView):
         order = as_integers(axes[0] if len(axes) == 1 else axes, "axes")
         return self._viewed(lambda t: transposed(t.shape, t.strides, order))
 
-    def view(self, shape: object, strides: object = (), offset: int = 0) -> Tensor:
-        """Any strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous."""
-        sizes = as_shape(shape)
-        steps = as_integers(strides, "strides") or contiguous_strides(sizes)
-        made = View(sizes, steps, operator.index(offset))
+    @property
+    def T(self) -> Tensor:
+        """The view with all dimensions in reverse."""
+        return self.transpose()
+
+    def view(
+        self, shape: object = None, strides: object = (), offset: int = 0, *, dtype: object = None
+    ) -> Tensor:
+        """Any strided view of the storage; `offset` is relative to this tensor's. No strides: contiguous.
+
+        With `dtype` the memory is seen as elements of that type, which shape, strides and offset count; without
+        a shape the last dimension grows or shrinks with the size of the elements.
+        """
+        if shape is None and dtype is None:
+            raise TypeError("shape: give the size of each dimension, or a dtype")
         for grad in (self._grad_in, self._grad_out):
             if grad is not None and grad.strides != self.strides:
                 raise ValueError("view: the gradients have other strides; use tensor.detach().view()")
+        if dtype is not None:
+            retyped = self._retyped(find_element_type(dtype), dtype, shape is not None)
+            return retyped if shape is None else retyped.view(shape, strides, offset)
+        sizes = as_shape(shape)
+        steps = as_integers(strides, "strides") or contiguous_strides(sizes)
+        made = View(sizes, steps, operator.index(offset))
         return self._viewed(lambda t: made)
+
+    def _retyped(self, element: Type, dtype: object, start_only: bool) -> Tensor:
+        """The same memory as elements of another type; `start_only`: a shape follows."""
+        size = layout_of(element).size
+        old = View((0,), (1,), self.offset) if start_only else View(self.shape, self.strides, self.offset)
+        made = _make(self.storage, element, dtype, retyped(old, self.element_size, size))
+        if not start_only:
+            made._check()
+        found, declared = made._derivative()
+        for name in ("_grad_in", "_grad_out"):
+            grad: Tensor | None = getattr(self, name)
+            if grad is None:
+                continue
+            if found is None or (layout_of(found).size, grad.element_size) != (size, self.element_size):
+                raise ValueError(
+                    f"dtype: the gradients cannot be seen as those of {slang_name(element)}; "
+                    "use tensor.detach().view()"
+                )
+            same = name == "_grad_out" and grad is self._grad_in
+            view = made._grad_in if same else grad._retyped(found, declared, start_only)
+            setattr(made, name, view)
+        return made
 
     def detach(self) -> Tensor:
         """The same view without gradients."""
@@ -266,6 +330,8 @@ class Tensor(StridedView):
     @grad_out.setter
     def grad_out(self, grad: Tensor | None) -> None:
         self._check_gradient(grad, "grad_out", "output")
+        if grad is not None and not grad.writable:
+            raise ValueError("grad_out: gradients are added here, so it needs the usage unordered_access")
         self._grad_out = grad
 
     @property
@@ -338,6 +404,15 @@ def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:
     made._set(storage, element, dtype, view)
     made._grad_in = made._grad_out = None
     return made
+
+
+def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | None:
+    """An array's memory, where the device can use it as it lies."""
+    found = shared_memory(array, element)
+    if found is None:
+        return None
+    whole = Region(found.address, (0,), (1,), BYTES)
+    return None if runtime_of(device).host_view(whole, None) is None else found
 
 
 def _whole(shape: Shape) -> View:

@@ -8,12 +8,13 @@ Values are converted only where each survives; see conversion.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Type
+from slangrad.ir.types import Type, components
 from slangrad.runtime.device import Region
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import (
@@ -55,6 +56,8 @@ def import_array(given: AnyArray, target: Type | None) -> Import:
         target = _type_of(given)
     if given.dtype.names is not None:
         return _contiguous(target, _structs(given, target), given.shape)
+    if holds_structs(target) and given.dtype != np.uint8:
+        given = _bytes_of_structs(given, target)
     dtype, inner = numpy_layout(target)
     rank = given.ndim - len(inner)
     if rank < 0 or given.shape[rank:] != inner:
@@ -117,6 +120,33 @@ def _type_of(given: AnyArray) -> Type:
             f"ndarray: Unsupported numpy dtype {given.dtype}; use astype(), for example np.float32"
         )
     return found
+
+
+def _bytes_of_structs(given: AnyArray, t: Type) -> AnyArray:
+    """Structs as rows of their numbers, which are all of one type: (5, 4) floats as 5 { float3, float }."""
+    name, size = slang_name(t), layout_of(t).size
+    parts = set(_leaves(t))
+    if {numpy_layout(each)[0] for each in parts} != {given.dtype}:
+        found = ", ".join(sorted(map(slang_name, parts)))
+        raise ValueError(
+            f"ndarray: an array of {given.dtype} does not match type {name}, which is made of {found}; give a "
+            "structured array, or its bytes as np.uint8"
+        )
+    if given.ndim == 0 or given.shape[-1] * given.dtype.itemsize != size:
+        count = size // given.dtype.itemsize
+        raise ValueError(
+            f"ndarray: shape {given.shape} does not match: elements of type {name} need {count} numbers in the "
+            "last dimension"
+        )
+    return np.ascontiguousarray(given).view(np.uint8)
+
+
+def _leaves(t: Type) -> Iterator[Type]:
+    parts = list(components(t))
+    if not parts:
+        yield t
+    for part in parts:
+        yield from _leaves(part)
 
 
 def _structs(given: AnyArray, t: Type) -> AnyArray:

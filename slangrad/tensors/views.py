@@ -2,9 +2,10 @@
 
     (4, 3) strides (3, 1)   [1]           ->  (3,) strides (1,), 3 elements further
                             [:, None]     ->  (4, 1, 3) strides (3, 0, 1)
+                            [::-1]        ->  (4, 3) strides (-3, 1), 9 elements further
                             broadcast_to((2, 4, 3))  ->  (2, 4, 3) strides (0, 3, 1)
 
-Strides and offsets count elements. Strides are never negative.
+Strides and offsets count elements. A negative stride goes backwards from the first element.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def indexed(shape: Sizes, strides: Sizes, index: object) -> View:
             continue
         size, stride = shape[dimension], strides[dimension]
         if isinstance(entry, slice):
-            start, length, step = _slice(entry, size, dimension)
+            start, length, step = _slice(entry, size)
             new_shape.append(length)
             new_strides.append(step * stride)
         else:
@@ -72,11 +73,32 @@ def transposed(shape: Sizes, strides: Sizes, axes: Sizes) -> View:
     return View(tuple(shape[i] for i in order), tuple(strides[i] for i in order), 0)
 
 
-def last_element(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """How far the last element is from the first; -1 when there are no elements."""
+def reach(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """How far the elements are from the first one: the least and the most; None when there are no elements."""
     if 0 in shape:
-        return -1
-    return sum((size - 1) * stride for size, stride in zip(shape, strides))
+        return None
+    spans = [(size - 1) * stride for size, stride in zip(shape, strides)]
+    return sum(min(span, 0) for span in spans), sum(max(span, 0) for span in spans)
+
+
+def retyped(view: View, old_size: int, new_size: int) -> View:
+    """The same memory with elements of another size: the last dimension grows or shrinks."""
+    if old_size == new_size:
+        return view
+    shape, strides, offset = view
+    if not shape or (shape[-1] != 1 and strides[-1] != 1):
+        raise ValueError(
+            f"dtype: elements of {new_size} bytes in place of {old_size} need a last dimension without gaps; "
+            "give the shape and strides as well"
+        )
+    bytes_of = [step * old_size for step in (*strides[:-1], offset, shape[-1])]
+    if any(count % new_size for count in bytes_of):
+        raise ValueError(
+            f"dtype: elements of {new_size} bytes do not fit shape {shape}, strides {strides} and "
+            f"offset {offset} of elements of {old_size} bytes"
+        )
+    *outer, start, last = [count // new_size for count in bytes_of]
+    return View((*shape[:-1], last), (*outer, 1), start)
 
 
 def _expand(index: tuple[object, ...], rank: int) -> list[object]:
@@ -104,14 +126,10 @@ def _check_entry(entry: object, position: int) -> None:
         )
 
 
-def _slice(entry: slice, size: int, dimension: int) -> tuple[int, int, int]:
+def _slice(entry: slice, size: int) -> tuple[int, int, int]:
     start, stop, step = entry.indices(size)
-    if step <= 0:
-        raise ValueError(
-            f"Slice step must be greater than zero (found stride {step} at dimension {dimension}); "
-            "copy the reversed array: Tensor.from_numpy(device, tensor.to_numpy()[::-1])"
-        )
-    return start, len(range(start, stop, step)), step
+    length = len(range(start, stop, step))
+    return start if length else 0, length, step
 
 
 def _position(entry: object, size: int, dimension: int) -> int:
