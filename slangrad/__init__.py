@@ -27,7 +27,7 @@ _HOMES = {
                                       "load_module_from_source load_program pop_current_device "
                                       "push_current_device",
     "slangrad.api.device":            "Device create_device",
-    "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceType Feature",
+    "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceType Feature ShaderModel",
     "slangrad.api.function":          "Function",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
     "slangrad.api.module":            "Module",
@@ -38,10 +38,10 @@ _HOMES = {
                                       "SpecializationArg TypeConformance",
     "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject",
     "slangrad.api.struct":            "Struct",
-    "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic",
+    "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":          "Options",
     "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
-                                      "ResolveException SlangCompileError",
+                                      "ResolveException",
     "slangrad.marshal.generators":    "call_id grid rand_float thread_id wang_hash wang_hash_numpy",
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair floatDiffPair floatRef intRef",

@@ -42,6 +42,7 @@ from slangrad.api.features import DeviceDesc as DeviceDesc
 from slangrad.api.features import DeviceInfo as DeviceInfo
 from slangrad.api.features import DeviceType as DeviceType
 from slangrad.api.features import Feature as Feature
+from slangrad.api.features import ShaderModel as ShaderModel
 from slangrad.api.function import Function as Function
 from slangrad.api.kernel import ComputeKernel as ComputeKernel
 from slangrad.api.kernel import ComputePipeline as ComputePipeline
@@ -65,12 +66,12 @@ from slangrad.api.struct import Struct as Struct
 from slangrad.base.diagnostics import CompileError as CompileError
 from slangrad.base.diagnostics import CompileWarning as CompileWarning
 from slangrad.base.diagnostics import Diagnostic as Diagnostic
+from slangrad.base.diagnostics import SlangCompileError as SlangCompileError
 from slangrad.base.options import Options as Options
 from slangrad.marshal.errors import BoundVariableException as BoundVariableException
 from slangrad.marshal.errors import CallError as CallError
 from slangrad.marshal.errors import KernelGenException as KernelGenException
 from slangrad.marshal.errors import ResolveException as ResolveException
-from slangrad.marshal.errors import SlangCompileError as SlangCompileError
 from slangrad.marshal.generators import call_id as call_id
 from slangrad.marshal.generators import grid as grid
 from slangrad.marshal.generators import rand_float as rand_float

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.api.compiler_options import SlangCompilerOptions
 from slangrad.api.current import is_current, pop_current_device, push_current_device
-from slangrad.api.features import FEATURES, AdapterInfo, DeviceDesc, DeviceInfo, DeviceType, Feature
+from slangrad.api.features import (
+    FEATURES,
+    AdapterInfo,
+    DeviceDesc,
+    DeviceInfo,
+    DeviceType,
+    Feature,
+    ShaderModel,
+)
 from slangrad.api.session import SHADER, SlangSession
 from slangrad.base.late import Late
 from slangrad.base.options import Options
@@ -32,7 +40,7 @@ from slangrad.tensors.conversion import AnyArray
 if TYPE_CHECKING:
     from slangrad.api.commands import CommandBuffer, CommandEncoder
     from slangrad.api.kernel import ComputeKernel, ComputePipeline
-    from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
+    from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.api.shader_cursor import ShaderObject
     from slangrad.check.modules import Program
 
@@ -168,6 +176,14 @@ class Device:
     ) -> ShaderProgram:
         return self.slang_session.link_program(modules, entry_points, link_options)
 
+    def compose_modules(
+        self,
+        name: str,
+        modules: Sequence[SlangModule],
+        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
+    ) -> SlangModule:
+        return self.slang_session.compose_modules(name, modules, type_conformances)
+
     def load_program(
         self,
         module_name: str,
@@ -188,8 +204,10 @@ class Device:
         made: ComputeKernel = KERNEL.ComputeKernel(program)
         return made
 
-    def create_compute_pipeline(self, program: ShaderProgram) -> ComputePipeline:
-        """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`."""
+    def create_compute_pipeline(
+        self, program: ShaderProgram, defer_target_compilation: bool = False, label: str = ""
+    ) -> ComputePipeline:
+        """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
         made: ComputePipeline = KERNEL.ComputePipeline(program)
         return made
 
@@ -279,6 +297,10 @@ class Device:
     def has_feature(self, feature: Feature | str) -> bool:
         name = feature.name if isinstance(feature, Feature) else feature
         return any(name == each.name for each in FEATURES)
+
+    @property
+    def supported_shader_model(self) -> ShaderModel:
+        return max(ShaderModel)
 
     @property
     def info(self) -> DeviceInfo:

@@ -6,8 +6,8 @@ device.has_feature(Feature.double)   ->   True        device.info.adapter_name  
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
-from pathlib import Path
+from enum import Enum, IntEnum, auto
+from os import PathLike
 from typing import Any
 
 
@@ -21,6 +21,20 @@ class DeviceType(Enum):
     d3d12 = "d3d12"
     metal = "metal"
     wgpu = "wgpu"
+
+
+class ShaderModel(IntEnum):
+    """Direct3D's versions of what a device can do; all that is in them and not about graphics is here."""
+
+    unknown = 0
+    sm_6_0 = 60
+    sm_6_1 = 61
+    sm_6_2 = 62
+    sm_6_3 = 63
+    sm_6_4 = 64
+    sm_6_5 = 65
+    sm_6_6 = 66
+    sm_6_7 = 67
 
 
 class Feature(Enum):
@@ -104,8 +118,8 @@ class DeviceDesc:
     enable_aftermath: bool = False
     enable_compilation_reports: bool = False
     adapter_luid: list[int] | tuple[int, ...] | bytes | None = None
-    shader_cache_path: str | Path | None = None
-    module_cache_path: str | Path | None = None
+    shader_cache_path: str | PathLike[str] | None = None
+    module_cache_path: str | PathLike[str] | None = None
     shader_cache_size: int = 0
     bindless_options: object = None
     existing_device_handles: list[object] | tuple[object, ...] | None = None
@@ -124,8 +138,8 @@ class DeviceDesc:
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "label": str,
     "adapter_luid": (list, tuple, bytes, type(None)),
-    "shader_cache_path": (str, Path, type(None)),
-    "module_cache_path": (str, Path, type(None)),
+    "shader_cache_path": (str, PathLike, type(None)),
+    "module_cache_path": (str, PathLike, type(None)),
     "shader_cache_size": int,
     "bindless_options": object,
     "existing_device_handles": (list, tuple, type(None)),

@@ -26,7 +26,7 @@ from slangrad.check.files import Files
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
-    from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule
+    from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
 
@@ -196,6 +196,28 @@ class SlangSession:
 
     # --- Programs ---
 
+    def compose_modules(
+        self,
+        name: str,
+        modules: Sequence[SlangModule],
+        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
+    ) -> SlangModule:
+        """Modules under one name, with the entry points of all, which may know more types behind interfaces."""
+        self._check_own("compose_modules", modules)
+        if not modules:
+            raise CallError("E1020", "compose_modules: there are no modules to compose")
+        flat = [source for each in modules for source in each.source_modules or (each,)]
+        made: SlangModule = SHADER.ComposedModule(name, flat, SHADER.conformances_of(type_conformances))
+        return made
+
+    def _check_own(self, what: str, given: Sequence[Any]) -> None:
+        for each in given:
+            if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
+                message = f"{what}: {type(each).__name__} is neither module nor entry point"
+                raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
+            if each.session is not self:
+                raise CallError("E1020", f"{what}: '{each.name}' belongs to another session")
+
     def link_program(
         self,
         modules: Sequence[SlangModule],
@@ -203,12 +225,8 @@ class SlangSession:
         link_options: object = None,
     ) -> ShaderProgram:
         """Modules and entry points that a kernel is made of."""
-        for each in (*modules, *entry_points):
-            if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
-                message = f"link_program: {type(each).__name__} is neither module nor entry point"
-                raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
-            if each.session is not self:
-                raise CallError("E1020", f"link_program: '{each.name}' belongs to another session")
+        self._check_own("link_program", (*modules, *entry_points))
+        modules = [source for each in modules for source in each.source_modules or (each,)]
         linked = {each: self.linked(each, modules) for each in modules}
         entries = tuple(each.moved_to(linked.get(each.module, each.module)) for each in entry_points)
         program: ShaderProgram = SHADER.ShaderProgram(self, tuple(linked.values()), entries)

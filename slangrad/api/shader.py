@@ -75,6 +75,9 @@ class SlangModule:
         self.checked = checked
         self.name = name
 
+    is_composed = False
+    source_modules: tuple[SlangModule, ...] = ()
+
     def __repr__(self) -> str:
         return f"SlangModule({self.name})"
 
@@ -103,7 +106,9 @@ class SlangModule:
         """The functions that are marked as such."""
         return [SlangEntryPoint(self, DeclRef(each, {})) for each in self._functions() if is_entry(each)]
 
-    def entry_point(self, name: str, type_conformances: Sequence[TypeConformance] = ()) -> SlangEntryPoint:
+    def entry_point(
+        self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
+    ) -> SlangEntryPoint:
         """The entry point of a name; functions that are not marked are for compute. `type_conformances`: types that
         values of interface types can have, and their ids in memory.
         """
@@ -114,13 +119,49 @@ class SlangModule:
             raise CallError(
                 "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, known)
             )
-        return SlangEntryPoint(self, DeclRef(found[0], {}), given=tuple(type_conformances))
+        return SlangEntryPoint(self, DeclRef(found[0], {}), given=conformances_of(type_conformances))
+
+    def declares(self, name: str) -> bool:
+        """Whether a function has that name."""
+        return any(each.name == name for each in self._functions())
 
     def _functions(self) -> Iterator[ast.Function]:
         for part in self.checked.files:
             for each in members_of(part):
                 if isinstance(each, ast.Function) and each.body is not None:
                     yield each
+
+
+class ComposedModule(SlangModule):
+    """Several modules under one name, with what their entry points know of types behind interfaces."""
+
+    is_composed = True
+
+    def __init__(
+        self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance]
+    ) -> None:
+        super().__init__(modules[0].session, modules[0].checked, name)
+        self.source_modules = tuple(modules)
+        self._given = tuple(type_conformances)
+
+    @property
+    def layout(self) -> ProgramLayout:
+        return ShaderProgram(self.session, self.source_modules, ()).layout
+
+    @cached_property
+    def entry_points(self) -> list[SlangEntryPoint]:
+        names = [each.name for module in self.source_modules for each in module.entry_points]
+        return [self.entry_point(name) for name in names]
+
+    def entry_point(
+        self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
+    ) -> SlangEntryPoint:
+        owners = [each for each in self.source_modules if each.declares(name)]
+        if len(owners) > 1:
+            both = " and ".join(f"'{each.name}'" for each in owners)
+            raise CallError("E1020", f'Entry point "{name}" is in {both}', (), "ask one of these modules")
+        given = (*self._given, *conformances_of(type_conformances))
+        return (owners or self.source_modules)[0].entry_point(name, given)
 
 
 def members_of(scope: Any) -> Iterator[ast.Declaration]:
@@ -148,6 +189,27 @@ class TypeConformance:
     interface_name: str
     type_name: str
     id: int = -1
+
+
+def conformances_of(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[TypeConformance, ...]:
+    """Also from tuples (interface, type[, id]). CallError for a pair or an id that is there twice."""
+    found: list[TypeConformance] = []
+    for each in given:
+        one = each if isinstance(each, TypeConformance) else TypeConformance(*each)
+        for other in found:
+            _check_distinct(one, other)
+        found.append(one)
+    return tuple(found)
+
+
+def _check_distinct(one: TypeConformance, other: TypeConformance) -> None:
+    if one.interface_name != other.interface_name:
+        return
+    if one.type_name == other.type_name:
+        what = f'interface type "{one.interface_name}" and type "{one.type_name}"'
+        raise CallError("E1020", f"Duplicate type conformance entry for {what}")
+    if one.id == other.id >= 0:
+        raise CallError("E1020", f'Duplicate type id {one.id} for interface type "{one.interface_name}"')
 
 
 @dataclass(slots=True, frozen=True)
@@ -261,7 +323,7 @@ class SlangEntryPoint:
             return int(given.value)
         argument = self.module.types.find(given.value)
         if argument is None:
-            raise CallError("E1020", f"specialize: there is no type '{given.value}'")
+            raise CallError("E1020", f'Specialization type "{given.value}" not found')
         return argument
 
     @cached_property
@@ -272,9 +334,9 @@ class SlangEntryPoint:
     def _conformance(self, given: TypeConformance) -> Conformance:
         interface, kind = (self.module.types.find(each) for each in (given.interface_name, given.type_name))
         if not isinstance(interface, InterfaceType):
-            raise CallError("E1020", f"type conformance: there is no interface '{given.interface_name}'")
+            raise CallError("E1020", f'Interface type "{given.interface_name}" not found')
         if kind is None:
-            raise CallError("E1020", f"type conformance: there is no type '{given.type_name}'")
+            raise CallError("E1020", f'Type "{given.type_name}" not found')
         if not self.module.view.conforms(kind, interface):
             raise CallError("E1020", f"type conformance: '{kind}' does not conform to '{interface}'")
         return Conformance(interface, kind, given.id)

@@ -193,7 +193,11 @@ class CompileWarning(UserWarning):
     """What the compiler warns of, in Python's own way of warning."""
 
 
-class CompileError(ValueError):
+class SlangCompileError(ValueError, RuntimeError):
+    """The compiler refused a program, or the kernel of a call. SlangPy raises one or the other, so programs catch either."""
+
+
+class CompileError(SlangCompileError):
     """A stage failed; `diagnostics` says why, warnings included."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:

@@ -24,7 +24,7 @@ from slangrad.call.packing import Packer, packer_of
 from slangrad.check import checked
 from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
-from slangrad.marshal.errors import SlangCompileError
+from slangrad.marshal.errors import CallCompileError
 from slangrad.runtime.device import Kernel
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -148,7 +148,7 @@ class KernelCompiler:
                 f"the call of '{wanted.name}' means another overload in Slang than for the Python arguments"
             )
             details = [str(call.function.candidate), f"{found[0].span.location}: {found[0].name}"]
-            raise SlangCompileError("E1016", message, details, "give the overloads different names")
+            raise CallCompileError("E1016", message, details, "give the overloads different names")
 
     def _run_pipeline(self, source: SourceFile, written: KernelText) -> Any:
         try:
@@ -173,7 +173,7 @@ def _called(page: ast.Module) -> Iterator[Any]:
             yield target.declaration
 
 
-def _explained(error: CompileError, name: str, written: KernelText) -> SlangCompileError:
+def _explained(error: CompileError, name: str, written: KernelText) -> CallCompileError:
     """The compiler's errors; where they are in the generated kernel, also whose argument each is about."""
     in_page = any(each.span is None or each.span.source.name == name for each in error.diagnostics)
     if not in_page:
@@ -183,15 +183,15 @@ def _explained(error: CompileError, name: str, written: KernelText) -> SlangComp
         label = _label_of(each, name, written)
         details.append(f"argument '{label}': {each}" if label else str(each))
     shown = ["in the generated kernel:", *written.text.splitlines()]
-    return SlangCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
+    return CallCompileError("E1016", "Slang compilation error: the kernel of the call", [*details, *shown])
 
 
-def _explained_alone(error: CompileError) -> SlangCompileError:
+def _explained_alone(error: CompileError) -> CallCompileError:
     """Errors in the text of the user, as they are."""
     errors = [each for each in error.diagnostics if each.is_error]
     code = errors[0].code
     message = str(CompileError(errors)).removeprefix(f"error[{code}]: ")
-    return SlangCompileError(code, message, note="Slang compilation error: found when the call was compiled")
+    return CallCompileError(code, message, note="Slang compilation error: found when the call was compiled")
 
 
 def _label_of(diagnostic: Diagnostic, name: str, written: KernelText) -> str:

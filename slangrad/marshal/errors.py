@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.base.diagnostics import CODES
+from slangrad.base.diagnostics import CODES, SlangCompileError
 
 
-class CallError(ValueError):
-    """A call, or something said about one, that cannot be done."""
+class CallError(ValueError, RuntimeError):
+    """A call, or something said about one, that cannot be done. Programs written for SlangPy catch either."""
 
     def __init__(self, code: str, message: str, details: Iterable[str] = (), note: str | None = None) -> None:
         self.code = code
@@ -39,7 +39,7 @@ class KernelGenException(CallError):
     """The kernel of a call could not be written or compiled."""
 
 
-class SlangCompileError(KernelGenException):
+class CallCompileError(KernelGenException, SlangCompileError):
     """The compiler refused the kernel of a call."""
 
 

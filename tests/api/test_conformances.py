@@ -65,14 +65,51 @@ def test_only_given_types() -> None:
 @pytest.mark.parametrize(
     ("interface", "name", "message"),
     [
-        ("IMissing", "One", "there is no interface 'IMissing'"),
-        ("IValue", "Missing", "there is no type 'Missing'"),
+        ("IMissing", "One", 'Interface type "IMissing" not found'),
+        ("IValue", "Missing", 'Type "Missing" not found'),
         ("IValue", "Other", "'Other' does not conform to 'IValue'"),
     ],
 )
 def test_what_is_no_conformance(interface: str, name: str, message: str) -> None:
     with pytest.raises(CallError, match=message):
         found([0] * 4, [spy.TypeConformance(interface, name, 0)])
+
+
+def test_tuples_and_composed_modules() -> None:
+    """(interface, type[, id]) will do; a composed module brings its own."""
+    assert found([0, 1, 1, 0], [("IValue", "Many<5>", 1), ("IValue", "One", 0)]) == [3, 15, 15, 3]
+    with pytest.raises(
+        CallError, match='Duplicate type conformance entry for interface type "IValue" and type "One"'
+    ):
+        found([0] * 4, [("IValue", "One"), ("IValue", "One", 2)])
+    with pytest.raises(RuntimeError, match='Duplicate type id 0 for interface type "IValue"'):
+        found([0] * 4, [("IValue", "One", 0), ("IValue", "Many<5>", 0)])
+
+
+def test_composed_modules() -> None:
+    session = spy.create_device().slang_session
+    first = session.load_module_from_source("first", entry("first", 4))
+    second = session.load_module_from_source("second", entry("second", 8))
+    assert (first.is_composed, first.source_modules) == (False, ())
+    both = session.compose_modules("both", [first, second], [("IValue", "One", 0)])
+    assert (both.name, both.is_composed, both.source_modules) == ("both", True, (first, second))
+    assert [each.name for each in both.entry_points] == ["first", "second"]
+    assert both.entry_point("second").layout.compute_thread_group_size == [8, 1, 1]
+    assert both.entry_point("first").type_conformances == (spy.TypeConformance("IValue", "One", 0),)
+    program = session.link_program([both], both.entry_points)
+    assert len(program.layout.entry_points) == 2
+    with pytest.raises(CallError, match='Entry point "third" not found'):
+        both.entry_point("third")
+    with pytest.raises(CallError, match="Entry point \"first\" is in 'first' and 'first'"):
+        session.compose_modules("twice", [first, first]).entry_point("first")
+    with pytest.raises(CallError, match="no modules to compose"):
+        session.compose_modules("none", [])
+    with pytest.raises(CallError, match="belongs to another session"):
+        spy.create_device().slang_session.compose_modules("foreign", [first])
+
+
+def entry(name: str, size: int) -> str:
+    return f'[shader("compute")] [numthreads({size}, 1, 1)] void {name}(uint3 id : SV_DispatchThreadID) {{ }}'
 
 
 UNSAID = """

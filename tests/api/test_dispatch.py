@@ -174,7 +174,7 @@ def test_generic_arguments_that_do_not_fit(device):
         entry.specialize([arguments.from_type("Twice")])
     with pytest.raises(CallError, match="'Other' does not conform to 'IScale'"):
         entry.specialize([arguments.from_type("Other"), arguments.from_expr("1")])
-    with pytest.raises(CallError, match="there is no type 'Nothing'"):
+    with pytest.raises(CallError, match='Specialization type "Nothing" not found'):
         entry.specialize([arguments.from_type("Nothing"), arguments.from_expr("1")])
 
 
