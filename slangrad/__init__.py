@@ -33,7 +33,7 @@ _HOMES = {
     "slangrad.api.module":            "Module",
     "slangrad.api.reflection":        "EntryPointLayout ProgramLayout ReflectionCursor "
                                       "TypeLayoutReflection TypeReflection VariableLayoutReflection",
-    "slangrad.api.session":           "SlangSession",
+    "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                       "SpecializationArg TypeConformance",
     "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject",

@@ -54,6 +54,7 @@ from slangrad.api.reflection import TypeLayoutReflection as TypeLayoutReflection
 from slangrad.api.reflection import TypeReflection as TypeReflection
 from slangrad.api.reflection import VariableLayoutReflection as VariableLayoutReflection
 from slangrad.api.session import SlangSession as SlangSession
+from slangrad.api.session import SlangSessionDesc as SlangSessionDesc
 from slangrad.api.shader import ShaderProgram as ShaderProgram
 from slangrad.api.shader import ShaderStage as ShaderStage
 from slangrad.api.shader import SlangEntryPoint as SlangEntryPoint

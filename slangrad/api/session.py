@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,13 @@ class LoadedModule:
         return self.parsed
 
 
+@dataclass(frozen=True, slots=True)
+class SlangSessionDesc:
+    """What a session is made with."""
+
+    compiler_options: SlangCompilerOptions
+
+
 class SlangSession:
     """A program: one space of modules, with one set of include paths and macros.
 
@@ -87,6 +95,11 @@ class SlangSession:
 
     def __repr__(self) -> str:
         return f"SlangSession(modules={[each.name for each in self._modules.values()]})"
+
+    @property
+    def desc(self) -> SlangSessionDesc:
+        """What the session was made with."""
+        return SlangSessionDesc(self.compiler_options)
 
     @property
     def is_parsed(self) -> bool:

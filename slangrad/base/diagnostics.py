@@ -194,7 +194,7 @@ class CompileWarning(UserWarning):
 
 
 class SlangCompileError(ValueError, RuntimeError):
-    """The compiler refused a program, or the kernel of a call. SlangPy raises one or the other, so programs catch either."""
+    """The compiler refused a program, or the kernel of a call. Programs written for SlangPy catch either."""
 
 
 class CompileError(SlangCompileError):

@@ -181,3 +181,9 @@ def test_names_of_attributes_in_any_case(device):
 def test_errors_show_the_place(device):
     with pytest.raises(spy.CompileError, match=r"broken_kernel:2:\d+"):
         device.load_module_from_source("broken_kernel", "\nvoid f() { return missing; }")
+
+
+def test_what_a_session_was_made_with(tmp_path) -> None:
+    session = spy.create_device().create_slang_session({"include_paths": [tmp_path], "defines": {"N": 3}})
+    assert session.desc.compiler_options.include_paths == [tmp_path]
+    assert session.desc.compiler_options.defines == {"N": 3}
