@@ -12,6 +12,7 @@ from slangrad.check import checked
 from slangrad.check.candidates import Match, innermost
 from slangrad.check.checked import Construct
 from slangrad.check.coerce import Plan, commit, plan, stripped, value_after
+from slangrad.check.declref import DeclRef
 from slangrad.check.generic_arguments import apply_arguments
 from slangrad.check.initializers import check_elements, constructors, explain_list, plan_list
 from slangrad.check.lookup import members
@@ -72,7 +73,9 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
         meaning = _applied(scope, node, meaning)
     if isinstance(meaning, TypeMeaning):
         mark_type(node.callee, meaning.type)
-        return construct(scope, node, meaning.type, node.arguments)
+        kind = construct(scope, node, meaning.type, node.arguments)
+        _tell_constructor(node, meaning)
+        return kind
     if isinstance(meaning, OverloadMeaning):
         return call_overload(scope, node, meaning.name, meaning.candidates, node.arguments)
     if isinstance(meaning, ValueMeaning):
@@ -116,7 +119,10 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
     info = scope.world.info(candidate.declaration)
     base = innermost(candidate)
     if info.this_type is None or isinstance(candidate.declaration, ast.Constructor):
-        return base.this if isinstance(candidate.declaration.parent, ast.Interface) else None
+        interface = candidate.declaration.parent
+        if not isinstance(interface, ast.Interface):
+            return None
+        return base.this or _told(span, base.told_by, base.substitution.get(interface))
     if candidate.inner is not None and base.through_type:
         return None
     if base.this is None:
@@ -131,6 +137,23 @@ def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | Non
                 "E0315", f"'{name}' changes its object, which is not possible here: {reason}", span
             )
     return base.this
+
+
+def _told(span: Span, told_by: checked.Base | None, kind: Type | None) -> ast.Expression | None:
+    """What tells a static requirement its type."""
+    if told_by is None or kind is None:
+        return None
+    made = ast.Missing(span)
+    made.type, made.ref = kind, checked.Told(told_by)
+    return made
+
+
+def _tell_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
+    form = node.ref
+    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+        return
+    if form.this is None and isinstance(form.function.declaration.parent, ast.Interface):
+        form.this = _told(node.span, meaning.told_by, meaning.type)
 
 
 def _call_value(scope: Scope, node: ast.Call) -> Type:

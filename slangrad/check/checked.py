@@ -44,6 +44,7 @@ class TypeName(Form):  # The expression names a type (its `.type`): `float3`, `T
 @dataclass(slots=True, eq=False, repr=False)
 class Constant(Form):
     value: Value
+    told_by: Base | None = None  # of `object.kCount`: what tells the type, where that is known at run time only
 
 @dataclass(slots=True, eq=False, repr=False)
 class Local(Form):  # A local variable or a parameter, of this function or (in a lambda) of the enclosing one.
@@ -52,6 +53,12 @@ class Local(Form):  # A local variable or a parameter, of this function or (in a
 @dataclass(slots=True, eq=False, repr=False)
 class Global(Form):  # A variable of a module, namespace or cbuffer, or a static member.
     reference: DeclRef
+
+# Where a value of the type of the expression stands for that type, which is known at run time only: that of `base`, or
+# an associated type of it.
+@dataclass(slots=True, eq=False, repr=False)
+class Told(Form):
+    base: Base
 
 @dataclass(slots=True, eq=False, repr=False)
 class Field(Form):  # `base.x`; a place when base is one.

@@ -109,6 +109,7 @@ def member_meaning(
     found: list[Member],
     base: Base | None,
     by_type: bool = False,
+    told_by: Base | None = None,
 ) -> Meaning:
     """The meaning of members of one name: the first one, or all of them when they are functions."""
     first = found[0]
@@ -127,11 +128,17 @@ def member_meaning(
                     each.substitution,
                     base_object(scope, span, base, each.path),
                     by_type,
+                    told_by=told_by,
                 )
                 for each in functions
             ],
         )
-    return declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+    made = declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+    if isinstance(made, TypeMeaning):
+        made.told_by = told_by or base
+    elif isinstance(node.ref, checked.Constant):
+        node.ref.told_by = told_by or base
+    return made
 
 
 def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef, ...]) -> Base | None:

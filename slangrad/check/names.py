@@ -173,7 +173,7 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
         base = apply_arguments(scope, node.base, base, [])
     if isinstance(base, TypeMeaning):
         mark_type(node.base, base.type)
-        return type_member(scope, node, base.type)
+        return type_member(scope, node, base.type, base.told_by)
     if isinstance(base, OverloadMeaning):
         scope.world.error("E0302", f"'{base.name}' is a function, which has no members", node.base.span)
         return fail(node)
@@ -231,7 +231,7 @@ def _declared(scope: Scope, node: ast.Member, found: Found) -> Meaning:
     return declared_meaning(scope, node, member, None, node.name_span)
 
 
-def type_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
+def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Base | None = None) -> Meaning:
     """`Type.name`: static members, nested types, methods to be called or differentiated."""
     if kind is ERROR:
         return fail(node)
@@ -243,7 +243,7 @@ def type_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
             return fail(node)
         scope.world.error("E0304", f"'{kind}' has no member '{node.name}'", node.name_span)
         return fail(node)
-    return member_meaning(scope, node, node.name_span, found, None, by_type=True)
+    return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
 
 
 # --- Types --------------------------------------------------------------------------------------------

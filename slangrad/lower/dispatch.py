@@ -18,8 +18,9 @@ from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef, GenericKey
 from slangrad.check.lookup import conforms
 from slangrad.check.signatures import signature_of
+from slangrad.check.values import RequiredValue
 from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Struct
+from slangrad.ir.types import U32, Struct, Type
 from slangrad.lower import accessors, calls
 from slangrad.lower.alternatives import is_tangent
 from slangrad.lower.frame import RESULT, THIS, Frame, Key
@@ -97,6 +98,37 @@ def _declared_types(f: Frame, declared: ast.Declaration) -> Iterator[tuple[Key, 
         yield each, f.program.info(each).type
 
 
+def told(f: Frame, teller: Value, wide: checked.Type) -> Value:
+    """A value that tells that its type is the associated type of what the teller's is: types have the numbers of those
+    that they belong to."""
+    t = f.lowering.types.of(wide, f.b.span)
+    if not checked.is_dynamic(wide) or teller.type is t:
+        return teller if teller.type is t else f.b.zero(t)
+    if is_tangent(wide) or not _has_numbers(teller):
+        require_type(f, f"'{wide}'", wide)
+        return f.b.zero(t)
+    assert isinstance(t, Struct)
+    parts = [f.emit("get", teller, index=0), *(f.b.zero(each) for _, each in t.fields[1:])]
+    return f.emit("make", *parts, type=t)
+
+
+def _has_numbers(teller: Value) -> bool:
+    return isinstance(teller.type, Struct) and bool(teller.type.fields) and teller.type.fields[0][1] is U32
+
+
+def required(f: Frame, teller: Value, value: RequiredValue, t: Type) -> Value:
+    """A constant that an interface requires, of the type that a value has."""
+    if not _has_numbers(teller):
+        require_type(f, f"'{value.declaration.name}'", value.base)
+        return f.b.zero(t)
+    found = f.b.zero(t)
+    for i, each in enumerate(f.lowering.types.alternatives(value.base)):
+        known = f.program.required(each, value.interface, value.declaration)
+        assert isinstance(known, int)
+        found = f.emit("select", _has_number(f, teller, i), f.b.constant(t, known), found)
+    return found
+
+
 # --- Calls --------------------------------------------------------------------------------------------
 
 
@@ -152,10 +184,8 @@ class _Call:
         self.has_this = keys[:1] == [THIS]
 
     def arm(self, number: int, t: checked.Type) -> None:
-        f, reference = (
-            self.f,
-            DeclRef(self.reference.declaration, {**self.reference.substitution, self.key: t}),
-        )
+        f, seen = self.f, {**self.reference.substitution, self.key: t, **self._arguments(number)}
+        reference = DeclRef(self.reference.declaration, seen)
         own = signature_of(f.program, reference)
         kinds = [
             *([self._this(reference, t)] if self.has_this else []),
@@ -170,6 +200,19 @@ class _Call:
                 f.variables[key] = widen(f, place.value, kind, p.checked, number)
         if result is not None:
             f.variables[RESULT] = widen(f, result, own.result, self.signature.result, number)
+
+    def _arguments(self, number: int) -> dict[GenericKey, checked.Type]:
+        """What stands in `IFoo<object.Item>`, as it is for one type of the object."""
+        seen = self.reference.substitution
+        wide = seen[self.key]
+        given = ((each, seen.get(each)) for each in getattr(self.key, "generics", ()))
+        return {
+            key: self.f.lowering.types.alternatives(kind)[number]
+            for key, kind in given
+            if isinstance(kind, checked.AssociatedType)
+            and checked.is_dynamic(kind)
+            and _root(kind) is _root(wide)
+        }
 
     def _this(self, reference: DeclRef, t: checked.Type) -> checked.Type:
         declared: checked.Type | None = self.f.program.info(reference.declaration).this_type

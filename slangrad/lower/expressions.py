@@ -202,9 +202,16 @@ def _constant(f: Frame, node: ast.Expression) -> Value:
     value = f.program.value(node.ref.value, f.substitution)
     if not isinstance(value, int):
         assert isinstance(value, RequiredValue)
+        if node.ref.told_by is not None:
+            teller = place_of(f, node.ref.told_by).get(f)
+            return dispatch.required(f, teller, value, f.type(node.type, node.span))
         dispatch.require_type(f, f"'{value.declaration.name}'", value.base)
         return f.b.zero(f.type(node.type, node.span))
     return f.b.constant(f.type(node.type, node.span), value)
+
+
+def _told(f: Frame, node: ast.Expression) -> Value:
+    return dispatch.told(f, place_of(f, node.ref.base).get(f), f.concrete(node.type))
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
@@ -364,6 +371,7 @@ PLACES: dict[type, Callable[[Frame, Any, ast.Expression], Place]] = {
 FORMS: dict[type, Callable[[Frame, ast.Expression], Value]] = {
     **dict.fromkeys(PLACES, _read),
     checked.Constant: _constant,
+    checked.Told: _told,
     checked.AddressOf: _address_of,
     checked.Call: _call,
     checked.Try: _call,

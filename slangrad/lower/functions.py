@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
     declared = reference.declaration
     f = Frame(lowering, signature.name, declared, reference.substitution, signature.differentiable)
-    keys, inputs = _enter(f, signature, reference)
     key = dispatch.dispatched(lowering, reference)
+    constructs = isinstance(declared, ast.Constructor) and key is None
+    keys, inputs = _enter(f, signature, reference, constructs)
     if key is not None:
         dispatch.lower_dispatch(f, signature, reference, keys, key)
     elif f.program.info(declared).intrinsic is not None:
@@ -39,7 +40,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         signature.name,
         signature.ir_parameters(),
         signature.result_type,
-        Region(inputs, f.b.ops, _yields(f, signature, keys, declared)),
+        Region(inputs, f.b.ops, _yields(f, signature, keys, THIS if constructs else RESULT)),
         signature.result_differentiable or signature.dual is not None,
         derivatives=_custom_derivatives(lowering, signature, reference),
         attributes=_attributes(declared),
@@ -47,7 +48,9 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     )
 
 
-def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key], tuple[Value, ...]]:
+def _enter(
+    f: Frame, signature: Signature, reference: DeclRef, constructs: bool
+) -> tuple[list[Key], tuple[Value, ...]]:
     """Variables for the parameters and what goes in; `out` ones start at zero."""
     declared = reference.declaration
     info: checked.FunctionInfo = f.program.info(declared)
@@ -66,7 +69,7 @@ def _enter(f: Frame, signature: Signature, reference: DeclRef) -> tuple[list[Key
     f.variables[RETURNED] = f.false()
     if signature.throws:
         f.variables[THROWN] = f.false()
-    if isinstance(declared, ast.Constructor):
+    if constructs:
         assert signature.result_type is not None
         f.variables[THIS] = closures.default_value(f, signature.result, signature.result_type)
     elif signature.result_type is not None:
@@ -106,13 +109,13 @@ def _lower_primitive(f: Frame, reference: DeclRef) -> None:
         f.variables[RESULT] = value
 
 
-def _yields(f: Frame, signature: Signature, keys: list[Key], declared: ast.Declaration) -> tuple[Value, ...]:
+def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tuple[Value, ...]:
     """The return value, then what `out` and `inout` parameters hold at the end."""
     pairs = zip(keys, signature.parameters, strict=True)
     written = [f.variables[key] for key, p in pairs if p.direction != "in"]
     if signature.result_type is not None:
-        written.insert(0, f.variables[THIS if isinstance(declared, ast.Constructor) else RESULT])
-    info: checked.FunctionInfo = f.program.info(declared)
+        written.insert(0, f.variables[result])
+    info: checked.FunctionInfo = f.program.info(f.declared)
     if info.treat_as_differentiable and info.level == "none" and info.intrinsic is None:
         written = [detached(f, value) for value in written]
     return tuple(written)

@@ -109,7 +109,6 @@ class Lowering:
 
     def _declare(self, reference: DeclRef) -> Signature:
         info: checked.FunctionInfo = self.program.info(reference.declaration)
-        constructs = isinstance(reference.declaration, ast.Constructor)
         differentiable = info.level != "none" or info.treat_as_differentiable
         result = self.program.substitute(info.result, reference.substitution)
         returns = result is not checked_types.VOID
@@ -117,7 +116,7 @@ class Lowering:
         return Signature(
             name=self.unique(_readable(reference)),
             parameters=(
-                *(() if constructs else self._this_parameter(reference, info, differentiable)),
+                *self._this_parameter(reference, info, differentiable),
                 *self._declared_parameters(reference, differentiable),
                 *self._thrown(reference, info, differentiable),
             ),
@@ -140,10 +139,11 @@ class Lowering:
     def _this_parameter(
         self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
     ) -> Iterator[SignatureParameter]:
-        key = dispatch.dispatched(self, of)
-        if info.this_type is None and isinstance(key, ast.Interface):  # the object that tells the type
+        key, constructs = dispatch.dispatched(self, of), isinstance(of.declaration, ast.Constructor)
+        if (constructs or info.this_type is None) and isinstance(key, ast.Interface):
+            # the object that tells the type
             yield self._parameter("this", of, checked_types.parameter_type(key), "in", False)
-        if info.this_type is not None:
+        if info.this_type is not None and not constructs:
             direction = "inout" if info.mutating else "in"
             yield self._parameter(
                 "this", of, info.this_type, direction, differentiable and not info.no_diff_this
