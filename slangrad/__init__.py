@@ -50,6 +50,8 @@ _HOMES = {
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
     "slangrad.tensors.shape":         "Shape",
     "slangrad.tensors.tensor":        "Tensor",
+    "slangrad.transforms.finite_differences": "GradientError check_gradients",
+    "slangrad.transforms.gradients":  "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -96,6 +96,13 @@ from slangrad.tensors.buffer import BufferUsage as BufferUsage
 from slangrad.tensors.buffer import MemoryType as MemoryType
 from slangrad.tensors.shape import Shape as Shape
 from slangrad.tensors.tensor import Tensor as Tensor
+from slangrad.transforms.finite_differences import GradientError as GradientError
+from slangrad.transforms.finite_differences import check_gradients as check_gradients
+from slangrad.transforms.gradients import grad as grad
+from slangrad.transforms.gradients import hvp as hvp
+from slangrad.transforms.gradients import jvp as jvp
+from slangrad.transforms.gradients import value_and_grad as value_and_grad
+from slangrad.transforms.gradients import vjp as vjp
 
 NDBuffer = Tensor
 __version__: str

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from slangrad.api.parameter import Parameter, parameters_of, result_of
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
+from slangrad.call.launchable import Launchable
 from slangrad.call.request import Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class Function:
     """The functions of one name (overloads together), and how they are to be called."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_backward", "_caller", "_group", "_kernel", "_settings", "_tangent", "module",
-                 "name", "struct")
+    __slots__ = ("__weakref__", "_backward", "_caller", "_group", "_kernel", "_modes", "_settings", "_tangent",
+                 "module", "name", "struct")
     # fmt: on
 
     def __init__(
@@ -53,6 +54,7 @@ class Function:
         self._settings = replace(found, key=settings_key(found))
         self._backward: Function | None = None
         self._tangent: Function | None = None
+        self._modes: dict[tuple[str, int], Function] = {}
         self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
 
@@ -163,10 +165,29 @@ class Function:
             self._tangent = self._with(mode=TANGENT)
         return self._tangent
 
-    def higher(self, order: int = 2) -> Function:
-        """Derivatives of what `bwds` gives, in the direction of the tangents in `grad_in` of inputs: they are added to
-        `grad_out`. Order 2 are products of the Hessian."""
-        return self._with(mode=HIGHER, order=order)
+    # --- what derivatives as values are made of
+
+    def with_mode(self, mode: str, order: int = 1) -> Function:
+        """The function in a mode of calls, which is kept. In the mode `hvp` tangents of inputs are read from `grad_in`,
+        and derivatives of that order, of the gradient in their direction, are added to `grad_out`."""
+        if mode in (BACKWARD, TANGENT):
+            return self.bwds if mode == BACKWARD else self.fwds
+        if (mode, order) not in self._modes:
+            self._modes[mode, order] = self._with(mode=mode, order=order)
+        return self._modes[mode, order]
+
+    @property
+    def is_primal(self) -> bool:
+        return self._settings.mode == PRIMAL
+
+    @property
+    def result_kind(self) -> str:
+        """What calls were told to return: "tensor", "numpy" or nothing."""
+        return results.kind_of(self._settings.result) or "" if self._settings.result is not None else ""
+
+    def bound(self, *args: Any, **kwargs: Any) -> Launchable:
+        """How the arguments of a call are bound; nothing is run."""
+        return self._caller.bound(self._settings, args, kwargs)
 
 
 class _Later:

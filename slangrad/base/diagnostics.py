@@ -156,6 +156,8 @@ CODES: dict[str, str] = {
     "E1021": "recorded command",
     "E1022": "memory of another device",
     "E1023": "no current device, or one that is closed",
+    "E1030": "derivative that is asked for as a value",
+    "E1031": "derivatives that disagree",
 }
 # fmt: on
 

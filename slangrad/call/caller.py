@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from slangrad.call.compiled import Compiled
+from slangrad.call.launchable import Launchable
 from slangrad.call.plan import Plan
 from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
@@ -75,6 +76,10 @@ class Caller:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
         entry, values, _, threads = self._find(settings, args, kwargs)
         return entry.plan.compile([unwrap(value) for value in values], threads)
+
+    def bound(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launchable:
+        """How the arguments of such a call are bound."""
+        return self._find(settings, args, kwargs)[0].plan.call
 
     def _find(
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -353,7 +353,7 @@ class Tensor(StridedView):
         if zero:
             for grad in given:
                 grad.clear()
-        shared = given[0] if given else self._new_gradient(zero is not False)
+        shared = given[0] if given else self.new_gradient(zero is not False)
         made = self.detach()
         made.grad_out = shared if grad_out is None else grad_out
         if self.writable or grad_in is not None:
@@ -367,7 +367,8 @@ class Tensor(StridedView):
             return find_element_type(declared), declared
         return derivative_type(self.element_type), None
 
-    def _new_gradient(self, zero: bool) -> Tensor:
+    def new_gradient(self, zero: bool = True) -> Tensor:
+        """A tensor for derivatives of this one, which is not attached to it."""
         element, dtype = self._derivative()
         if element is None:
             raise ValueError(

@@ -1,0 +1,332 @@
+"""Arguments of a call with memory for derivatives, and the derivatives read back in the form of the argument.
+
+    Tensor (n,)          ->  the same memory with a gradient of its own      ->  Tensor (n,)
+    NumPy array (n,)     ->  a tensor with a copy, in the parameter's type   ->  array (n,) of the array's dtype
+    2.0, float3(1, 2, 3) ->  diffPair                                        ->  a number, a host vector
+    {"x": t, "n": 3}     ->  {"x": t', "n": 3}                               ->  {"x": Tensor, "n": None}
+
+Gradients that the caller's tensors have are left alone: what is differentiated here has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.call.launchable import Launchable
+from slangrad.marshal.arrays import Converter
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
+from slangrad.marshal.memory import without_gaps
+from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.structs import Packer
+from slangrad.marshal.values import DiffPair, ValueRef
+from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.element_types import derivative_type, numpy_layout
+from slangrad.tensors.tensor import Tensor
+
+CODE = "E1030"
+Path = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Attached:
+    """`passed` goes to the call; `read` gives the derivative afterwards, and is None for a constant. Dicts and lists
+    have `parts`."""
+
+    passed: Any
+    read: Callable[[], Any] | None = None
+    parts: dict[str, Attached] | list[Attached] | None = None
+
+    @property
+    def is_constant(self) -> bool:
+        if self.parts is None:
+            return self.read is None
+        return all(
+            each.is_constant for each in (self.parts.values() if isinstance(self.parts, dict) else self.parts)
+        )
+
+    def derivative(self) -> Any:
+        """None for what is constant, inside of dicts and lists as well."""
+        if isinstance(self.parts, dict) and not self.is_constant:
+            return {name: each.derivative() for name, each in self.parts.items() if name != TYPE_KEY}
+        if isinstance(self.parts, list) and not self.is_constant:
+            return [each.derivative() for each in self.parts]
+        return None if self.read is None else self.read()
+
+
+class Attacher:
+    """Attaches memory for the derivatives of one mode to the arguments of a call that was bound."""
+
+    def __init__(self, mode: str, call: Launchable, device: Any) -> None:
+        self._mode = mode
+        self._device = device
+        self._leaves = leaves_of(call)
+        self._made: list[tuple[int, Path, str, Attached]] = []
+
+    def settle(self, call: Launchable) -> None:
+        """What has been attached, and is a constant for the function, is one. It must not have a tangent."""
+        leaves = leaves_of(call)
+        for given, path, label, each in self._made:
+            leaf = leaves.get((given, path))
+            carries = leaf is not None and (leaf.role.gives or (self._mode == TANGENT and leaf.role.takes))
+            if not carries and self._mode == TANGENT:
+                note = "pass None for it, or declare the parameter without no_diff"
+                raise CallError(
+                    CODE, f"{label}: the parameter carries no derivative, and a tangent is given", (), note
+                )
+            if not carries:
+                each.read = None
+
+    def attach(self, value: Any, given: int, label: str, tangent: Any = None) -> Attached:
+        """Argument number `given`. Without a tangent it is a constant in forward mode, and moves nowhere in `hvp`."""
+        return self._attach(value, tangent, given, (), label)
+
+    def _attach(self, value: Any, tangent: Any, given: int, path: Path, label: str) -> Attached:
+        made = self._attached(value, tangent, given, path, label)
+        if made.parts is None and (made.read is not None):
+            self._made.append((given, path, label, made))
+        return made
+
+    def _attached(self, value: Any, tangent: Any, given: int, path: Path, label: str) -> Attached:
+        leaf = self._leaves.get((given, path))
+        if self._mode == TANGENT and tangent is None:
+            return Attached(constant(value))
+        if isinstance(value, Tensor):
+            return self._tensor(value, tangent, label)
+        if isinstance(value, np.ndarray):
+            return self._array(value, tangent, leaf, label)
+        if isinstance(value, HostArray):
+            return self._host_array(value, tangent, leaf, label)
+        if isinstance(value, (float, np.floating)):
+            return self._pair(float(value), None if tangent is None else _number(tangent, label), label)
+        if isinstance(value, dict):
+            return self._dict(value, tangent, given, path, label)
+        if isinstance(value, list):
+            packed = leaf is not None and isinstance(leaf.prepare, Packer)
+            if packed:
+                return self._packed_list(value, tangent, leaf, label)
+            return self._list(value, tangent, given, path, label)
+        if tangent is not None:
+            raise CallError(CODE, f"{label}: {type(value).__name__} has no tangent", (), "pass None for it")
+        return Attached(constant(value))
+
+    # --- kinds of values
+
+    def _pair(self, value: Any, tangent: Any, label: str) -> Attached:
+        pair = DiffPair(value, tangent)
+        return Attached(pair, lambda: pair.grad)
+
+    def _host_array(self, value: HostArray, tangent: Any, leaf: Leaf | None, label: str) -> Attached:
+        kind = type(value)
+        if kind.dtype.kind != "f":
+            return self._no_derivative(value, tangent, label)
+        moved = None if tangent is None else _as_host_array(kind, tangent, label)
+        if leaf is None or leaf.dims == 0:
+            return self._pair(value, moved, label)
+        made = self._new(value.data, None if moved is None else moved.data, kind.dtype, label)
+        read = made.read
+        return made if read is None else Attached(made.passed, lambda: kind.of(read().to_numpy()))
+
+    def _array(self, value: Any, tangent: Any, leaf: Leaf | None, label: str) -> Attached:
+        if value.dtype.kind != "f":
+            return self._no_derivative(value, tangent, label)
+        if tangent is not None:
+            tangent = np.asarray(tangent)
+            if tangent.shape != value.shape:
+                raise _shape_error(label, tangent.shape, value.shape)
+        wanted = (
+            leaf.prepare.dtype if leaf is not None and isinstance(leaf.prepare, Converter) else value.dtype
+        )
+        if wanted.kind != "f":
+            return self._no_derivative(value, tangent, label)
+        made = self._new(value, tangent, wanted, label)
+        read, dtype = made.read, value.dtype
+        return (
+            made
+            if read is None
+            else Attached(made.passed, lambda: read().to_numpy().astype(dtype, copy=False))
+        )
+
+    def _new(self, values: Any, tangent: Any, dtype: Any, label: str) -> Attached:
+        """A tensor with a copy of the values."""
+        tensor = Tensor.from_numpy(self._device, _exactly(values, dtype, label))
+        if tangent is not None:
+            tangent = Tensor.from_numpy(self._device, _exactly(tangent, dtype, f"the tangent of {label}"))
+        return self._tensor(tensor, tangent, label)
+
+    def _tensor(self, value: Tensor, tangent: Any, label: str) -> Attached:
+        try:
+            own = value.new_gradient()
+        except ValueError:
+            return self._no_derivative(value, tangent, label)
+        if self._mode == BACKWARD:
+            made = value.detach()
+            made.grad_out = own
+            return Attached(made, lambda: own)
+        made = value.detach() if value.writable else without_gaps(value)
+        made.grad_in = (
+            value.new_gradient() if tangent is None else self._tangent_tensor(value, own, tangent, label)
+        )
+        if self._mode == HIGHER:
+            made.grad_out = own
+        return Attached(made, lambda: own)
+
+    def _tangent_tensor(self, value: Tensor, like: Tensor, tangent: Any, label: str) -> Tensor:
+        if isinstance(tangent, np.ndarray):
+            dtype, inner = numpy_layout(like.element_type)
+            if tangent.shape != (*value.shape, *inner):
+                raise _shape_error(label, tangent.shape, (*value.shape, *inner))
+            tangent = _exactly(tangent, dtype, f"the tangent of {label}")
+            return Tensor.from_numpy(self._device, tangent, dtype=like.element_type)
+        if not isinstance(tangent, Tensor):
+            raise CallError(
+                CODE, f"{label}: the tangent of a Tensor is a Tensor or an array, not {tangent!r}"
+            )
+        if tuple(tangent.shape) != tuple(value.shape):
+            raise _shape_error(label, tuple(tangent.shape), tuple(value.shape))
+        if tangent.element_type is not like.element_type:
+            message = (
+                f"{label}: the tangent has elements of type {tangent.element_type}, not {like.element_type}"
+            )
+            raise CallError(CODE, message)
+        return tangent.detach()
+
+    def _dict(self, value: dict[str, Any], tangent: Any, given: int, path: Path, label: str) -> Attached:
+        moved = _children(tangent, dict, label)
+        unknown = [name for name in moved if name not in value]
+        if unknown:
+            raise CallError(CODE, f"{label}: there is a tangent of '{unknown[0]}', and no such field")
+        parts = {
+            name: Attached(each)
+            if name == TYPE_KEY
+            else self._attach(each, moved.get(name), given, (*path, name), f"{label}.{name}")
+            for name, each in value.items()
+        }
+        return Attached({name: each.passed for name, each in parts.items()}, None, parts)
+
+    def _list(self, value: list[Any], tangent: Any, given: int, path: Path, label: str) -> Attached:
+        moved = _children(tangent, list, label) or [None] * len(value)
+        if len(moved) != len(value):
+            raise _shape_error(label, (len(moved),), (len(value),))
+        parts = [
+            self._attach(each, own, given, (*path, i), f"{label}[{i}]")
+            for i, (each, own) in enumerate(zip(value, moved))
+        ]
+        return Attached([each.passed for each in parts], None, parts)
+
+    def _packed_list(self, value: list[Any], tangent: Any, leaf: Leaf | None, label: str) -> Attached:
+        """A list with an element for each call."""
+        assert leaf is not None and isinstance(leaf.prepare, Packer)
+        element = derivative_type(leaf.prepare.element)
+        if element is None:
+            return self._no_derivative(value, tangent, label)
+        values = np.asarray([_plain(each) for each in value], numpy_layout(element)[0])
+        moved = None if tangent is None else np.asarray([_plain(each) for each in tangent], values.dtype)
+        if moved is not None and moved.shape != values.shape:
+            raise _shape_error(label, moved.shape, values.shape)
+        made = self._new(values, moved, values.dtype, label)
+        read = made.read
+        return made if read is None else Attached(made.passed, lambda: read().to_numpy().tolist())
+
+    def _no_derivative(self, value: Any, tangent: Any, label: str) -> Attached:
+        if tangent is not None:
+            raise CallError(CODE, f"{label}: {describe(value)} has no tangent", (), "pass None for it")
+        return Attached(constant(value))
+
+
+def leaves_of(call: Launchable) -> dict[tuple[int, Path], Leaf]:
+    """The leaves of a call by the argument and the keys inside of it."""
+    return {(each.given, each.path): leaf for each, leaf in zip(call.sources, call.leaves)}
+
+
+def in_their_types(values: Sequence[Any], call: Launchable) -> list[Any]:
+    """The values with arrays converted to what the parameters take, as the call does."""
+    leaves = leaves_of(call)
+
+    def converted(value: Any, place: Path) -> Any:
+        if isinstance(value, dict):
+            return {name: converted(each, (*place, name)) for name, each in value.items()}
+        if isinstance(value, list):
+            return [converted(each, (*place, i)) for i, each in enumerate(value)]
+        leaf = leaves.get((place[0], place[1:]))
+        is_array = isinstance(value, np.ndarray) and leaf is not None and isinstance(leaf.prepare, Converter)
+        return leaf.prepare(value) if is_array and leaf is not None and leaf.prepare is not None else value
+
+    return [converted(each, (i,)) for i, each in enumerate(values)]
+
+
+def constant(value: Any) -> Any:
+    """The value without gradients, so that none go there."""
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, DiffPair):
+        return value.primal
+    if isinstance(value, list):
+        return [constant(each) for each in value]
+    if isinstance(value, dict):
+        return {name: constant(each) for name, each in value.items()}
+    return value
+
+
+def snapshot(value: Any) -> Any:
+    """The value as it is now, whatever becomes of its memory."""
+    if isinstance(value, Tensor):
+        return without_gaps(value.detach())
+    if isinstance(value, (np.ndarray, HostArray)):
+        return value.copy() if isinstance(value, np.ndarray) else type(value).of(value.data.copy())
+    if isinstance(value, ValueRef):
+        return ValueRef(snapshot(value.value))
+    if isinstance(value, list):
+        return [snapshot(each) for each in value]
+    if isinstance(value, dict):
+        return {name: snapshot(each) for name, each in value.items()}
+    return value
+
+
+def describe(value: Any) -> str:
+    if isinstance(value, (np.ndarray, Tensor)):
+        return f"a {type(value).__name__} of {value.dtype}"
+    return f"a value of type {type(value).__name__}"
+
+
+def _children(tangent: Any, kind: type, label: str) -> Any:
+    if tangent is None:
+        return kind()
+    if isinstance(tangent, kind) or (kind is list and isinstance(tangent, (tuple, np.ndarray))):
+        found: Any = tangent
+        return dict(found) if kind is dict else list(found)
+    raise CallError(CODE, f"{label}: the tangent of a {kind.__name__} is a {kind.__name__}, not {tangent!r}")
+
+
+def _number(value: Any, label: str) -> float:
+    if isinstance(value, (bool, str)) or np.ndim(value) != 0:
+        raise CallError(CODE, f"{label}: the tangent of a number is a number, not {value!r}")
+    return float(value)
+
+
+def _as_host_array(kind: type[HostArray], tangent: Any, label: str) -> HostArray:
+    if isinstance(tangent, kind):
+        return tangent
+    if not isinstance(tangent, (np.ndarray, HostArray, Sequence)) or np.shape(_plain(tangent)) != kind.shape:
+        raise CallError(CODE, f"{label}: the tangent of a {kind.__name__} is one, too, not {tangent!r}")
+    return kind(_plain(tangent))
+
+
+def _plain(value: Any) -> Any:
+    return value.data if isinstance(value, HostArray) else value
+
+
+def _exactly(values: Any, dtype: Any, label: str) -> Any:
+    try:
+        return convert_exactly(np.asarray(values), dtype, label)
+    except ValueError as error:
+        raise CallError("E1010", str(error)) from None
+
+
+def _shape_error(label: str, found: tuple[int, ...], wanted: tuple[int, ...]) -> CallError:
+    return CallError(CODE, f"{label}: the tangent has shape {tuple(found)}, the argument {tuple(wanted)}")

@@ -1,0 +1,488 @@
+"""Gradients of a call as values: `grad`, `value_and_grad`, `jvp`, `vjp`, `hvp`, named and shaped as in JAX.
+
+    value, (dx, dw) = value_and_grad(module.loss, argnums=(0, 1))(x, w)
+    y, dy = jvp(module.f, (x, 2.0), (dx, None))
+    y, pullback = vjp(module.f, x);  (ct_x,) = pullback(ct_y)
+    (product,) = hvp(module.loss, (x,), (direction,))
+
+A function is called once for each element, so its value is one number for each call: gradients are those of their sum
+(or mean), and an argument that repeats gets the sum over its calls. Nothing is added to gradients that
+tensors of the caller have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from slangrad.api.function import Function
+from slangrad.call.launchable import Launchable
+from slangrad.check.types import Scalar
+from slangrad.marshal import results
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.registry import holds_objects, unwrap
+from slangrad.marshal.values import DiffPair
+from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.tensor import Tensor
+from slangrad.transforms.arguments import CODE, Attached, Attacher, constant, describe, snapshot
+
+REDUCTIONS = ("sum", "mean", "none")
+Names = str | Sequence[str] | None
+Numbers = int | Sequence[int] | None
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What `grad` makes: a function that returns gradients. `order` counts how often it was applied."""
+
+    function: Function
+    argnums: Numbers
+    argnames: Names
+    reduction: str
+    order: int = 1
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = values_of(args, kwargs)
+        chosen = _chosen(self, args, kwargs)
+        _check_number(_bound(self.function, args, kwargs), "grad")
+        if self.order == 1:
+            found = reverse(self.function, args, kwargs, chosen.places, self.reduction, None)
+        else:
+            directions = {place: _ones(_at(args, kwargs, place)) for place in chosen.places}
+            found = _curved(
+                self.function, args, kwargs, directions, chosen.places, self.order, self.reduction
+            )
+        return chosen.shaped(found)
+
+
+@dataclass(frozen=True)
+class ValueAndGradient:
+    """What `value_and_grad` makes."""
+
+    gradient: Gradient
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        args, kwargs = values_of(args, kwargs)
+        chosen, own = _chosen(self.gradient, args, kwargs), self.gradient
+        call = _bound(own.function, args, kwargs)
+        _refuse_changes(call, "value_and_grad")
+        _check_number(call, "value_and_grad")
+        value = own.function(*args, **kwargs)
+        found = reverse(own.function, args, kwargs, chosen.places, own.reduction, _count(value))
+        return _reduced(value, own.reduction), chosen.shaped(found)
+
+
+def grad(
+    f: Function | Gradient, argnums: Numbers = None, argnames: Names = None, *, reduction: str | None = None
+) -> Gradient:
+    """A function that returns the gradient of the sum (`reduction`: or "mean") of what `f` returns.
+
+    `argnums` are positions, `argnames` names: one gives its gradient, several a tuple or a dict. The first argument, if
+    nothing is said. `grad(grad(f))` are second derivatives, of the sum of the components of the first.
+    """
+    if isinstance(f, Gradient):
+        if (argnums, argnames) not in ((None, None), (f.argnums, f.argnames)) or reduction not in (
+            None,
+            "sum",
+        ):
+            note = "leave argnums out; hvp() and jvp(grad(f), ...) give mixed derivatives"
+            raise CallError(CODE, "grad of grad: both are by the same arguments, of the sum", (), note)
+        return Gradient(f.function, f.argnums, f.argnames, f.reduction, f.order + 1)
+    if argnums is None and argnames is None:
+        argnums = 0
+    return Gradient(_checked(f, "grad"), argnums, argnames, _checked_reduction(reduction or "sum"))
+
+
+def value_and_grad(
+    f: Function, argnums: Numbers = None, argnames: Names = None, *, reduction: str = "sum"
+) -> ValueAndGradient:
+    """A function that returns the sum (or "mean") of what `f` returns, as a number, and its gradient.
+
+    With reduction "none" the value is what `f` returns; the gradient is that of the sum.
+    """
+    if isinstance(f, Gradient):
+        raise CallError(
+            CODE, "value_and_grad: a gradient has no one value", (), "call grad(f) and grad(grad(f))"
+        )
+    return ValueAndGradient(grad(_checked(f, "value_and_grad"), argnums, argnames, reduction=reduction))
+
+
+def jvp(
+    f: Function | Gradient, primals: Sequence[Any], tangents: Sequence[Any], **fixed: Any
+) -> tuple[Any, Any]:
+    """The value of `f(*primals, **fixed)` and its tangent; None stands for the tangent of what does not move.
+
+    Of `grad(f)` these are the gradient and its derivative in that direction.
+    """
+    primals, tangents = _pairs("jvp", primals, tangents)
+    if isinstance(f, Gradient):
+        if f.order != 1:
+            raise CallError(
+                CODE, "jvp of grad of grad: that would be two directions", (), "hvp(f, ..., order=3)"
+            )
+        args, fixed = values_of(primals, fixed)
+        chosen, directions = _chosen(f, args, fixed), dict(enumerate(tangents))
+        moved = _curved(f.function, args, fixed, directions, chosen.places, 2, f.reduction)
+        return f(*args, **fixed), chosen.shaped(moved)
+    args, fixed = values_of(primals, fixed)
+    return forward(_checked(f, "jvp"), args, fixed, dict(enumerate(tangents)))
+
+
+def vjp(f: Function, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value of `f(*primals, **fixed)`, and a function from its cotangent to those of the primals.
+
+    Primals are kept as they are now: what is written to them later changes nothing. Constants have None.
+    """
+    f = _checked(f, "vjp")
+    primals, fixed = values_of(primals, fixed)
+    _refuse_changes(_bound(f, primals, fixed), "vjp")
+    kept, held = tuple(map(snapshot, primals)), {name: snapshot(each) for name, each in fixed.items()}
+    value = f(*primals, **fixed)
+    if value is None or isinstance(value, int):
+        raise _without_result("vjp", f)
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        places = list(range(len(kept)))
+        result = with_cotangent(f, value, cotangent)
+        found = reverse(f, kept, held, places, "sum", None, result, required=False)
+        return tuple(found[place] for place in places)
+
+    return value, pullback
+
+
+def hvp(
+    f: Function, primals: Sequence[Any], tangents: Sequence[Any], *, order: int = 2, **fixed: Any
+) -> tuple[Any, ...]:
+    """Products of the Hessian of the sum of what `f` returns with the tangents, one for each primal.
+
+    It is `fwd_diff` over `bwd_diff` in one launch. A higher `order` goes on in the same direction: order 3 is the
+    second derivative of the gradient along it.
+    """
+    if not isinstance(order, int) or order < 2:
+        raise CallError(CODE, f"hvp: order must be 2 or more, not {order!r}", (), "grad(f) is order 1")
+    f = _checked(f, "hvp")
+    primals, tangents = _pairs("hvp", primals, tangents)
+    primals, fixed = values_of(primals, fixed)
+    places = list(range(len(primals)))
+    _check_number(_bound(f, primals, fixed), "hvp")
+    found = _curved(f, primals, fixed, dict(enumerate(tangents)), places, order, "sum", required=False)
+    return tuple(found[place] for place in places)
+
+
+# --- Which arguments ----------------------------------------------------------------------------------
+
+Place = int | str
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """The arguments to differentiate by, and in which form their derivatives are returned."""
+
+    places: list[Place]
+    shaped: Callable[[dict[Place, Any]], Any]
+
+
+def _chosen(gradient: Gradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Chosen:
+    numbers, names = gradient.argnums, gradient.argnames
+    if numbers is not None and names is not None:
+        by_number, by_name = _by_number(numbers, args), _by_name(gradient.function, names, args, kwargs)
+        places = [*by_number.places, *by_name.places]
+        return _Chosen(places, lambda found: (by_number.shaped(found), by_name.shaped(found)))
+    if names is not None:
+        return _by_name(gradient.function, names, args, kwargs)
+    assert numbers is not None
+    return _by_number(numbers, args)
+
+
+def _by_number(numbers: int | Sequence[int], args: tuple[Any, ...]) -> _Chosen:
+    alone = isinstance(numbers, int)
+    wanted = [numbers] if isinstance(numbers, int) else list(numbers)
+    for each in wanted:
+        if not isinstance(each, int) or not -len(args) <= each < len(args):
+            note = "arguments that are given by name are chosen by argnames"
+            raise CallError(
+                CODE, f"argnums: there is no positional argument {each!r}, but {len(args)}", (), note
+            )
+    places: list[Place] = [each % len(args) for each in wanted]
+    return _Chosen(places, lambda found: found[places[0]] if alone else tuple(found[each] for each in places))
+
+
+def _by_name(
+    function: Function, names: str | Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> _Chosen:
+    alone = isinstance(names, str)
+    wanted = [names] if isinstance(names, str) else list(names)
+    positions = {} if all(each in kwargs for each in wanted) else _positions(function, len(args))
+    places = {each: each if each in kwargs else positions.get(each) for each in wanted}
+    for name, place in places.items():
+        if place is None:
+            known = ", ".join([*positions, *kwargs]) or "none"
+            raise CallError(CODE, f"argnames: there is no argument '{name}'", (), f"there are {known}")
+    found_places = [place for place in places.values() if place is not None]
+
+    def shaped(found: dict[Place, Any]) -> Any:
+        return (
+            found[found_places[0]] if alone else {name: found[at] for name, at in zip(wanted, found_places)}
+        )
+
+    return _Chosen(found_places, shaped)
+
+
+def _positions(function: Function, count: int) -> dict[str, Place]:
+    return {each.name: i for i, each in enumerate(function.parameters[:count])}
+
+
+def _at(args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Any:
+    return args[place] if isinstance(place, int) else kwargs[place]
+
+
+# --- One launch each ----------------------------------------------------------------------------------
+
+
+def reverse(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    places: Sequence[Place],
+    reduction: str,
+    count: int | None,
+    result: Any = None,
+    required: bool = True,
+) -> dict[Place, Any]:
+    """Gradients by the arguments at `places`. `count`: how many calls there are, for their mean."""
+    if reduction == "mean":
+        result = _mean_cotangent(f, args, kwargs, count)
+    call = _bound(f, args, kwargs)
+    run = f.with_mode(BACKWARD)
+    attached = _attach(BACKWARD, run, call, args, kwargs, dict.fromkeys(places), result)
+    _run(run, attached, args, kwargs, result)
+    return {place: _read(attached[place], args, kwargs, place, required) for place in places}
+
+
+def _mean_cotangent(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], count: int | None = None
+) -> DiffPair:
+    """One over the number of calls, for each of them."""
+    if count is None:
+        count = _count(f(*args, **kwargs))
+    return DiffPair(0.0, 1.0 / max(count, 1))
+
+
+def _curved(
+    f: Function,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    directions: Mapping[Any, Any],
+    places: Sequence[Place],
+    order: int,
+    reduction: str,
+    required: bool = True,
+) -> dict[Place, Any]:
+    """Derivatives of the gradient in a direction."""
+    result = _mean_cotangent(f, args, kwargs) if reduction == "mean" else None
+    call = _bound(f, args, kwargs)
+    wanted = {place: directions.get(place) for place in [*places, *directions]}
+    run = f.with_mode(HIGHER, order)
+    attached = _attach(HIGHER, run, call, args, kwargs, wanted, result)
+    _run(run, attached, args, kwargs, result)
+    return {place: _read(attached[place], args, kwargs, place, required) for place in places}
+
+
+def forward(
+    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], tangents: dict[Place, Any]
+) -> tuple[Any, Any]:
+    """The value and its tangent."""
+    call = _bound(f, args, kwargs)
+    _refuse_changes(call, "jvp")
+    as_array = call.created is not None and f.result_kind == results.NUMPY
+    run = (f.return_type(Tensor) if as_array else f).with_mode(TANGENT)
+    attached = _attach(TANGENT, run, call, args, kwargs, tangents, None)
+    made = _run(run, attached, args, kwargs, None)
+    if made is None:
+        raise _without_result("jvp", f)
+    if isinstance(made, DiffPair):
+        return made.primal, made.grad
+    moved = made.grad_out if isinstance(made, Tensor) else None
+    made = made.detach() if isinstance(made, Tensor) else made
+    if not as_array:
+        return made, moved
+    inner = made.to_numpy().shape[len(made.shape) :]
+    sizes = (*made.shape, *inner) if call.call_dims else inner
+    return made.to_numpy().reshape(sizes), None if moved is None else moved.to_numpy().reshape(sizes)
+
+
+def _attach(
+    mode: str,
+    f: Function,
+    call: Launchable,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    wanted: dict[Place, Any],
+    result: Any,
+) -> dict[Place, Attached]:
+    """All arguments of `f`, which is in its mode; those that are not wanted are constants."""
+    attacher = Attacher(mode, call, f.module.device)
+    found: dict[Place, Attached] = {}
+    places: list[tuple[Place, Any]] = [*enumerate(args), *kwargs.items()]
+    for given, (place, value) in enumerate(places):
+        if place in wanted:
+            found[place] = attacher.attach(value, given, label_of(place), wanted[place])
+        else:
+            found[place] = Attached(constant(value))
+    given_result = {} if result is None else {"_result": result}
+    passed, named = _passed(found, args, kwargs)
+    attacher.settle(f.bound(*passed, **named, **given_result))
+    return found
+
+
+def _run(
+    f: Function, attached: dict[Place, Attached], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> Any:
+    passed, named = _passed(attached, args, kwargs)
+    return f(*passed, **named) if result is None else f(*passed, **named, _result=result)
+
+
+def _passed(
+    attached: dict[Place, Attached], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    return [attached[i].passed for i in range(len(args))], {name: attached[name].passed for name in kwargs}
+
+
+def _read(each: Attached, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, required: bool) -> Any:
+    if each.is_constant:
+        if not required:
+            return None
+        note = "pass a float, or a Tensor or NumPy array of floats"
+        raise CallError(
+            CODE, f"{label_of(place)}: {describe(_at(args, kwargs, place))} has no gradient", (), note
+        )
+    return each.derivative()
+
+
+def label_of(place: Place) -> str:
+    return f"argument {place}" if isinstance(place, int) else f"argument '{place}'"
+
+
+# --- Values -------------------------------------------------------------------------------------------
+
+
+def _count(value: Any) -> int:
+    """How many calls there were."""
+    if isinstance(value, Tensor):
+        return value.element_count
+    return value.size if isinstance(value, np.ndarray) else 1
+
+
+def _reduced(value: Any, reduction: str) -> Any:
+    if reduction == "none" or isinstance(value, float):
+        return value
+    values = value.to_numpy() if isinstance(value, Tensor) else value
+    total = float(np.sum(values, dtype=np.float64))
+    return total if reduction == "sum" else total / max(values.size, 1)
+
+
+def _ones(value: Any) -> Any:
+    """A direction of ones."""
+    if isinstance(value, Tensor):
+        like = value.new_gradient(zero=False)
+        return Tensor.ones(like.device, like.shape, like.element_type)
+    if isinstance(value, np.ndarray):
+        return np.ones(value.shape, value.dtype)
+    if isinstance(value, HostArray):
+        return type(value)(1.0)
+    if isinstance(value, (float, np.floating)):
+        return 1.0
+    if isinstance(value, list):
+        return [_ones(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _ones(each) for name, each in value.items()}
+    return None
+
+
+def with_cotangent(f: Function, value: Any, cotangent: Any) -> Any:
+    """What `bwds` takes as `_result`: the cotangent of a value."""
+    label = "the cotangent"
+    if isinstance(value, Tensor):
+        return _seeded(value, cotangent, f, label)
+    if isinstance(value, np.ndarray):
+        device = f.module.device
+        given = np.asarray(cotangent)
+        if given.shape != value.shape:
+            raise CallError(CODE, f"{label} has shape {given.shape}, the value {value.shape}")
+        return _seeded(Tensor.from_numpy(device, value), np.broadcast_to(given, value.shape), f, label)
+    return DiffPair(value, cotangent)
+
+
+def _seeded(value: Tensor, cotangent: Any, f: Function, label: str) -> Tensor:
+    attacher = Attacher(TANGENT, Launchable(f.name, 0, [], [], None), f.module.device)
+    passed: Tensor = attacher.attach(value, 0, label, cotangent).passed
+    return passed
+
+
+# --- Checks -------------------------------------------------------------------------------------------
+
+
+def _checked(f: Any, name: str) -> Function:
+    if not isinstance(f, Function):
+        message = f"{name}: expected a function of a module, not {type(f).__name__}"
+        raise CallError(CODE, message, (), "module.f, or what map(), set() and return_type() make of it")
+    if not f.is_primal:
+        raise CallError(CODE, f"{name}: '{f.name}' is a derivative already: pass the function itself")
+    return f
+
+
+def _checked_reduction(reduction: str) -> str:
+    if reduction not in REDUCTIONS:
+        raise CallError(CODE, f"reduction: {reduction!r} is none of {', '.join(map(repr, REDUCTIONS))}")
+    return reduction
+
+
+def _pairs(name: str, primals: Any, tangents: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    for each, what in ((primals, "primals"), (tangents, "tangents")):
+        if not isinstance(each, (tuple, list)):
+            message = f"{name}: {what} are a tuple with one for each argument, not {type(each).__name__}"
+            raise CallError(CODE, message, (), f"{name}(f, (x,), (dx,))")
+    if len(primals) != len(tangents):
+        raise CallError(CODE, f"{name}: there are {len(primals)} primals and {len(tangents)} tangents")
+    return tuple(primals), tuple(tangents)
+
+
+def values_of(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, with what objects stand for in their place."""
+    if "_result" in kwargs:
+        raise CallError(
+            CODE, "derivatives are returned: leave _result out", (), "f.bwds(..., _result=y) takes one"
+        )
+    given = {name: unwrap(each) if holds_objects(each) else each for name, each in kwargs.items()}
+    return tuple(unwrap(each) if holds_objects(each) else each for each in args), given
+
+
+def _bound(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launchable:
+    return f.bound(*args, **kwargs)
+
+
+def _refuse_changes(call: Launchable, name: str) -> None:
+    """The function runs more than once, or its derivative is asked for where it was."""
+    own = call.leaves[:-1] if call.created is not None else call.leaves
+    for leaf in own:
+        if leaf.role.reads and leaf.role.writes:
+            message = f"{name}: argument '{leaf.label}' of '{call.name}' is read and written"
+            raise CallError(CODE, message, (), "return the new value, or use bwds with gradients of your own")
+
+
+def _check_number(call: Launchable, name: str) -> None:
+    """Gradients are those of a floating-point number for each call."""
+    kind = call.leaves[-1].type if call.created is not None else None
+    if isinstance(kind, Scalar) and kind.kind == "float":
+        return
+    message = f"{name}: '{call.name}' returns {kind or 'nothing'}, and gradients are those of a number"
+    raise CallError(CODE, message, (), "vjp() takes a cotangent of any type")
+
+
+def _without_result(name: str, f: Function) -> CallError:
+    note = "bwds and fwds take derivatives of parameters that go out"
+    return CallError(CODE, f"{name}: '{f.name}' returns nothing that has a derivative", (), note)
