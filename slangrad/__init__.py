@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "numpy":                          "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 "
                                       "uint8",
+    "slangrad":                       "math",
     "slangrad.api.commands":          "CommandBuffer CommandEncoder ComputePassEncoder",
     "slangrad.api.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
                                       "SlangMatrixLayout SlangOptimizationLevel",
@@ -55,7 +56,7 @@ _HOMES = {
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_ALIASES = {"NDBuffer": "Tensor"}
+_ALIASES = {"NDBuffer": "Tensor", "float16_t": "float16"}
 
 
 def __getattr__(name: str) -> Any:
@@ -66,15 +67,18 @@ def __getattr__(name: str) -> Any:
 def _find(name: str) -> Any:
     home = _HOME_OF.get(_ALIASES.get(name, name))
     if home is not None:
+        if home == "slangrad":  # a module of ours
+            return import_module(f"slangrad.{name}")
         return getattr(import_module(home), _ALIASES.get(name, name))
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'slangrad' has no attribute '{name}'")
-    vectors = import_module("slangrad.marshal.vectors").EXPORTED
+    vectors = import_module("slangrad.marshal.vectors")
     if name == "__all__":
-        return sorted([*_HOME_OF, *_ALIASES, *vectors])
-    if name not in vectors:
+        return sorted([*_HOME_OF, *_ALIASES, *vectors.class_names()])
+    found = vectors.class_named(name)
+    if found is None:
         raise AttributeError(f"module 'slangrad' has no attribute '{name}'")
-    return vectors[name]
+    return found
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from numpy import uint16 as uint16
 from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 
+from slangrad import math as math
 from slangrad.api.commands import CommandBuffer as CommandBuffer
 from slangrad.api.commands import CommandEncoder as CommandEncoder
 from slangrad.api.commands import ComputePassEncoder as ComputePassEncoder
@@ -105,6 +106,7 @@ from slangrad.transforms.gradients import value_and_grad as value_and_grad
 from slangrad.transforms.gradients import vjp as vjp
 
 NDBuffer = Tensor
+float16_t = float16
 __version__: str
 __all__: list[str]
 

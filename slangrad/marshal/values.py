@@ -36,7 +36,7 @@ class DiffPair:
 
     def __init__(self, primal: Any = None, grad: Any = None, needs_grad: bool = True) -> None:
         self.primal = 0.0 if primal is None else primal
-        self.grad = type(self.primal)() if grad is None else grad
+        self.grad = _zero_of(type(self.primal)) if grad is None else grad
         self.needs_grad = needs_grad
 
     @property
@@ -49,6 +49,10 @@ class DiffPair:
 
     def __repr__(self) -> str:
         return f"diffPair({self.primal!r}, {self.grad!r})"
+
+
+def _zero_of(kind: Any) -> Any:
+    return kind.zeros() if hasattr(kind, "zeros") else kind()
 
 
 def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:

@@ -1,20 +1,24 @@
-"""Host vectors and matrices: `float3(1, 2, 3)`, `int2(4)`, `float3x4.identity()`.
+"""Host vectors, matrices and quaternions: `float3(1, 2, 3)`, `int2(4)`, `float3x4.identity()`, `quatf()`.
 
 In: numbers, sequences, arrays.   Out: small mutable values, rounded to their element type.
 
-    v = float3(1, 2, 3);  v.x + 1;  v * 2.0;  v == float3(1, 2, 3)  (a bool: all components)
+    v = float3(1, 2, 3);  v.x + 1;  v.zy;  v * 2.0;  v == float3(1, 2, 3)  (a bool: all components)
 
-They are values to pass to kernels and get from them; heavier maths is NumPy's: `v.to_numpy()`.
+They are values to pass to kernels and get from them; functions of them are in `slangrad.math`. NumPy sees their
+memory (`np.asarray(v)`); operators are componentwise, and `@` is the product of matrices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from slangrad.ir import types as ir
+from slangrad.marshal.components import BINARY, UNARY, converted, fits, gathered
 
 NUMPY_TYPES: dict[ir.Scalar, np.dtype[Any]] = {
     ir.BOOL: np.dtype(np.bool_),
@@ -24,12 +28,14 @@ NUMPY_TYPES: dict[ir.Scalar, np.dtype[Any]] = {
 }
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
+LETTERS = "xyzw"
 
 
 class HostArray:
-    """What vectors and matrices share: components in a small array."""
+    """What vectors, matrices and quaternions share: components in a small array."""
 
     __slots__ = ("data",)
+    __array_priority__ = 1000  # NumPy's numbers leave operators to us
 
     ir_type: ClassVar[ir.Type]
     dtype: ClassVar[np.dtype[Any]]
@@ -38,21 +44,47 @@ class HostArray:
 
     data: np.ndarray[Any, Any]
 
-    def __init__(self, *parts: Any) -> None:
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        """Numbers, vectors and arrays that make up all components; one number for all; nothing for the default.
+        By name: `scalar` or `a`, or components in order: x=1, yz=v."""
+        if named:
+            parts = (*parts, *self._ordered(named, parts))
         if not parts:
-            self.data = np.zeros(self.shape, self.dtype)
+            self.data = self._default()
         elif len(parts) == 1 and np.ndim(_plain(parts[0])) == 0:
-            self.data = np.full(self.shape, _plain(parts[0]), self.dtype)
+            self.data = np.full(
+                self.shape, gathered([_plain(parts[0])], self.dtype, self._name()), self.dtype
+            )
         else:
-            self.data = self._joined(parts)
+            self.data = self._joined([_plain(each) for each in parts])
 
-    def _joined(self, parts: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-        flat = np.concatenate([np.ravel(_plain(each)) for each in parts])
+    @classmethod
+    def _name(cls) -> str:
+        return cls.__name__
+
+    @classmethod
+    def _default(cls) -> np.ndarray[Any, Any]:
+        return np.zeros(cls.shape, cls.dtype)
+
+    @classmethod
+    def zeros(cls) -> Any:
+        return cls.of(np.zeros(cls.shape, cls.dtype))
+
+    def _ordered(self, named: Mapping[str, Any], given: tuple[Any, ...]) -> list[Any]:
+        if not given and len(named) == 1 and next(iter(named)) in ("scalar", "a"):
+            return list(named.values())
+        names = sorted(named, key=LETTERS.find)
+        if len(self.shape) != 1 or not LETTERS[: self.shape[0]].endswith("".join(names)) or "" in names:
+            wanted = ", ".join(LETTERS[: self.shape[0]]) if len(self.shape) == 1 else "a"
+            raise TypeError(f"{self._name()} takes {wanted} by name, not {', '.join(named)}")
+        return [named[name] for name in names]
+
+    def _joined(self, parts: list[Any]) -> np.ndarray[Any, Any]:
+        flat = gathered(parts, self.dtype, self._name())
         count = int(np.prod(self.shape))
         if flat.size != count:
-            raise ValueError(f"{type(self).__name__} takes {count} components, not {flat.size}")
-        made: np.ndarray[Any, Any] = flat.astype(self.dtype).reshape(self.shape)
-        return made
+            raise ValueError(f"{self._name()} takes {count} components, not {flat.size}")
+        return flat.reshape(self.shape)
 
     @classmethod
     def of(cls, data: np.ndarray[Any, Any]) -> Any:
@@ -65,35 +97,79 @@ class HostArray:
         return self.data.copy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return self.data.astype(self.dtype if dtype is None else dtype)
+        """The memory itself, unless a copy or another type is asked for."""
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            if copy is False:
+                raise ValueError(f"copy: {self.dtype} cannot become {np.dtype(dtype)} without a copy")
+            return self.data.astype(dtype)
+        return self.data.copy() if copy else self.data
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.data)  # type: ignore[arg-type]
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.data.__dlpack_device__()
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.data[index] = _plain(value)
+        """Components or rows; numbers are checked as those that a value is made from."""
+        target = self.data[index]
+        flat = gathered([_plain(value)], self.dtype, self._name())
+        if flat.size not in (1, np.size(target)):
+            raise ValueError(f"{self._name()}: {np.size(target)} components are set, not {flat.size}")
+        self.data[index] = flat.reshape(np.shape(target)) if flat.size > 1 else flat[0]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, HostArray) and other.shape != self.shape:
+        """Whether all components are equal; a list or tuple stands for a value of this type."""
+        if isinstance(other, HostArray):
+            return other.shape == self.shape and bool(np.all(self.data == other.data))
+        if isinstance(other, (int, float, np.number, np.bool_)):
+            return bool(np.all(self.data == other))
+        if isinstance(other, (list, tuple)):
+            return self._equals_sequence(other)
+        return NotImplemented
+
+    def _equals_sequence(self, other: Any) -> bool:
+        try:
+            array = np.array(other)
+        except ValueError:  # rows of different lengths
             return False
-        if not isinstance(other, (HostArray, int, float)):
-            return NotImplemented
-        return bool(np.all(self.data == _plain(other)))
+        if array.dtype.kind not in "biuf" or array.size != self.data.size:
+            return False
+        if self.dtype.kind == "f":
+            array = array.astype(self.dtype)
+        return bool(np.all(array.ravel() == self.data.ravel()))
 
     def __hash__(self) -> int:
         return hash((self.shape, *self.data.ravel().tolist()))
 
+    def _compared(self, other: Any, compare: Callable[[Any, Any], bool]) -> Any:
+        if not isinstance(other, HostArray) or other.shape != self.shape:
+            return NotImplemented
+        return compare(self.data.ravel().tolist(), other.data.ravel().tolist())
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared(other, operator.ge)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.data,)
+        return type(self), (self.data.ravel().tolist(),)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(str, self.data.ravel().tolist()))})"
-
-    def __neg__(self) -> Any:
-        return self.of(-self.data)
-
-    def __pos__(self) -> Any:
-        return self.of(+self.data)
+        return f"{self._name()}({', '.join(map(str, self.data.ravel().tolist()))})"
 
 
 class HostVector(HostArray):
@@ -105,55 +181,111 @@ class HostVector(HostArray):
         found = self.data[index]
         return found.item() if np.ndim(found) == 0 else found.tolist()
 
+    def __getattr__(self, name: str) -> Any:
+        """Swizzles: v.zyx is another vector."""
+        places = [LETTERS.find(letter) for letter in name] if len(name) <= 4 else []
+        if not places or not all(0 <= place < self.shape[0] for place in places):
+            raise AttributeError(f"{self._name()} has no component or attribute '{name}'")
+        return vector_class(_scalar_of(self.ir_type), len(places)).of(self.data[places])
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self.data.tolist())
 
     def __str__(self) -> str:
-        return "{" + ", ".join(f"{each:g}" for each in self.data.tolist()) + "}"
-
-    def __lt__(self, other: HostVector) -> bool:
-        return tuple(self) < tuple(other)
-
-    def __le__(self, other: HostVector) -> bool:
-        return tuple(self) <= tuple(other)
-
-    def __gt__(self, other: HostVector) -> bool:
-        return tuple(self) > tuple(other)
-
-    def __ge__(self, other: HostVector) -> bool:
-        return tuple(self) >= tuple(other)
+        return "{" + ", ".join(map(_text, self.data)) + "}"
 
 
 class HostMatrix(HostArray):
-    """Base of `float3x4` and the like; rows first."""
+    """Base of `float3x4` and the like; rows first. Without components it is the identity."""
 
     __slots__ = ()
 
-    @classmethod
-    def identity(cls) -> Any:
-        return cls.of(np.eye(*cls.shape, dtype=cls.dtype))
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        """As vectors; a matrix of another size gives what it has, the rest is that of the identity."""
+        if len(parts) == 1 and isinstance(parts[0], HostMatrix) and parts[0].shape != self.shape:
+            self.data = self._default()
+            rows, columns = map(min, self.shape, parts[0].shape)
+            inner = parts[0].data[:rows, :columns]
+            self.data[:rows, :columns] = gathered([inner], self.dtype, self._name()).reshape(rows, columns)
+            return
+        super().__init__(*parts, **named)
 
     @classmethod
-    def zeros(cls) -> Any:
+    def _default(cls) -> np.ndarray[Any, Any]:
+        return np.eye(*cls.shape, dtype=cls.dtype)
+
+    @classmethod
+    def identity(cls) -> Any:
         return cls()
 
     def __getitem__(self, index: Any) -> Any:
+        """A component, or a row that shares the matrix' memory."""
         found = self.data[index]
         if np.ndim(found) == 0:
             return found.item()
         return vector_class(_scalar_of(self.ir_type), found.size).of(found) if np.ndim(found) == 1 else found
 
+    def get_row(self, row: int) -> Any:
+        return self.of_row(self.data[row].copy())
+
+    def set_row(self, row: int, value: Any) -> None:
+        self[row] = value
+
+    def get_col(self, col: int) -> Any:
+        return self.of_row(self.data[:, col].copy())
+
+    def set_col(self, col: int, value: Any) -> None:
+        self[:, col] = value
+
+    @classmethod
+    def of_row(cls, data: np.ndarray[Any, Any]) -> Any:
+        """A vector of the matrix' element type."""
+        return vector_class(_scalar_of(cls.ir_type), data.size).of(data)
+
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(self.shape[0]))
 
     def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, HostArray) and other.dtype != self.dtype:
+            return NotImplemented
+        if not isinstance(other, (HostMatrix, HostVector, np.ndarray)):
+            return NotImplemented
         product = self.data @ _plain(other)
-        return (
-            product if not isinstance(other, HostArray) else class_of_array(_scalar_of(self.ir_type), product)
-        )
+        return product if isinstance(other, np.ndarray) else class_of_array(_scalar_of(self.ir_type), product)
 
     def __str__(self) -> str:
         return "{" + ", ".join(str(row) for row in self) + "}"
+
+
+class HostQuaternion(HostArray):
+    """Base of `quatf`: x, y, z and w, where w is the real part. Without components it is the identity."""
+
+    __slots__ = ()
+
+    def __init__(self, *parts: Any, **named: Any) -> None:
+        if (len(parts), len(named)) in ((1, 0), (0, 1)) and np.ndim(
+            _plain([*parts, *named.values()][0])
+        ) == 0:
+            raise TypeError(f"{self._name()} takes x, y, z and w, not one number")
+        super().__init__(*parts, **named)
+
+    @classmethod
+    def _default(cls) -> np.ndarray[Any, Any]:
+        return np.array([0, 0, 0, 1], cls.dtype)
+
+    @classmethod
+    def identity(cls) -> Any:
+        return cls()
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self.data[index]
+        return found.item() if np.ndim(found) == 0 else found.tolist()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.data.tolist())
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(_text, self.data)) + "}"
 
 
 def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> Any:
@@ -162,42 +294,101 @@ def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> Any:
     return made.of(data)
 
 
+def _text(component: Any) -> str:
+    """As many digits as tell the number from its neighbors."""
+    if isinstance(component, np.bool_):
+        return str(bool(component)).lower()
+    if not isinstance(component, np.floating) or not np.isfinite(component):
+        return str(component)
+    if component == 0 or 1e-4 <= abs(float(component)) < 1e16:
+        return np.format_float_positional(component, trim="-")
+    return np.format_float_scientific(component, trim="-", exp_digits=2)
+
+
 # --- Arithmetic ---------------------------------------------------------------------------------------
 
 
-def _divide(left: Any, right: Any) -> Any:
-    quotient = np.true_divide(left, right)
-    whole = all(np.asarray(each).dtype.kind in "iub" for each in (left, right))
-    return np.trunc(quotient) if whole else quotient
+def _binary(name: str, reflected: bool) -> Callable[[Any, Any], Any]:
+    kinds, operation = BINARY[name]
 
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": _divide,
-    "mod": np.fmod,
-}
-
-
-def _operator(name: str, operation: Callable[[Any, Any], Any], reflected: bool) -> Callable[[Any, Any], Any]:
     def apply(self: HostArray, other: Any) -> Any:
-        if not isinstance(other, (HostArray, int, float)) or np.ndim(_plain(other)) not in (
-            0,
-            len(self.shape),
-        ):
+        if isinstance(other, np.ndarray) and other.ndim:
+            return _with_array(operation, self, other, reflected)
+        right = _operand(self, other, kinds)
+        if right is None:
             return NotImplemented
-        left, right = (_plain(other), self.data) if reflected else (self.data, _plain(other))
-        return self.of(np.asarray(operation(left, right)).astype(self.dtype))
+        left, right = (right, self.data) if reflected else (self.data, right)
+        return self.of(operation(left, right).astype(self.dtype, copy=False))
 
-    apply.__name__ = f"__{'r' if reflected else ''}{name}__"
     return apply
 
 
-for _name, _operation in _OPERATORS.items():
-    for _reflected in (False, True):
-        _method = _operator(_name, _operation, _reflected)
-        setattr(HostArray, _method.__name__, _method)
+def _with_array(operation: Any, value: HostArray, other: Any, reflected: bool) -> Any:
+    """With a NumPy array, as NumPy does it."""
+    return operation(other, value.data) if reflected else operation(value.data, other)
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    kinds, operation = BINARY[name]
+
+    def apply(self: HostArray, other: Any) -> Any:
+        right = _operand(self, other, kinds)
+        if right is None:
+            return NotImplemented
+        self.data[...] = operation(self.data, right)
+        return self
+
+    return apply
+
+
+def _operand(value: HostArray, other: Any, kinds: str) -> Any:
+    """The other operand as an array of the same element type; None where there is no such operator."""
+    if value.dtype.kind not in kinds:
+        return None
+    if isinstance(other, HostArray):
+        same = other.dtype == value.dtype and other.shape == value.shape
+        return other.data if same else None
+    if not isinstance(other, (int, float, np.number, np.bool_)) or not fits(other, value.dtype):
+        return None
+    return converted(other, value.dtype, value._name())
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    kinds, operation = UNARY[name]
+
+    def apply(self: HostArray) -> Any:
+        if self.dtype.kind not in kinds:
+            raise TypeError(f"{self._name()} has no such operator")
+        return self.of(operation(self.data))
+
+    return apply
+
+
+def _with_numbers_only(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def apply(self: HostArray, other: Any) -> Any:
+        return NotImplemented if isinstance(other, HostArray) else method(self, other)
+
+    return apply
+
+
+def _install(cls: type[HostArray], names: Iterable[str], in_place: bool) -> None:
+    for name in names:
+        methods = {"": _binary(name, False), "r": _binary(name, True)}
+        if in_place:
+            methods["i"] = _in_place(name)
+        for prefix, method in methods.items():
+            setattr(cls, f"__{prefix}{name}__", method)
+
+
+for _class in (HostVector, HostMatrix):
+    _install(_class, BINARY, in_place=True)
+# The product of quaternions is mul(p, q), as in Slang.
+_install(HostQuaternion, ("add", "sub"), in_place=False)
+for _method in ("mul", "rmul", "truediv"):
+    _made = _binary(_method.removeprefix("r"), _method.startswith("r"))
+    setattr(HostQuaternion, f"__{_method}__", _with_numbers_only(_made))
+for _name in UNARY:
+    setattr(HostArray, f"__{_name}__", _unary(_name))
 
 
 def _plain(value: Any) -> Any:
@@ -227,20 +418,28 @@ SCALAR_WORDS: dict[ir.Scalar, str] = {
     ir.F64: "double",
 }
 
-_classes: dict[ir.Type, Any] = {}
+_classes: dict[tuple[type, ir.Type], Any] = {}
 
 
 def vector_class(element: ir.Scalar, length: int) -> Any:
     """The class of vectors of an element type: `float3` for f32 and 3."""
     t = ir.vector(element, length)
-    return _classes.get(t) or _make_class(HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,))
+    return _classes.get((HostVector, t)) or _make_class(
+        HostVector, f"{SCALAR_WORDS[element]}{length}", t, (length,)
+    )
 
 
 def matrix_class(element: ir.Scalar, rows: int, columns: int) -> Any:
     """The class of matrices: `float3x4` for f32, 3 and 4."""
     t = ir.matrix(element, rows, columns)
     name = f"{SCALAR_WORDS[element]}{rows}x{columns}"
-    return _classes.get(t) or _make_class(HostMatrix, name, t, (rows, columns))
+    return _classes.get((HostMatrix, t)) or _make_class(HostMatrix, name, t, (rows, columns))
+
+
+def quaternion_class(element: ir.Scalar) -> Any:
+    """The class of quaternions: `quatf` for f32. Kernels see a vector of four."""
+    t = ir.vector(element, 4)
+    return _classes.get((HostQuaternion, t)) or _make_class(HostQuaternion, QUATERNIONS[element], t, (4,))
 
 
 def _make_class(base: type[HostArray], name: str, t: ir.Type, shape: tuple[int, ...]) -> Any:
@@ -253,9 +452,9 @@ def _make_class(base: type[HostArray], name: str, t: ir.Type, shape: tuple[int, 
         "shape": shape,
         "element_type": _PYTHON_KINDS[element.kind],
     }
-    if base is HostVector:
-        body.update((letter, _component(i)) for i, letter in enumerate("xyzw"[: shape[0]]))
-    made = _classes[t] = type(name, (base,), body)
+    if base is not HostMatrix:
+        body.update((letter, _component(i)) for i, letter in enumerate(LETTERS[: shape[0]]))
+    made = _classes[base, t] = type(name, (base,), body)
     return made
 
 
@@ -264,16 +463,31 @@ def _component(index: int) -> property:
         return self.data[index].item()
 
     def put(self: HostArray, value: Any) -> None:
-        self.data[index] = value
+        self[index] = value
 
     return property(get, put)
 
 
-EXPORTED: dict[str, Any] = {
-    made.__name__: made
-    for element in (ir.F32, ir.I32, ir.U32, ir.BOOL, ir.F16, ir.F64)
-    for made in (
-        *(vector_class(element, n) for n in (1, 2, 3, 4)),
-        *(matrix_class(element, rows, columns) for rows in (2, 3, 4) for columns in (2, 3, 4)),
-    )
-}
+# --- Classes by name ----------------------------------------------------------------------------------
+
+QUATERNIONS = {ir.F32: "quatf", ir.F64: "quatd"}
+_WORDS = {word: element for element, word in SCALAR_WORDS.items()}
+_NAME = re.compile(rf"({'|'.join(_WORDS)})([1-4])(?:x([1-4]))?")
+
+
+def class_named(name: str) -> Any:
+    """The class that a name like `float3`, `uint8_t4x4` or `quatf` means; None for other names."""
+    for element, quaternion in QUATERNIONS.items():
+        if name == quaternion:
+            return quaternion_class(element)
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    element, first = _WORDS[found[1]], int(found[2])
+    return vector_class(element, first) if found[3] is None else matrix_class(element, first, int(found[3]))
+
+
+def class_names() -> list[str]:
+    """All these names; there are no matrices of one row or column among them."""
+    sizes = [str(n) for n in range(1, 5)] + [f"{r}x{c}" for r in range(2, 5) for c in range(2, 5)]
+    return [word + size for word in _WORDS for size in sizes] + list(QUATERNIONS.values())

@@ -1,0 +1,356 @@
+"""Matrices: transposes, determinants, inverses, and transformations of points in two and three dimensions.
+
+    mul(matrix_from_translation(t), matrix_from_rotation_z(0.5)) == rotate(matrix_from_translation(t), 0.5, z)
+
+Points are column vectors, so what is written last happens first. Angles are in radians; depth goes from 0 to 1.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from slangrad.ir import types as ir
+from slangrad.marshal.components import Data
+from slangrad.marshal.vectors import HostMatrix, HostQuaternion, HostVector, matrix_class
+from slangrad.math.geometry import floats, mul, rounded, wide
+
+
+class Handedness(Enum):
+    """Which way one looks along the z axis: against it, or along it."""
+
+    right_handed = "right_handed"
+    left_handed = "left_handed"
+
+
+def _matrix(data: Any, dtype: Any = np.float32) -> Any:
+    """Doubles as a matrix of floats of a dtype."""
+    made = np.asarray(data)
+    element = _ELEMENTS[np.dtype(dtype)]
+    return matrix_class(element, *made.shape).of(rounded(made, np.dtype(dtype)))
+
+
+_ELEMENTS = {np.dtype(np.float16): ir.F16, np.dtype(np.float32): ir.F32, np.dtype(np.float64): ir.F64}
+
+
+def _given(x: Any, name: str) -> HostMatrix:
+    if not isinstance(x, HostMatrix):
+        raise TypeError(f"{name}: there is none for {type(x).__name__}")
+    return x
+
+
+def _square(x: Any, name: str) -> Data:
+    given = _given(x, name)
+    if given.shape[0] != given.shape[1] or given.dtype.kind != "f":
+        raise TypeError(f"{name}: a square matrix of floats is needed, not {type(x).__name__}")
+    return wide(given.data)
+
+
+def transpose(x: Any) -> Any:
+    """Rows become columns."""
+    given = _given(x, "transpose")
+    element = ir.scalar_of(given.ir_type)
+    assert element is not None
+    return matrix_class(element, *given.shape[::-1]).of(given.data.T.copy())
+
+
+def determinant(x: Any) -> float:
+    data = _square(x, "determinant")
+    found: float = rounded(np.linalg.det(data), x.dtype).item()
+    return found
+
+
+def inverse(x: Any) -> Any:
+    """What gives the identity when multiplied; of a quaternion the turn back. ValueError where there is none."""
+    if isinstance(x, HostQuaternion):
+        data = wide(x.data)
+        size = data @ data
+        if size == 0:
+            raise ValueError("inverse: the quaternion is zero")
+        return type(x).of(rounded(data * [-1, -1, -1, 1] / size, x.dtype))
+    try:
+        return x.of(rounded(np.linalg.inv(_square(x, "inverse")), x.dtype))
+    except np.linalg.LinAlgError:
+        raise ValueError("inverse: the matrix is singular") from None
+
+
+# --- Points and directions ----------------------------------------------------------------------------
+
+
+def transform_point(m: Any, v: Any) -> Any:
+    """A point under a 4x4 matrix; the last row is not looked at."""
+    given, data = floats(m, (4, 4), "transform_point")
+    point, place = floats(v, (3,), "transform_point", given.dtype)
+    return point.of(rounded(data[:3, :3] @ place + data[:3, 3], point.dtype))
+
+
+def transform_vector(m: Any, v: Any) -> Any:
+    """A direction under a 3x3 or 4x4 matrix, or turned by a quaternion."""
+    if isinstance(m, HostQuaternion):
+        return mul(m, v)
+    size = getattr(m, "shape", (4, 4))
+    given, data = floats(m, size if size == (3, 3) else (4, 4), "transform_vector")
+    vector, direction = floats(v, (3,), "transform_vector", given.dtype)
+    return vector.of(rounded(data[:3, :3] @ direction, vector.dtype))
+
+
+# --- Transformations ----------------------------------------------------------------------------------
+
+
+def _moved(v: Data) -> Data:
+    made = np.eye(len(v) + 1)
+    made[:-1, -1] = v
+    return made
+
+
+def _scaled(v: Data) -> Data:
+    return np.diag([*v, 1.0])
+
+
+def _turned(angle: float, axis: Data) -> Data:
+    """Around an axis, which need not have length 1."""
+    x, y, z = axis / np.linalg.norm(axis)
+    across = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    made = np.eye(4)
+    made[:3, :3] += math.sin(angle) * across + (1 - math.cos(angle)) * (across @ across)
+    return made
+
+
+def _turned_2d(angle: float) -> Data:
+    c, s = math.cos(angle), math.sin(angle)
+    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])
+
+
+def _with(m: Any, size: int, right: Data, name: str) -> Any:
+    """A matrix times a transformation."""
+    given, data = floats(m, (size, size), name)
+    return given.of(rounded(data @ right, given.dtype))
+
+
+def translate(m: Any, v: Any) -> Any:
+    """m times a translation."""
+    return _with(m, 4, _moved(floats(v, (3,), "translate")[1]), "translate")
+
+
+def translate_2d(m: Any, v: Any) -> Any:
+    """m, 3x3, times a translation of the plane."""
+    return _with(m, 3, _moved(floats(v, (2,), "translate_2d")[1]), "translate_2d")
+
+
+def rotate(m: Any, angle: float, axis: Any) -> Any:
+    """m times a rotation around an axis."""
+    return _with(m, 4, _turned(angle, floats(axis, (3,), "rotate")[1]), "rotate")
+
+
+def rotate_2d(m: Any, angle: float) -> Any:
+    """m, 3x3, times a rotation of the plane."""
+    return _with(m, 3, _turned_2d(angle), "rotate_2d")
+
+
+def scale(m: Any, v: Any) -> Any:
+    """m times a scaling."""
+    return _with(m, 4, _scaled(floats(v, (3,), "scale")[1]), "scale")
+
+
+def scale_2d(m: Any, v: Any) -> Any:
+    """m, 3x3, times a scaling of the plane."""
+    return _with(m, 3, _scaled(floats(v, (2,), "scale_2d")[1]), "scale_2d")
+
+
+def matrix_from_translation(v: Any) -> Any:
+    given, data = floats(v, (3,), "matrix_from_translation")
+    return _matrix(_moved(data), given.dtype)
+
+
+def matrix_from_translation_2d(v: Any) -> Any:
+    given, data = floats(v, (2,), "matrix_from_translation_2d")
+    return _matrix(_moved(data), given.dtype)
+
+
+def matrix_from_scaling(v: Any) -> Any:
+    given, data = floats(v, (3,), "matrix_from_scaling")
+    return _matrix(_scaled(data), given.dtype)
+
+
+def matrix_from_scaling_2d(v: Any) -> Any:
+    given, data = floats(v, (2,), "matrix_from_scaling_2d")
+    return _matrix(_scaled(data), given.dtype)
+
+
+def matrix_from_rotation(angle: float, axis: Any) -> Any:
+    given, data = floats(axis, (3,), "matrix_from_rotation")
+    return _matrix(_turned(angle, data), given.dtype)
+
+
+def matrix_from_rotation_2d(angle: float) -> Any:
+    return _matrix(_turned_2d(angle))
+
+
+_X, _Y, _Z = np.eye(3)
+
+
+def matrix_from_rotation_x(angle: float) -> Any:
+    return _matrix(_turned(angle, _X))
+
+
+def matrix_from_rotation_y(angle: float) -> Any:
+    return _matrix(_turned(angle, _Y))
+
+
+def matrix_from_rotation_z(angle: float) -> Any:
+    return _matrix(_turned(angle, _Z))
+
+
+def matrix_from_rotation_xyz(
+    angle_x: Any = None, angle_y: float | None = None, angle_z: float | None = None, *, angles: Any = None
+) -> Any:
+    """The product of rotations around x, y and z, which happen in the order z, y, x. Three angles, or a vector."""
+    together = angles if angle_x is None else angle_x
+    if angle_y is None and angle_z is None:
+        given, (x, y, z) = floats(together, (3,), "matrix_from_rotation_xyz")
+        dtype = given.dtype
+    else:
+        x, y, z, dtype = float(angle_x), float(angle_y or 0.0), float(angle_z or 0.0), np.dtype(np.float32)
+    return _matrix(_turned(x, _X) @ _turned(y, _Y) @ _turned(z, _Z), dtype)
+
+
+def matrix_4x4_from_3x4(m: Any) -> Any:
+    """With 0, 0, 0, 1 as the last row."""
+    given, data = floats(m, (3, 4), "matrix_4x4_from_3x4")
+    return _matrix([*data, [0, 0, 0, 1]], given.dtype)
+
+
+def matrix_from_quat(q: Any) -> Any:
+    """The 3x3 rotation of a quaternion of length 1."""
+    if not isinstance(q, HostQuaternion):
+        raise TypeError(f"matrix_from_quat: a quaternion is needed, not {type(q).__name__}")
+    x, y, z, w = wide(q.data)
+    across = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return _matrix(np.eye(3) + 2 * (w * across + across @ across), q.dtype)
+
+
+# --- Cameras ------------------------------------------------------------------------------------------
+
+
+def matrix_from_look_at(
+    eye: Any, center: Any, up: Any, handedness: Handedness = Handedness.right_handed
+) -> Any:
+    """The view from `eye` towards `center`, which lies on -z, or on +z if left-handed."""
+    given, place = floats(eye, (3,), "matrix_from_look_at")
+    _, target = floats(center, (3,), "matrix_from_look_at", given.dtype)
+    _, above = floats(up, (3,), "matrix_from_look_at", given.dtype)
+    axes = look_at_axes(target - place, above, handedness, "matrix_from_look_at")
+    made = np.eye(4)
+    made[:3, :3], made[:3, 3] = axes, -axes @ place
+    return _matrix(made, given.dtype)
+
+
+def look_at_axes(direction: Data, up: Data, handedness: Handedness, name: str) -> Data:
+    """Right, up and forward as rows."""
+    forward = -direction if handedness is Handedness.right_handed else direction
+    right = np.cross(up, forward)
+    if not np.any(right):
+        raise ValueError(f"{name}: the directions of view and `up` must not be the same or zero")
+    forward, right = forward / np.linalg.norm(forward), right / np.linalg.norm(right)
+    return np.array([right, np.cross(forward, right), forward])
+
+
+def perspective(fovy: float, aspect: float, z_near: float, z_far: float) -> Any:
+    """A right-handed perspective projection; `fovy` is the angle from top to bottom."""
+    if aspect == 0 or z_near == z_far:
+        raise ValueError("perspective: `aspect` is not zero, and `z_near` and `z_far` differ")
+    height = 1 / math.tan(fovy / 2)
+    depth = z_far / (z_near - z_far)
+    made = np.diag([height / aspect, height, depth, 0.0])
+    made[2, 3], made[3, 2] = depth * z_near, -1
+    return _matrix(made)
+
+
+def ortho(left: float, right: float, bottom: float, top: float, z_near: float, z_far: float) -> Any:
+    """A right-handed projection without perspective."""
+    low, high = np.array([left, bottom, z_near]), np.array([right, top, z_far])
+    size = high - low
+    if not np.all(size):
+        raise ValueError("ortho: opposite sides must differ")
+    made = np.diag([*(np.array([2.0, 2.0, -1.0]) / size), 1.0])
+    made[:3, 3] = -np.array([left + right, bottom + top, z_near]) / size
+    return _matrix(made)
+
+
+# --- Taking apart -------------------------------------------------------------------------------------
+
+
+def decompose(
+    model_matrix: Any, scale: Any, orientation: Any, translation: Any, skew: Any, perspective: Any
+) -> bool:
+    """Write the parts of a 4x4 matrix into vectors and a quaternion; False if it has no inverse.
+
+    The matrix is perspective * translation * rotation * skew * scale, up to a factor.
+    """
+    given, data = floats(model_matrix, (4, 4), "decompose")
+    _check_parts(given, (scale, translation, skew), perspective, orientation)
+    smallest = float(np.finfo(given.dtype).eps)
+    if abs(data[3, 3]) < smallest:
+        return False
+    data = data / data[3, 3]
+    affine = np.vstack([data[:3], [0, 0, 0, 1]])
+    if abs(np.linalg.det(affine)) < smallest**3:
+        return False
+    rotation, upper = _orthogonal(affine[:3, :3])
+    scale.data[:] = sizes = np.diag(upper)
+    skew.data[:] = np.array([upper[1, 2], upper[0, 2], upper[0, 1]]) / sizes[[2, 2, 1]]
+    translation.data[:] = affine[:3, 3]
+    flat = bool(np.all(np.abs(data[3, :3]) < smallest))
+    perspective.data[:] = [0, 0, 0, 1] if flat else np.linalg.inv(affine).T @ data[3]
+    orientation.data[:] = quaternion_of(rotation)
+    return True
+
+
+def _check_parts(matrix: Any, vectors: tuple[Any, ...], perspective: Any, orientation: Any) -> None:
+    for each, size in ((vectors[0], 3), (vectors[1], 3), (vectors[2], 3), (perspective, 4)):
+        if not isinstance(each, HostVector) or (each.shape, each.dtype) != ((size,), matrix.dtype):
+            raise TypeError(
+                f"decompose: a vector of {size} components of {matrix.dtype} is needed, not {each!r}"
+            )
+    if not isinstance(orientation, HostQuaternion) or orientation.dtype != matrix.dtype:
+        raise TypeError(f"decompose: a quaternion of {matrix.dtype} is needed, not {orientation!r}")
+
+
+def _orthogonal(data: Data) -> tuple[Data, Data]:
+    """A rotation and an upper triangle; all of its diagonal is negative if the matrix mirrors."""
+    rotation, upper = np.linalg.qr(data)
+    signs = np.where(np.diag(upper) < 0, -1.0, 1.0)
+    rotation, upper = rotation * signs, upper * signs[:, None]
+    return (rotation, upper) if np.linalg.det(rotation) > 0 else (-rotation, -upper)
+
+
+def quaternion_of(rotation: Data) -> Data:
+    """x, y, z, w of a 3x3 rotation, by the largest of the four, so that nothing is divided by what is small."""
+    across = rotation - rotation.T
+    both = rotation + rotation.T
+    trace = np.trace(rotation)
+    four_squares = 1 + np.array([*(2 * np.diag(rotation) - trace), trace])
+    largest = int(np.argmax(four_squares))
+    turn = np.array([across[2, 1], across[0, 2], across[1, 0]])
+    if largest == 3:
+        row = np.array([*turn, four_squares[3]])
+    else:
+        row = np.array([*both[largest], turn[largest]])
+        row[largest] = four_squares[largest]
+    made: Data = row / (2 * math.sqrt(four_squares[largest]))
+    return made
+
+
+PUBLIC = {
+    each.__name__: each
+    for each in (
+        transpose, determinant, inverse, transform_point, transform_vector, translate, translate_2d, rotate, rotate_2d,
+        scale, scale_2d, matrix_from_translation, matrix_from_translation_2d, matrix_from_scaling,
+        matrix_from_scaling_2d, matrix_from_rotation, matrix_from_rotation_2d, matrix_from_rotation_x,
+        matrix_from_rotation_y, matrix_from_rotation_z, matrix_from_rotation_xyz, matrix_4x4_from_3x4, matrix_from_quat,
+        matrix_from_look_at, perspective, ortho, decompose,
+    )
+}  # fmt: skip

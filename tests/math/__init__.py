@@ -1,0 +1,1 @@
+"""Functions of host vectors, matrices and quaternions."""
