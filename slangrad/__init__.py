@@ -32,8 +32,9 @@ _HOMES = {
     "slangrad.api.function":          "Function",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
     "slangrad.api.module":            "Module",
-    "slangrad.api.reflection":        "EntryPointLayout ProgramLayout ReflectionCursor "
+    "slangrad.api.reflection":        "EntryPointLayout ProgramLayout "
                                       "TypeLayoutReflection TypeReflection VariableLayoutReflection",
+    "slangrad.api.reflection_cursor": "ReflectionCursor",
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                       "SpecializationArg TypeConformance",

@@ -50,10 +50,10 @@ from slangrad.api.kernel import ComputePipeline as ComputePipeline
 from slangrad.api.module import Module as Module
 from slangrad.api.reflection import EntryPointLayout as EntryPointLayout
 from slangrad.api.reflection import ProgramLayout as ProgramLayout
-from slangrad.api.reflection import ReflectionCursor as ReflectionCursor
 from slangrad.api.reflection import TypeLayoutReflection as TypeLayoutReflection
 from slangrad.api.reflection import TypeReflection as TypeReflection
 from slangrad.api.reflection import VariableLayoutReflection as VariableLayoutReflection
+from slangrad.api.reflection_cursor import ReflectionCursor as ReflectionCursor
 from slangrad.api.session import SlangSession as SlangSession
 from slangrad.api.session import SlangSessionDesc as SlangSessionDesc
 from slangrad.api.shader import ShaderProgram as ShaderProgram

@@ -16,7 +16,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.commands"),  # kernels of users
     ("api", "slangrad.api.kernel"),
     ("api", "slangrad.api.raw_dispatch"),
-    ("api", "slangrad.api.reflection"),
+    ("api", "slangrad.api.reflection_cursor"),
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
 }

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from slangrad.check.modules import Program
 
 COMMANDS, KERNEL = Late("slangrad.api.commands"), Late("slangrad.api.kernel")
-CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection")
+CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection_cursor")
 
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)

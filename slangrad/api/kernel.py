@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import index
 from typing import Any
 
-from slangrad.api.reflection import ReflectionCursor
+from slangrad.api.reflection_cursor import ReflectionCursor
 from slangrad.api.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
 from slangrad.check.types import Type

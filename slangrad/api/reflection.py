@@ -3,7 +3,6 @@
     layout = program.layout
     layout.globals_type_layout.fields[0].name
     layout.entry_points[0].compute_thread_group_size     ->   [32, 1, 1]
-    program.reflection.particles.type_layout             a parameter by its name
 
 Sizes and offsets are those of memory (ir/layout.py), for parameters as for what buffers hold.
 """
@@ -20,7 +19,6 @@ from slangrad.check.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of, round_up
 from slangrad.marshal.buffers import BYTES, STRUCTURED, standard_name
-from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
 
 if TYPE_CHECKING:
@@ -480,81 +478,3 @@ class ProgramLayout:
         if isinstance(super_type.checked, checked.InterfaceType):
             return self._facts.types.view.conforms(sub_type.checked, super_type.checked)
         return sub_type == super_type
-
-
-class ReflectionCursor:
-    """Parameters by name, fields by name, elements by index: `program.reflection.particles`."""
-
-    def __init__(self, program: ShaderProgram, layout: Any = None) -> None:
-        self._program = program
-        self._layout = layout
-
-    def __repr__(self) -> str:
-        return f"ReflectionCursor({self._layout!r})"
-
-    def is_valid(self) -> bool:
-        return True
-
-    @property
-    def type_layout(self) -> TypeLayoutReflection:
-        if not isinstance(self._layout, TypeLayoutReflection):
-            raise CallError("E1012", "an entry point or a whole program has no type")
-        return self._layout
-
-    @property
-    def type(self) -> TypeReflection:
-        return self.type_layout.type
-
-    def has_field(self, name: str) -> bool:
-        return name in self._children()
-
-    def find_field(self, name: str) -> ReflectionCursor:
-        found = self._children().get(name)
-        if found is None:
-            note = f"there are {', '.join(self._children()) or 'none'}"
-            raise CallError("E1012", f"there is no parameter or field '{name}'", (), note)
-        return ReflectionCursor(self._program, found)
-
-    def has_element(self, index: int) -> bool:
-        return 0 <= index < self.type.element_count
-
-    def find_element(self, index: int) -> ReflectionCursor:
-        if not self.has_element(index):
-            raise IndexError(f"there is no element {index}")
-        return ReflectionCursor(self._program, self.type_layout.element_type_layout)
-
-    def __getitem__(self, key: str | int) -> ReflectionCursor:
-        return self.find_element(key) if isinstance(key, int) else self.find_field(key)
-
-    def __getattr__(self, name: str) -> ReflectionCursor:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if not self.has_field(name):
-            raise AttributeError(f"there is no parameter or field '{name}'")
-        return self.find_field(name)
-
-    def _children(self) -> dict[str, Any]:
-        layout = self._layout
-        if layout is None:
-            whole = self._program.layout
-            entries = {each.name: each for each in whole.entry_points}
-            return {**entries, **{each.name: each.type_layout for each in whole.parameters}}
-        if isinstance(layout, EntryPointLayout):
-            return {each.name: each.type_layout for each in layout.parameters}
-        while layout.kind in (TypeKind.constant_buffer, TypeKind.parameter_block):
-            layout = layout.element_type_layout
-        return {each.name: each.type_layout for each in layout.fields}
-
-
-def element_of_resource(layout: object) -> ir.Type | None:
-    """The type of a structured buffer's elements; TypeError for everything else."""
-    found = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
-    if not isinstance(found, TypeLayoutReflection):
-        given = type(layout).__name__
-        raise TypeError(
-            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {given}"
-        )
-    if found.type.resource_shape is not ShapeKind.structured_buffer:
-        raise TypeError(f"resource_type_layout: '{found.name}' is no structured buffer")
-    element = found.element_type_layout
-    return None if element is None else element.ir_type

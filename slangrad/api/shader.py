@@ -16,7 +16,8 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
-from slangrad.api.reflection import EntryPointLayout, ProgramLayout, ReflectionCursor
+from slangrad.api.reflection import EntryPointLayout, ProgramLayout
+from slangrad.api.reflection_cursor import ReflectionCursor
 from slangrad.call.program import ModuleTypes
 from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef

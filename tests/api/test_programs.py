@@ -119,3 +119,18 @@ def test_training_a_line(device, load):
             each.copy_from_numpy(each.to_numpy() - np.float32(0.4 / 32) * each.grad.to_numpy())
     assert abs(float(parameters["slope"].to_numpy()[0]) - 3) < 1e-3
     assert abs(float(parameters["start"].to_numpy()[0]) - 0.5) < 1e-3
+
+
+def test_looking_for_what_is_not_there() -> None:
+    """`find_field` gives a cursor that says so; an index and all else is an error."""
+    device = spy.create_device()
+    module = device.load_module_from_source(
+        "looked", "StructuredBuffer<float> given; [numthreads(1, 1, 1)] void main() {}"
+    )
+    reflection = device.link_program([module], [module.entry_point("main")]).reflection
+    assert reflection.find_field("given").is_valid()
+    nothing = reflection.find_field("missing")
+    assert not nothing.is_valid()
+    for use in (lambda: nothing.type, lambda: nothing.has_field("x"), lambda: reflection["missing"]):
+        with pytest.raises(spy.CallError, match=r"E1012.*'missing'"):
+            use()

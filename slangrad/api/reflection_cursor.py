@@ -1,0 +1,112 @@
+"""What programs look like from outside, by names and indices.
+
+program.reflection.particles.type_layout       of a parameter
+program.reflection["main"]["count"].type       of a parameter of an entry point
+program.reflection.find_field("missing").is_valid()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slangrad.api.reflection import (
+    EntryPointLayout,
+    ShapeKind,
+    TypeKind,
+    TypeLayoutReflection,
+    TypeReflection,
+)
+from slangrad.ir import types as ir
+from slangrad.marshal.errors import CallError
+
+if TYPE_CHECKING:
+    from slangrad.api.shader import ShaderProgram
+
+
+class ReflectionCursor:
+    """Parameters by name, fields by name, elements by index: `program.reflection.particles`."""
+
+    def __init__(self, program: ShaderProgram, layout: Any = None) -> None:
+        self._program = program
+        self._layout = layout
+        self._missing: CallError | None = None
+
+    def __repr__(self) -> str:
+        return f"ReflectionCursor({self._layout!r})"
+
+    def is_valid(self) -> bool:
+        """Whether there is such a parameter, field or element; without one, all but this is an error."""
+        return self._missing is None
+
+    @property
+    def type_layout(self) -> TypeLayoutReflection:
+        self._require()
+        if not isinstance(self._layout, TypeLayoutReflection):
+            raise CallError("E1012", "an entry point or a whole program has no type")
+        return self._layout
+
+    @property
+    def type(self) -> TypeReflection:
+        return self.type_layout.type
+
+    def has_field(self, name: str) -> bool:
+        return name in self._children()
+
+    def find_field(self, name: str) -> ReflectionCursor:
+        """The parameter or field of a name; `is_valid()` says whether there is one."""
+        made = ReflectionCursor(self._program, self._children().get(name))
+        if made._layout is None:
+            note = f"there are {', '.join(self._children()) or 'none'}"
+            made._missing = CallError("E1012", f"there is no parameter or field '{name}'", (), note)
+        return made
+
+    def has_element(self, index: int) -> bool:
+        return 0 <= index < self.type.element_count
+
+    def find_element(self, index: int) -> ReflectionCursor:
+        if not self.has_element(index):
+            raise IndexError(f"there is no element {index}")
+        return ReflectionCursor(self._program, self.type_layout.element_type_layout)
+
+    def __getitem__(self, key: str | int) -> ReflectionCursor:
+        found = self.find_element(key) if isinstance(key, int) else self.find_field(key)
+        found._require()
+        return found
+
+    def __getattr__(self, name: str) -> ReflectionCursor:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not self.has_field(name):
+            raise AttributeError(f"there is no parameter or field '{name}'")
+        return self.find_field(name)
+
+    def _require(self) -> None:
+        if self._missing is not None:
+            raise self._missing
+
+    def _children(self) -> dict[str, Any]:
+        self._require()
+        layout = self._layout
+        if layout is None:
+            whole = self._program.layout
+            entries = {each.name: each for each in whole.entry_points}
+            return {**entries, **{each.name: each.type_layout for each in whole.parameters}}
+        if isinstance(layout, EntryPointLayout):
+            return {each.name: each.type_layout for each in layout.parameters}
+        while layout.kind in (TypeKind.constant_buffer, TypeKind.parameter_block):
+            layout = layout.element_type_layout
+        return {each.name: each.type_layout for each in layout.fields}
+
+
+def element_of_resource(layout: object) -> ir.Type | None:
+    """The type of a structured buffer's elements; TypeError for everything else."""
+    found = layout.type_layout if isinstance(layout, ReflectionCursor) else layout
+    if not isinstance(found, TypeLayoutReflection):
+        given = type(layout).__name__
+        raise TypeError(
+            f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {given}"
+        )
+    if found.type.resource_shape is not ShapeKind.structured_buffer:
+        raise TypeError(f"resource_type_layout: '{found.name}' is no structured buffer")
+    element = found.element_type_layout
+    return None if element is None else element.ir_type
