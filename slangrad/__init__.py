@@ -46,7 +46,7 @@ _HOMES = {
                                       "ResolveException",
     "slangrad.marshal.generators":    "call_id grid rand_float thread_id wang_hash wang_hash_numpy",
     "slangrad.marshal.slang_type":    "SlangType",
-    "slangrad.marshal.values":        "DiffPair ValueRef diffPair floatDiffPair floatRef intRef",
+    "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.runtime.device":        "DeviceClosedError",
     "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",

@@ -83,6 +83,7 @@ from slangrad.marshal.generators import wang_hash_numpy as wang_hash_numpy
 from slangrad.marshal.slang_type import SlangType as SlangType
 from slangrad.marshal.values import DiffPair as DiffPair
 from slangrad.marshal.values import ValueRef as ValueRef
+from slangrad.marshal.values import diff_pair as diff_pair
 from slangrad.marshal.values import diffPair as diffPair
 from slangrad.marshal.values import floatDiffPair as floatDiffPair
 from slangrad.marshal.values import floatRef as floatRef

@@ -12,6 +12,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What a warm start does not need is loaded when it is first used: `Late("slangrad.pipeline")`.
 LATE_MODULES = {
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
+    ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
+    ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments
+    ("tensors", "torch"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.commands"),  # kernels of users
     ("api", "slangrad.api.kernel"),

@@ -18,7 +18,18 @@ from slangrad.call.request import RESULT
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Node, ProgramTypes, Spot, Way, role_of
+from slangrad.marshal.marshal import (
+    PRIMAL,
+    REVERSE,
+    Composite,
+    Leaf,
+    Marshal,
+    Node,
+    ProgramTypes,
+    Spot,
+    Way,
+    role_of,
+)
 
 
 @dataclass(slots=True)
@@ -99,6 +110,8 @@ def bind_call(
     if created is not None:
         result = created.bind(dims, types)
         sources.append((result, results.CREATED))
+    if result is not None:
+        _mark(result, function.result_differentiable, types)
     call = BoundCall(mode, function, arguments, result, created, cotangent, dims, order)
     for node, index in sources:
         for path, leaf in node.leaves():
@@ -116,9 +129,21 @@ def _bind_argument(
     role = role_of(mode, parameter.direction, differentiable)
     own = PRIMAL if parameter.no_diff else mode
     spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
-    return BoundArgument(
-        given.marshal.bind(given.way, spot), parameter.direction, differentiable, parameter.no_diff
-    )
+    node = given.marshal.bind(given.way, spot)
+    _mark(node, not parameter.no_diff, types)
+    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff)
+
+
+def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:
+    """Tell leaves whether a derivative can pass there."""
+    if isinstance(node, Leaf):
+        node.carries = carries and node.content is not None and types.tangent(node.content) is not None
+        return
+    assert isinstance(node, Composite)
+    for part in node.parts:
+        is_field = isinstance(part.key, str)
+        own = carries and (not is_field or types.tangent_field(node.type, part.key) is not None)
+        _mark(part.node, own, types)
 
 
 def _bind_result(

@@ -32,7 +32,7 @@ class Binder:
     ) -> None:
         self._name = name
         self.candidates = tuple(candidates)
-        self._types = types
+        self.types = self._types = types
         self._imports = imports
 
     def bind(self, request: Request) -> BoundCall:

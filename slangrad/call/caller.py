@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
 from slangrad.call.launchable import Launchable
 from slangrad.call.plan import Plan
@@ -25,6 +26,7 @@ from slangrad.marshal.marshal import REVERSE
 from slangrad.marshal.registry import holds_objects, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
+TORCH_CALLS = Late("slangrad.call.torch_calls")
 
 
 class Caller:
@@ -57,6 +59,10 @@ class Caller:
         return self._binder
 
     @property
+    def session(self) -> Any:
+        return self._session
+
+    @property
     def candidates(self) -> tuple[Any, ...]:
         found: tuple[Any, ...] = self.binder.candidates
         return found
@@ -66,8 +72,8 @@ class Caller:
     def call(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function over the arguments."""
         entry, values, count, threads = self._find(settings, args, kwargs)
-        if entry.holds_objects:
-            return self._call_with_objects(entry, values, threads)
+        if entry.is_special:
+            return self._call_specially(entry, values, threads)
         given = values[count] if entry.returns_given else None
         made = entry.plan.run(values, threads)
         return _shown(given) if entry.returns_given else made
@@ -104,10 +110,15 @@ class Caller:
                 entry = self._enter(key, settings, args, kwargs, values, kind, count, threads)
         return entry, values, count, threads
 
-    def _call_with_objects(self, entry: _Entry, values: list[Any], threads: int | None) -> Any:
-        """The same with objects that stand for other values, which are told what became of these."""
+    def _call_specially(self, entry: _Entry, values: list[Any], threads: int | None) -> Any:
+        """The same with torch tensors, and with objects that stand for other values, which are told what became of
+        these."""
+        run = entry.plan.run if entry.torch is None else entry.torch.run
+        if not entry.holds_objects:
+            made = run(list(values), threads)
+            return _shown(values[entry.result_at]) if entry.returns_given else made
         unwrapped = [unwrap(value) for value in values]
-        made = entry.plan.run(list(unwrapped), threads)
+        made = run(list(unwrapped), threads)
         for value, new in zip(values, unwrapped):
             update(value, new)
         return _shown(values[entry.result_at]) if entry.returns_given else made
@@ -127,19 +138,43 @@ class Caller:
     ) -> _Entry:
         if key in self._plans:
             return self._plans[key]
-        marshals = [marshal_of(unwrap(value)) for value in values]
-        result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
-        named = replace(settings, globals=dict.fromkeys(settings.globals))
-        request = Request(
-            named, len(args), tuple(kwargs), marshals, result_kind, count if kind is True else -1,
-            count + (kind is True),
-        )  # fmt: skip
+        request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
         plan = self._make_plan(request, key)
         _check_threads(threads, plan.call.call_dims)
         returned = -1 if settings.mode in REVERSE else request.result_at
-        entry = _Entry(plan, any(map(holds_objects, values)), returned)
+        torch = None
+        if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
+            torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(each) for each in values])
+        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch)
         self._plans[key] = entry
         return entry
+
+    def _request(
+        self,
+        settings: Settings,
+        positional: int,
+        names: tuple[str, ...],
+        values: list[Any],
+        kind: Any,
+        count: int,
+    ) -> Request:
+        """What the call asks for. With a torch tensor among its values it asks for one, if it says nothing."""
+        marshals = [marshal_of(unwrap(value)) for value in values]
+        result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
+        if kind is None and any(each.is_torch for each in marshals):
+            result_kind = results.TORCH
+        named = replace(settings, globals=dict.fromkeys(settings.globals))
+        at = count if kind is True else -1
+        return Request(named, positional, names, marshals, result_kind, at, count + (kind is True))
+
+    def bind(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
+        """The bound call of such arguments, for who wants to write another function around it."""
+        given = [] if result is None else [result]
+        values = [*args, *kwargs.values(), *given, *settings.globals.values()]
+        kind = True if given else None
+        count = len(args) + len(kwargs)
+        with self._session.lock:
+            return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
 
     def _make_plan(self, request: Request, key: Any) -> Plan:
         """A plan from the disk, or a new one."""
@@ -159,6 +194,11 @@ class _Entry:
     plan: Plan
     holds_objects: bool
     result_at: int
+    torch: Any = None  # the calls of this signature, where torch tensors are among the values
+    is_special: bool = False
+
+    def __post_init__(self) -> None:
+        self.is_special = self.holds_objects or self.torch is not None
 
     @property
     def returns_given(self) -> bool:

@@ -19,6 +19,7 @@ from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramType
 from slangrad.marshal.memory import address_of_array, home_of
 from slangrad.marshal.patterns import matches, pointers_to
 from slangrad.marshal.spelling import spell
+from slangrad.marshal.torch_memory import address_of_torch
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
 
@@ -80,6 +81,10 @@ class BufferLeaf(Leaf):
     counted: bool
     written: bool
 
+    @property
+    def content(self) -> Type | None:
+        return None
+
     def parameters(self, classes: str) -> list[Parameter]:
         return [Parameter(spell(self.type), self.name)]
 
@@ -100,7 +105,7 @@ class BufferLeaf(Leaf):
 
     def _find(self, value: Any) -> tuple[int, int]:
         """Address and bytes."""
-        find = next(_MEMORY[kind] for kind in type(value).__mro__ if kind in _MEMORY)
+        find = next((_MEMORY[kind] for kind in type(value).__mro__ if kind in _MEMORY), _of_torch)
         found = find(value)
         if found is None:
             message = f"argument '{self.label}': {self.described} with gaps cannot be a '{self.type}'"
@@ -119,6 +124,12 @@ def _of_tensor(tensor: Tensor) -> Range:
     if not tensor.is_contiguous():
         return None
     return tensor.address, tensor.element_count * tensor.element_size
+
+
+def _of_torch(tensor: Any) -> Range:
+    if not tensor.is_contiguous() or tensor.is_neg():
+        return None
+    return address_of_torch(tensor), tensor.numel() * tensor.element_size()
 
 
 def _of_array(array: Any) -> Range:

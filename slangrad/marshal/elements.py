@@ -67,17 +67,20 @@ class Elements(WritableLeaf):
         return f"{self.name}{GIVEN}.{word}(id, {value});"
 
     def layout(self, value: Any) -> Hashable:
-        return self.access.layout(value, self.parts)
+        return self.access.layout(value, self.parts or (PRIMAL_PART,))
 
     def measure(self, value: Any) -> Measure | None:
-        found = self.access.memories(value, self.parts)
+        found = self.access.memories(
+            value, self.parts or (PRIMAL_PART,)
+        )  # what is not touched has sizes, too
         leading = len(found[0].shape) - len(self.trailing)
         for memory in found:
             if memory.shape[leading:] != self.trailing:
                 raise self._wrong_sizes(memory.shape, leading)
         if not self.access.usable(value) or not all(_gapless(memory, leading) for memory in found):
             return None
-        return Measure(found[0].shape[:leading], [memory.strides[:leading] for memory in found])
+        strides = [memory.strides[:leading] for memory in found] if self.parts else []
+        return Measure(found[0].shape[:leading], strides)
 
     def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
         message = (

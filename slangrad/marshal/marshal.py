@@ -145,6 +145,11 @@ class Marshal(ABC):
         """Whether values can be packed with the arguments, if they bring no dimensions."""
         return False
 
+    @property
+    def is_torch(self) -> bool:
+        """Whether a torch tensor is in the value, which makes the call one of PyTorch."""
+        return False
+
     @abstractmethod
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         """As what the value can be given to a parameter of type `wanted`; empty when it cannot."""
@@ -221,7 +226,8 @@ class Leaf(Node):
     """A value that the kernel loads by itself. The defaults are those of a value that is the same in all
     calls.
 
-    `declared`: the kernel's header has its parameters. `rank` is the number of loops of the kernel.
+    `declared`: the kernel's header has its parameters. `carries`: a derivative can pass here, if the function has one.
+    `rank` is the number of loops of the kernel.
     `prepare`, if there is one, makes of the given value another one in every call, before anything else.
     `scratch` bytes of the call's own memory are this leaf's, from `scratch_at` on.
     """
@@ -229,6 +235,7 @@ class Leaf(Node):
     has_layout: ClassVar[bool] = False
 
     declared: bool = True
+    carries: bool = False
     rank: int = 1
     prepare: Callable[[Any], Any] | None = None
     scratch: int = 0
@@ -238,6 +245,11 @@ class Leaf(Node):
 
     def leaves(self) -> Iterator[tuple[tuple[Any, ...], Leaf]]:
         yield (), self
+
+    @property
+    def content(self) -> Type | None:
+        """The type of the values that derivatives belong to; None where there are none."""
+        return self.type
 
     def settle(self, call_dims: int) -> None:
         """The number of dimensions of the call is known."""

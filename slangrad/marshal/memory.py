@@ -42,6 +42,7 @@ class Contents:
     has_in: bool = False
     has_out: bool = False
     shared: bool = False  # one buffer for the derivatives of both directions
+    gradients_may_lack: bool = False  # forward calls give empty ones to types that have a place for them
 
 
 class Memory(NamedTuple):

@@ -23,10 +23,12 @@ from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, ListMarshal
 from slangrad.marshal.tensors import TensorMarshal
+from slangrad.marshal.torch_tensors import TorchMarshal, key_of_torch, pair_marshal
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import is_torch_type
 
 Key = Callable[[Any], Hashable]
 Maker = Callable[[Any], Marshal]
@@ -50,6 +52,19 @@ def _key_of_list(values: list[Any]) -> Hashable:
 
 def _key_of_dict(values: dict[str, Any]) -> Hashable:
     return dict, tuple((name, value if name == TYPE_KEY else key_of(value)) for name, value in values.items())
+
+
+def _key_of_pair(pair: DiffPair) -> Hashable:
+    own = key_of(pair.primal)
+    if _KEYS.get(type(pair.primal)) is key_of_torch:
+        return DiffPair, own, key_of(pair.grad)
+    return DiffPair, own, pair.needs_grad
+
+
+def _make_pair(pair: DiffPair) -> Marshal:
+    if _KEYS.get(type(pair.primal)) is key_of_torch:
+        return pair_marshal(pair)
+    return DiffPairMarshal(marshal_of(pair.primal), pair.needs_grad)
 
 
 def _key_of_type(value: Any) -> Hashable:
@@ -82,7 +97,7 @@ _KEYS: dict[type, Key] = {
     list:       _key_of_list,
     dict:       _key_of_dict,
     ValueRef:   lambda ref: (ValueRef, None if ref.value is None else key_of(ref.value)),
-    DiffPair:   lambda pair: (DiffPair, key_of(pair.primal), pair.needs_grad),
+    DiffPair:   _key_of_pair,
     Buffer:     lambda buffer: (Buffer, buffer.element_type, buffer.writable),
     **indices.KEYS,
 }
@@ -95,7 +110,7 @@ _MAKERS: dict[type, Maker] = {
     list:       lambda values: ListMarshal([marshal_of(value) for value in values]),
     dict:       _make_dict,
     ValueRef:   lambda ref: ValueRefMarshal(None if ref.value is None else marshal_of(ref.value)),
-    DiffPair:   lambda pair: DiffPairMarshal(marshal_of(pair.primal), pair.needs_grad),
+    DiffPair:   _make_pair,
     Buffer:     BufferMarshal,
     **indices.MAKERS,
 }
@@ -120,7 +135,9 @@ def _enter(kind: type) -> Key:
         if base in _KEYS and base is not bool:
             _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
             return _KEYS[kind]
-    if issubclass(kind, HostArray):
+    if is_torch_type(kind):
+        _KEYS[kind], _MAKERS[kind] = key_of_torch, TorchMarshal
+    elif issubclass(kind, HostArray):
         _KEYS[kind] = _key_of_type
         _MAKERS[kind] = lambda value: HostArrayMarshal(kind)
     elif issubclass(kind, (np.bool_, np.integer, np.floating)):

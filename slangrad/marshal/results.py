@@ -3,6 +3,7 @@
 float f(float x), D = 0            ->  a Python float, read from scratch memory
 float f(float x), D = 1            ->  a new Tensor of the call's shape
 f(x, _result="numpy")              ->  a new array;      f(x, _result=y)  ->  y, filled
+f(x) with a torch tensor x         ->  a new torch tensor: the call's shape, then that of the type
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes,
 from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell
+from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.values import DiffPair
-from slangrad.tensors.element_types import holds_structs, numpy_layout
+from slangrad.tensors.element_types import holds_structs, numpy_layout, scalar_and_sizes
 from slangrad.tensors.shape import as_shape
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.torch_types import TORCH as PYTORCH
+from slangrad.tensors.torch_types import dtype_of, is_torch_type
 from slangrad.tensors.views import View
 
 CREATED = -1
-VALUE, TENSOR, NUMPY = "value", "tensor", "numpy"
-KINDS = (TENSOR, NUMPY)
+VALUE, TENSOR, NUMPY, TORCH = "value", "tensor", "numpy", "torch"
+KINDS = (TENSOR, NUMPY, TORCH)
 
 
 @dataclass(slots=True, frozen=True)
@@ -56,9 +60,10 @@ def kind_of(given: Any) -> str | None:
     if given is np.ndarray:
         return NUMPY
     if isinstance(given, type):
-        raise CallError(
-            "E1011", f"Unknown return type '{given.__name__}'", (), "known are Tensor and np.ndarray"
-        )
+        if is_torch_type(given):
+            return TORCH
+        note = "known are Tensor, np.ndarray and torch.Tensor"
+        raise CallError("E1011", f"Unknown return type '{given.__name__}'", (), note)
     return None
 
 
@@ -169,13 +174,16 @@ class ArrayMaker:
         return lambda: np.empty((*shape, *inner), dtype)
 
 
+def _refuse_structs(created: Created, lowered: ir.Type, what: str) -> None:
+    if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
+        message = f"a {what} cannot hold results of type '{created.type}'"
+        note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
+        raise CallError("E1011", message, (), note)
+
+
 def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
-        message = f"a numpy array cannot hold results of type '{created.type}'"
-        raise CallError(
-            "E1011", message, (), 'numbers, vectors, matrices and arrays can; use _result="tensor"'
-        )
+    _refuse_structs(created, lowered, "numpy array")
     if spot.role.differentiates:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
@@ -184,8 +192,33 @@ def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
 
+@dataclass(slots=True, frozen=True)
+class TorchMaker:
+    """Torch tensors of values of a type, with tangents if there are some."""
+
+    lowered: ir.Type
+    differentiates: bool
+
+    def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
+        scalar, inner = scalar_and_sizes(self.lowered)
+        dtype, sizes, empty = dtype_of(scalar), (*shape, *inner), PYTORCH.empty
+        if self.differentiates:
+            return lambda: DiffPair(empty(sizes, dtype=dtype), empty(sizes, dtype=dtype))
+        return lambda: empty(sizes, dtype=dtype)
+
+
+def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    spot = created.spot
+    _refuse_structs(created, lowered, "torch tensor")
+    created.made = Result(TorchMaker(lowered, spot.role.differentiates), give_itself)
+    inner = scalar_and_sizes(lowered)[1]
+    access = TORCH_PAIR_ACCESS if spot.role.differentiates else TORCH_ACCESS
+    return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)
+
+
 _BINDERS: dict[str, Callable[[Created, int, ir.Type], Leaf]] = {
     VALUE: _bind_value,
     TENSOR: _bind_tensor,
     NUMPY: _bind_numpy,
+    TORCH: _bind_torch,
 }

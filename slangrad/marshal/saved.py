@@ -25,6 +25,7 @@ from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
+from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import Family, WholeTensor
 
@@ -44,7 +45,7 @@ _CLASSES: dict[str, type] = {
         cells.Cell, cells.Part,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
         arrays.Converter, structs.Packer,
-        results.Result, results.TensorMaker, results.ArrayMaker,
+        results.Result, results.TensorMaker, results.ArrayMaker, results.TorchMaker,
     )
 }  # fmt: skip
 
@@ -52,6 +53,8 @@ _CLASSES: dict[str, type] = {
 _NAMED: dict[str, object] = {
     "tensor access": TENSOR_ACCESS,
     "array access":  ARRAY_ACCESS,
+    "torch access":  TORCH_ACCESS,
+    "torch pairs":   TORCH_PAIR_ACCESS,
     "data":          scalars.data_of,
     "get value":     cells.get_value,
     "set value":     cells.set_value,

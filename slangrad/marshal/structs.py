@@ -48,6 +48,10 @@ class DictMarshal(Marshal):
         self.type_name = type_name
         self.described = f"dict with {', '.join(children) or 'no fields'}"
 
+    @property
+    def is_torch(self) -> bool:
+        return any(child.is_torch for child in self.children.values())
+
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         t = self._type(wanted, types)
         if t is None:
@@ -140,6 +144,10 @@ class ListMarshal(Marshal):
     @property
     def is_plain(self) -> bool:
         return all(child.is_plain for child in self.children)
+
+    @property
+    def is_torch(self) -> bool:
+        return any(child.is_torch for child in self.children)
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         yield from self._as_whole(wanted, types, mode)

@@ -1,12 +1,15 @@
-"""Single values that a call can write: `ValueRef`, `diffPair`.
+"""Single values that a call can write: `ValueRef`, `diffPair`; a torch tensor with the tensor of its gradient.
 
 c = intRef();  f(5, 10, c);  c.value               # an `out` parameter
 a = diffPair(5.0);  f.bwds(a, diffPair(d=1.0));  a.grad
+f.bwds(diff_pair(x, x_grad), _result=diff_pair(y, y_grad))
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from slangrad.tensors.torch_types import is_torch_type
 
 
 class ValueRef:
@@ -35,8 +38,8 @@ class DiffPair:
     __slots__ = ("grad", "needs_grad", "primal")
 
     def __init__(self, primal: Any = None, grad: Any = None, needs_grad: bool = True) -> None:
-        self.primal = 0.0 if primal is None else primal
-        self.grad = _zero_of(type(self.primal)) if grad is None else grad
+        self.primal = _beside(grad, float) if primal is None else primal
+        self.grad = _beside(self.primal, type(self.primal)) if grad is None else grad
         self.needs_grad = needs_grad
 
     @property
@@ -51,8 +54,16 @@ class DiffPair:
         return f"diffPair({self.primal!r}, {self.grad!r})"
 
 
-def _zero_of(kind: Any) -> Any:
+def _beside(other: Any, kind: Any) -> Any:
+    """What a pair holds beside `other` if it was not given: a zero, for a torch tensor zeros of its shape."""
+    if is_torch_type(type(other)):
+        return other.detach().new_zeros(other.shape)
     return kind.zeros() if hasattr(kind, "zeros") else kind()
+
+
+def diff_pair(primal: Any = None, grad: Any = None) -> DiffPair:
+    """A torch tensor (or a number) with its gradient: `bwds` adds to those of inputs, and reads those of outputs."""
+    return DiffPair(primal, grad)
 
 
 def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:

@@ -181,6 +181,12 @@ class WholeTensor(Leaf):
     own: int
     loses: bool = False  # gradients, because of its type
 
+    @property
+    def content(self) -> Type | None:
+        assert isinstance(self.type, StructType)
+        found: Type = self.type.arguments[0]
+        return found
+
     def parameters(self, classes: str) -> list[Parameter]:
         made = [Parameter(spell(self.type), self.name)]
         rows = zip(classes, self.streams)
@@ -290,8 +296,9 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
 def _check_gradients(
     spot: Spot, family: Family, name: str, element: Type, contents: Contents, described: str
 ) -> None:
+    may_lack = contents.gradients_may_lack and spot.mode == PRIMAL
     for part, there, which in ((TAKEN, contents.has_in, "input"), (GIVEN, contents.has_out, "output")):
-        if part in family.parts and not there:
+        if part in family.parts and not there and not may_lack:
             message = (
                 f"argument '{spot.label}': {described} has no {which} gradient, and this parameter requires "
             )

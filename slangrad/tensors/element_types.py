@@ -64,13 +64,13 @@ _ROWS: tuple[tuple[Scalar, type[np.generic], str], ...] = (
 )
 # fmt: on
 
-_BY_NAME = {name: scalar for scalar, _, names in _ROWS for name in names.split()}
+SCALARS_BY_NAME = {name: scalar for scalar, _, names in _ROWS for name in names.split()}
 _NAMES = {scalar: names.split()[0] for scalar, _, names in _ROWS}
 _TO_NUMPY: dict[Scalar, NumpyType] = {scalar: np.dtype(kind) for scalar, kind, _ in _ROWS}
 _FROM_NUMPY = {dtype: scalar for scalar, dtype in _TO_NUMPY.items()}
 _PYTHON: dict[object, Scalar] = {bool: BOOL, int: I32, float: F32}
 
-_SCALAR = "|".join(sorted(_BY_NAME, key=len, reverse=True))
+_SCALAR = "|".join(sorted(SCALARS_BY_NAME, key=len, reverse=True))
 _PLAIN = re.compile(rf"({_SCALAR})(?:([1-4])(?:x([1-4]))?)?")
 _GENERIC = re.compile(r"(vector|matrix|Array)<(.*)>")
 _SUFFIX = re.compile(r"\[(\d+)\]")
@@ -102,7 +102,7 @@ def _find(given: object) -> Type | None:
     if isinstance(given, type) and given in _PYTHON:
         return _PYTHON[given]
     if type(given).__module__ == "torch":
-        return _BY_NAME.get(str(given).removeprefix("torch."))
+        return SCALARS_BY_NAME.get(str(given).removeprefix("torch."))
     if isinstance(given, np.dtype) or (isinstance(given, type) and issubclass(given, np.generic)):
         return from_numpy_type(np.dtype(given))
     return None
@@ -123,12 +123,12 @@ def _by_name(text: str) -> Type:
 
 
 def _plain(name: str) -> Type | None:
-    if name in _BY_NAME:
-        return _BY_NAME[name]
+    if name in SCALARS_BY_NAME:
+        return SCALARS_BY_NAME[name]
     match = _PLAIN.fullmatch(name)
     if match is None:
         return None
-    scalar, first, second = _BY_NAME[match[1]], int(match[2]), match[3]
+    scalar, first, second = SCALARS_BY_NAME[match[1]], int(match[2]), match[3]
     return vector(scalar, first) if second is None else matrix(scalar, first, int(second))
 
 
@@ -193,6 +193,12 @@ def structured_dtype(t: Type) -> NumpyType:
     formats = [structured_dtype(field) for _, field in t.fields]
     offsets = list(layout.offsets)
     return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": layout.size})
+
+
+def scalar_and_sizes(t: Type) -> tuple[Scalar, tuple[int, ...]]:
+    """What values of a type without structs consist of, and the dimensions one of them adds."""
+    dtype, inner = numpy_layout(t)
+    return _FROM_NUMPY[dtype], inner
 
 
 def holds_structs(t: Type) -> bool:

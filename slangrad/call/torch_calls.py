@@ -1,0 +1,181 @@
+"""Calls with torch tensors: how PyTorch learns what they read, write and depend on.
+
+    module.poly(2.0, x)   with x.requires_grad   ->   a tensor whose backward() runs the kernel of poly.bwds
+
+In: a plan, and where torch tensors are among its values (their *slots*).   Out: the call, which autograd sees if one
+of its tensors is seen by it. What the call changed has another version then, so that autograd notices.
+
+Only this file and those beside it of its name load PyTorch.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import torch
+from torch.autograd.graph import increment_version
+
+from slangrad.call.plan import Plan
+from slangrad.call.request import Request, Settings
+from slangrad.call.torch_functions import Forward, apply, is_seen
+from slangrad.call.torch_sites import Place, Site, Slot, constants_of, is_plain_whole
+from slangrad.marshal import results
+from slangrad.marshal.buffers import BufferLeaf
+from slangrad.marshal.cells import Cell
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
+from slangrad.marshal.values import DiffPair
+from slangrad.marshal.whole import WholeTensor
+
+Find = Callable[[list[Any]], Any]
+
+
+class TorchEntry:
+    """The calls of one signature that has torch tensors."""
+
+    def __init__(
+        self, caller: Any, settings: Settings, request: Request, plan: Plan, values: list[Any]
+    ) -> None:
+        self._plan = plan
+        self._mode = settings.mode
+        slots, self._changed = _slots_of(plan, values)
+        created = plan.call.leaves[-1] if plan.call.created is not None else None
+        carries = created is not None and created.carries
+        self._loses = _losing_output(plan, values, created, request.result_kind)
+        site = self._site = Site(caller, settings, request, tuple(slots), created is not None, carries)
+        site.sinks, site.cells = _sinks_of(plan, site), _cells_of(plan)
+        self._finders = [_finder(slot.given, slot.path) for slot in slots]
+        self._watched = [
+            find for slot, find in zip(slots, self._finders) if slot.writes or slot.carries or slot.is_lost
+        ]
+
+        # Where nothing comes out there is nothing to follow.
+        gives = self._site.created or self._loses or any(slot.is_output for slot in slots)
+        self._records = settings.mode != BACKWARD and bool(self._watched) and gives
+
+    def run(self, values: list[Any], threads: int | None = None) -> Any:
+        """What `Plan.run` does, seen by autograd if it needs to be."""
+        if self._records and is_seen([find(values) for find in self._watched]):
+            return self._record(values, threads)
+        changed = [find(values) for find in self._changed]
+        made = self._plan.run(values, threads)
+        for tensor in changed:
+            increment_version(tensor)
+        return made
+
+    def _record(self, values: list[Any], threads: int | None) -> Any:
+        """The call as an operation of PyTorch."""
+        tensors = [find(values) for find in self._finders]
+        site = self._site
+        self._check(tensors)
+        for slot, tensor in zip(site.slots, tensors):
+            if slot.is_output and tensor.requires_grad and tensor.is_leaf:
+                tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
+        constants = constants_of(site, values, self._plan)
+        outputs = apply(Forward(site, constants, threads, self._plan), tensors)
+        for slot, tensor in zip(site.slots, tensors):
+            if slot.reads and slot.writes:
+                increment_version(tensor)
+        return outputs[0] if site.created else None
+
+    def _check(self, tensors: Sequence[Any]) -> None:
+        if self._mode == TANGENT:
+            message = "fwds is no operation that autograd records"
+            raise CallError("E1007", message, (), "use torch.func.jvp(f, ...), or call under torch.no_grad()")
+        if self._loses:
+            message = f"'{self._loses}' cannot tell autograd where its values come from"
+            note = "let the call make a torch tensor or fill one, pass x.detach(), or use torch.no_grad()"
+            raise CallError("E1011", message, (), note)
+        for slot, tensor in zip(self._site.slots, tensors):
+            own = slot.carries and not slot.is_plain
+            if slot.reads and slot.writes and (own or tensor.requires_grad):
+                message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
+                raise CallError("E1008", message, (), "give the function an output of its own")
+            if slot.is_lost and tensor.requires_grad:
+                message = (
+                    f"argument '{slot.label}' requires grad, and its parameter's type takes no gradients"
+                )
+                warnings.warn(f"{message}: pass {slot.label}.detach() if it is constant", stacklevel=2)
+
+
+def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
+    """Where torch tensors are by themselves, and how to find all that the call changes."""
+    slots: list[Slot] = []
+    changed: list[Find] = []
+    for leaf, source in zip(plan.call.leaves, plan.call.sources):
+        if source.given == results.CREATED:
+            continue
+        find = _finder(source.given, source.path)
+        value = find(values)
+        if isinstance(value, torch.Tensor):
+            slots.append(_slot_of(leaf, source.given, source.path))
+            changed += [find] if slots[-1].writes else []
+        elif isinstance(value, DiffPair) and isinstance(value.primal, torch.Tensor):
+            changed += [_part(find, "primal")] if leaf.role.writes else []
+            changed += [_part(find, "grad")] if leaf.role.gives else []
+    return slots, changed
+
+
+def _cells_of(plan: Plan) -> tuple[Place, ...]:
+    """Single values that the call writes for Python."""
+    rows = zip(plan.call.leaves, plan.call.sources)
+    found = [each for leaf, each in rows if isinstance(leaf, Cell) and leaf.role.writes]
+    return tuple(Place(each.given, each.path) for each in found if each.given != results.CREATED)
+
+
+def _sinks_of(plan: Plan, site: Site) -> tuple[Place, ...]:
+    """What the call writes without that a derivative passes: a call of the derivative, which does all of it again,
+    gets something else to write into."""
+    found = []
+    for leaf, source in zip(plan.call.leaves, plan.call.sources):
+        if source.given != results.CREATED and not isinstance(leaf, (Cell, BufferLeaf)):
+            lasting = leaf.role.reads or not leaf.carries or is_plain_whole(leaf)
+            is_slot = any(slot.given == source.given and slot.path == source.path for slot in site.slots)
+            if leaf.role.writes and (lasting if not is_slot else leaf.role.reads or not leaf.carries):
+                found.append(Place(source.given, source.path))
+    return tuple(found)
+
+
+def _slot_of(leaf: Leaf, given: int, path: tuple[Any, ...]) -> Slot:
+    if isinstance(leaf, BufferLeaf):
+        return Slot(given, path, leaf.label, True, leaf.written, False, True, False, True)
+    plain = is_plain_whole(leaf)
+    paired = isinstance(leaf, WholeTensor) and not plain
+    return Slot(
+        given, path, leaf.label, leaf.role.reads, leaf.role.writes, leaf.carries, plain, paired, False
+    )
+
+
+def _finder(given: int, path: tuple[Any, ...]) -> Find:
+    if not path:
+        return itemgetter(given)
+
+    def find(values: list[Any]) -> Any:
+        value = values[given]
+        for step in path:
+            value = value[step]
+        return value
+
+    return find
+
+
+def _part(find: Find, name: str) -> Find:
+    return lambda values: getattr(find(values), name)
+
+
+def _losing_output(plan: Plan, values: list[Any], created: Leaf | None, kind: str) -> str:
+    """The label of an output that is no torch tensor though a derivative could pass there; of cells only values are
+    taken, as with `item()`."""
+    if created is not None and created.carries and kind != results.TORCH:
+        return created.label
+    for leaf, source in zip(plan.call.leaves, plan.call.sources):
+        if source.given == results.CREATED or isinstance(leaf, (BufferLeaf, Cell)):
+            continue
+        value = _finder(source.given, source.path)(values)
+        carries = leaf.role.writes and leaf.carries and not is_plain_whole(leaf)
+        if carries and not isinstance(value, torch.Tensor):
+            return leaf.label
+    return ""

@@ -1,0 +1,256 @@
+"""The Slang function that computes the gradients of a call, so that these have derivatives themselves.
+
+    [Differentiable] float poly(float a, float x)      gradients of x are wanted
+
+    [Differentiable] void gradients(float input0, float input1, float cotangent, out float gradient1)
+    {
+        var pair0 = diffPair(input0);
+        var pair1 = diffPair(input1);
+        bwd_diff(poly)(pair0, pair1, cotangent);
+        gradient1 = pair1.d;
+    }
+
+In: the site of a call.   Out: the site of the call of that function, and how its constants are found. `bwds` of it
+sums over broadcast gradients what `poly.bwds` adds up: the derivative of a sum reads the cotangent of the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from slangrad.base.late import Late
+from slangrad.call.caller import Caller
+from slangrad.call.plan_store import PlanStore
+from slangrad.call.request import Request, Settings, settings_key
+from slangrad.call.torch_sites import Site, Slot, is_plain_whole
+from slangrad.check.types import Type
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Composite, Node, ProgramTypes
+from slangrad.marshal.spelling import spell
+from slangrad.marshal.whole import WholeTensor
+
+FRONT = Late("slangrad.call.front")
+NAME = "gradients"
+Arrange = Callable[[list[Any]], list[Any]]
+Slots = list[tuple[tuple[Any, ...], Slot]]  # each with the path of its derivative
+
+
+@dataclass(slots=True)
+class Made:
+    """A parameter of the function: its text, and what it is given: an argument of the call (`given`), or slots in dicts
+    and lists like it (`tree`)."""
+
+    name: str
+    text: str
+    given: int = -1
+    slots: Slots = field(default_factory=list)
+    tree: Any = None
+    map: Any = None
+
+
+@dataclass(slots=True)
+class Page:
+    """The function as it is written: the gradients of the slots `wanted`."""
+
+    site: Site
+    wanted: tuple[int, ...]
+    types: ProgramTypes
+    parameters: list[Made] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    after: list[str] = field(default_factory=list)
+
+    def text(self, imports: tuple[str, ...], callee: str) -> str:
+        header = ", ".join(each.text for each in self.parameters)
+        body = [*self.before, f"bwd_diff({callee})({', '.join(self.arguments)});", *self.after]
+        lines = [f'import "{name}";' for name in imports] + ["", "[Differentiable]", f"void {NAME}({header})"]
+        return "\n".join([*lines, "{", *(f"    {line}" for line in body), "}", ""])
+
+    def tangent(self, t: Type) -> str:
+        found = self.types.tangent(t)
+        assert found is not None, t
+        return spell(found)
+
+    def slots_of(self, given: int) -> list[tuple[int, Slot]]:
+        return [(i, slot) for i, slot in enumerate(self.site.slots) if slot.given == given]
+
+    def add(self, made: Made) -> str:
+        self.parameters.append(made)
+        return made.name
+
+    def add_argument(self, k: int, argument: Any, parameter: Any, given: int) -> None:
+        own_map = _map_of(self.site, given, parameter.name)
+        if argument.direction == "out":
+            if argument.differentiable:
+                slots = [slot for _, slot in self.slots_of(given) if slot.carries]
+                self.add_cotangent(f"cotangent{k}", parameter.type, argument.node, slots, own_map)
+            return
+        _check(argument, parameter)
+        no_diff = "no_diff " if parameter.no_diff else ""
+        name = self.add(Made(f"input{k}", f"{no_diff}{spell(parameter.type)} input{k}", given, map=own_map))
+        if argument.differentiable:
+            self.before.append(f"var pair{k} = diffPair({name});")
+            self.arguments.append(f"pair{k}")
+            self.add_gradient(k, parameter.type, argument.node, given, own_map)
+        elif argument.direction == "in":
+            self.arguments.append(name)
+        else:
+            self.before.append(f"var changed{k} = {name};")
+            self.arguments.append(f"changed{k}")
+
+    def add_cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: Any) -> None:
+        """The derivative of an output; zero where no torch tensor holds it."""
+        declared = f"{self.tangent(t)} {name}"
+        if slots:
+            placed, tree = _placed(node, slots, self.types)
+            self.add(Made(name, declared, -1, placed, tree, _only_dimensions(own_map)))
+        else:
+            self.before.append(f"{declared} = {{}};")
+        self.arguments.append(name)
+
+    def add_gradient(self, k: int, t: Type, node: Node, given: int, own_map: Any) -> None:
+        """The derivative of an input, if it is wanted."""
+        slots = [slot for i, slot in self.slots_of(given) if i in self.wanted]
+        if slots:
+            placed, tree = _placed(node, slots, self.types)
+            declared = f"out {self.tangent(t)} gradient{k}"
+            self.add(Made(f"gradient{k}", declared, -1, placed, tree, _only_dimensions(own_map)))
+            self.after.append(f"gradient{k} = pair{k}.d;")
+
+
+def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], Any]) -> tuple[Site, Arrange]:
+    """The site of the gradients of these slots, made once. `bound`: how `bwds` of the site is called."""
+    found: tuple[Site, Arrange] = site.followers.get(wanted) or _make(site, wanted, bound())
+    site.followers[wanted] = found
+    return found
+
+
+def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrange]:
+    page = Page(site, wanted, site.caller.binder.types)
+    sources = iter(bound.sources)
+    for k, (argument, parameter) in enumerate(zip(bound.arguments, bound.function.parameters)):
+        given = [next(sources).given for _ in argument.node.leaves()]
+        page.add_argument(k, argument, parameter, given[0] if given else -1)
+    if bound.result_differentiable:
+        made = [Slot(-1, (), "_result", False, True, True)] if site.result_carries else []
+        filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
+        page.add_cotangent("cotangent", bound.function.result, bound.result, made or filled, None)
+    text = page.text(bound.function.imports(), bound.static_callee)
+    caller = _caller_of(site.caller.session, f"{NAME} {next(_numbers)} of {bound.function.name}", text)
+    return _site_of(page, caller), _arrangement(page)
+
+
+_numbers = count()  # modules made here differ by name
+
+
+def _check(argument: Any, parameter: Any) -> None:
+    """CallError for an input whose gradient has no derivative."""
+    if argument.direction != "in" and argument.differentiable:
+        message = f"argument '{parameter.name}' goes in and out: gradients of this call have no derivative"
+        raise CallError("E1007", message, (), "give the function an output of its own")
+    for _, leaf in argument.node.leaves():
+        if isinstance(leaf, WholeTensor) and not is_plain_whole(leaf):
+            message = f"argument '{parameter.name}': gradients of a '{leaf.type}' have no derivative"
+            note = "for a second derivative pass values (float[N], float3, ...) in place of whole tensors"
+            raise CallError("E1007", message, (), note)
+
+
+def _map_of(site: Site, given: int, name: str) -> Any:
+    """What `map` said about an argument."""
+    settings = site.settings
+    if name in settings.map_named:
+        return settings.map_named[name]
+    positional = settings.map_positional
+    return positional[given] if 0 <= given < min(site.positional, len(positional)) else None
+
+
+def _only_dimensions(map: Any) -> Any:
+    """A map without the types in it: those of derivatives are known."""
+    if isinstance(map, dict):
+        return {name: each for name, each in map.items() if isinstance(each, (tuple, dict))}
+    return map if isinstance(map, tuple) else None
+
+
+def _placed(node: Node | None, slots: list[Slot], types: ProgramTypes) -> tuple[Slots, Any]:
+    """Slots with the paths of their derivatives, and the dicts and lists around these."""
+    if node is None:
+        return [((), slot) for slot in slots], None
+    tree = _tree(node, [slot.path for slot in slots], types)
+    return [(_tangent_path(node, slot.path, types), slot) for slot in slots], tree
+
+
+def _tangent_path(node: Node, path: tuple[Any, ...], types: ProgramTypes) -> tuple[Any, ...]:
+    made: list[Any] = []
+    for step in path:
+        assert isinstance(node, Composite), node
+        made.append(_tangent_key(node, step, types))
+        node = next(part.node for part in node.parts if part.key == step)
+    return tuple(made)
+
+
+def _tangent_key(node: Composite, key: Any, types: ProgramTypes) -> Any:
+    return types.tangent_field(node.type, key) if isinstance(key, str) else key
+
+
+def _caller_of(session: Any, name: str, text: str) -> Caller:
+    """The calls of the function, in a module of its own."""
+    module = session.load_module_from_source(name, text)
+    types: Any = module.types
+    imports = lambda: session.imports_of(module.checked)
+
+    def binder() -> Any:
+        candidates = [FRONT.candidate_of(view, types) for view in module.view.find_functions(NAME)]
+        return FRONT.Binder(NAME, candidates, types, imports)
+
+    store = PlanStore(module.checked.key, NAME, session.settings, session.target, types)
+    return Caller(NAME, binder, session, store)
+
+
+def _site_of(page: Page, caller: Caller) -> Site:
+    """Its slots: inputs that were kept, cotangents, gradients, each in the order of the site before."""
+    site = page.site
+    names = tuple(each.name for each in page.parameters)
+    maps = {each.name: each.map for each in page.parameters if each.map is not None}
+    settings = Settings(map_named=maps, globals=dict.fromkeys(site.settings.globals))
+    settings = replace(settings, key=settings_key(settings))
+    request = Request(settings, 0, names, [], "", -1, len(names))
+    at = {each.given: k for k, each in enumerate(page.parameters) if each.given >= 0}
+    inputs = [site.slots[i]._replace(given=at[site.slots[i].given]) for i in site.kept]
+    placed = [
+        (
+            slot,
+            Slot(k, path, each.name, not slot.reads, slot.reads, True),
+        )  # cotangents are read, gradients written
+        for k, each in enumerate(page.parameters)
+        for path, slot in each.slots
+    ]
+    cotangents = [new for slot, new in placed if slot.writes]
+    gradients = [new for i in page.wanted for slot, new in placed if slot is site.slots[i]]
+    made = Site(caller, settings, request, (*inputs, *cotangents, *gradients), False, False)
+    made.sinks = tuple(each._replace(given=at[each.given]) for each in site.sinks if each.given in at)
+    return made
+
+
+def _arrangement(page: Page) -> Arrange:
+    """How the constants of the new site are found from those of the old one."""
+
+    def arrange(constants: list[Any]) -> list[Any]:
+        values = [constants[each.given] if each.given >= 0 else each.tree for each in page.parameters]
+        return [*values, *constants[page.site.globals_at :]]
+
+    return arrange
+
+
+def _tree(node: Node, paths: list[tuple[Any, ...]], types: ProgramTypes) -> Any:
+    """Dicts and lists as in the argument, for its derivative. What a list holds besides is a zero that nobody sees."""
+    if not isinstance(node, Composite):
+        return None if paths else 0.0
+    made = {}
+    for part in node.parts:
+        below = [path[1:] for path in paths if path[0] == part.key]
+        if below or not isinstance(part.key, str):
+            made[_tangent_key(node, part.key, types)] = _tree(part.node, below, types)
+    return made if all(isinstance(key, str) for key in made) else list(made.values())

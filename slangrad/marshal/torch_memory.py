@@ -1,0 +1,103 @@
+"""Where the memory of torch tensors lies: their own, with their strides, and that of gradients in a `diff_pair`.
+
+x of (4, 3), transposed  ->  address x.data_ptr(), shape (3, 4), strides in bytes (4, 12)
+
+PyTorch itself is not loaded here; tensors answer all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import Role
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Memory, Parts
+from slangrad.marshal.values import DiffPair
+
+
+class TorchAccess(Access):
+    """Torch tensors by themselves. Derivatives that a type has a place for are empty."""
+
+    def layout(self, value: Any, parts: Parts) -> Hashable:
+        return value.shape, value.stride(), value.is_neg()
+
+    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+        own = memory_of_torch(value)
+        nothing = Memory(0, (0,) * len(own.shape), own.strides, own.item_size)
+        return [own if part == PRIMAL_PART else nothing for part in parts]
+
+    def address_of(self, part: str) -> Callable[[Any], int]:
+        return address_of_torch if part == PRIMAL_PART else no_address
+
+    def usable(self, value: Any) -> bool:
+        return not value.is_neg()
+
+    def copy(self, value: Any, role: Role) -> Any:
+        return _copied(value)
+
+    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+        if role.writes:
+            value.detach().copy_(copied)
+
+
+class TorchPairAccess(Access):
+    """Pairs of torch tensors: the second one is the gradient that comes in or goes out, as the role says."""
+
+    def layout(self, value: DiffPair, parts: Parts) -> Hashable:
+        return tuple([(part.shape, part.stride(), part.is_neg()) for part in map(_picker(value), parts)])
+
+    def memories(self, value: DiffPair, parts: Parts) -> list[Memory]:
+        return [memory_of_torch(part) for part in map(_picker(value), parts)]
+
+    def address_of(self, part: str) -> Callable[[Any], int]:
+        return _ADDRESSES[part]
+
+    def usable(self, value: DiffPair) -> bool:
+        return not (value.primal.is_neg() or value.grad.is_neg())
+
+    def copy(self, value: DiffPair, role: Role) -> Any:
+        return DiffPair(_copied(value.primal), _copied(value.grad))
+
+    def copy_back(self, copied: DiffPair, value: DiffPair, role: Role) -> None:
+        if role.writes:
+            value.primal.detach().copy_(copied.primal)
+        if role.gives:
+            value.grad.detach().copy_(copied.grad)
+
+
+def memory_of_torch(tensor: Any) -> Memory:
+    size = tensor.element_size()
+    steps = tuple([step * size for step in tensor.stride()])
+    return Memory(address_of_torch(tensor), tuple(tensor.shape), steps, size)
+
+
+def address_of_torch(tensor: Any) -> int:
+    address: int = tensor.data_ptr()
+    if not address and tensor.numel():
+        message = f"a torch tensor of type {type(tensor).__name__} has no memory of its own"
+        raise CallError("E1001", message, (), "pass a plain torch.Tensor with the same values")
+    return address
+
+
+def no_address(tensor: Any) -> int:
+    return 0
+
+
+def _picker(pair: DiffPair) -> Callable[[str], Any]:
+    return lambda part: pair.primal if part == PRIMAL_PART else pair.grad
+
+
+def _copied(tensor: Any) -> Any:
+    """The same values without gaps; autograd does not see it."""
+    return tensor.detach().resolve_neg().contiguous()
+
+
+_ADDRESSES: dict[str, Callable[[Any], int]] = {
+    PRIMAL_PART: lambda pair: address_of_torch(pair.primal),
+    TAKEN: lambda pair: address_of_torch(pair.grad),
+    GIVEN: lambda pair: address_of_torch(pair.grad),
+}
+
+TORCH_ACCESS = TorchAccess()
+TORCH_PAIR_ACCESS = TorchPairAccess()
