@@ -53,7 +53,7 @@ class TorchEntry:
         ]
 
         # Where nothing comes out there is nothing to follow.
-        gives = self._site.created or self._loses or any(slot.is_output for slot in slots)
+        gives = site.created or self._loses or any(slot.writes for slot in slots)
         self._records = settings.mode != BACKWARD and bool(self._watched) and gives
 
     def run(self, values: list[Any], threads: int | None = None) -> Any:
@@ -75,7 +75,12 @@ class TorchEntry:
             if slot.is_output and tensor.requires_grad and tensor.is_leaf:
                 tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
         constants = constants_of(site, values, self._plan)
-        outputs = apply(Forward(site, constants, threads, self._plan), tensors)
+        job = Forward(site, constants, threads, self._plan, values)
+        outputs = apply(job, [_to_fill(slot, each) for slot, each in zip(site.slots, tensors)])
+        job.values = []
+        for i, output in zip(site.outputs, outputs[site.created :]):
+            if output is not tensors[i]:
+                tensors[i].copy_(output)
         for slot, tensor in zip(site.slots, tensors):
             if slot.reads and slot.writes:
                 increment_version(tensor)
@@ -94,11 +99,26 @@ class TorchEntry:
             if slot.reads and slot.writes and (own or tensor.requires_grad):
                 message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
                 raise CallError("E1008", message, (), "give the function an output of its own")
+            is_part = slot.is_output and (slot.is_paired or slot.is_plain)
+            if is_part and tensor.requires_grad and not tensor.is_leaf:
+                message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
+                note = "a function that writes some elements needs an output that depends on nothing"
+                raise CallError("E1008", message, (), note)
             if slot.is_lost and tensor.requires_grad:
                 message = (
                     f"argument '{slot.label}' requires grad, and its parameter's type takes no gradients"
                 )
                 warnings.warn(f"{message}: pass {slot.label}.detach() if it is constant", stacklevel=2)
+
+
+def _to_fill(slot: Slot, tensor: Any) -> Any:
+    """What the call fills in place of a view: autograd follows only copies into these."""
+    if not slot.is_output or not tensor._is_view():
+        return tensor
+    own = tensor.detach()
+    if slot.is_paired or slot.is_plain:
+        return own.clone(memory_format=torch.contiguous_format)
+    return torch.empty(own.shape, dtype=own.dtype)
 
 
 def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:

@@ -72,8 +72,9 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
         gradients: list[Any] = [None] * len(needs)
         if wanted:
-            tensors = (*ctx.saved_tensors, *job.cotangents(given))
-            for i, gradient in zip(wanted, apply(job.reverse(wanted, ctx.saved_tensors), tensors)):
+            kept = ctx.saved_tensors
+            tensors = (*kept, *job.cotangents(given))
+            for i, gradient in zip(wanted, apply(job.reverse(wanted, kept), tensors)):
                 gradients[i] = gradient
         return (None, *gradients)
 
@@ -95,12 +96,14 @@ def apply(job: Job, tensors: Tensors) -> tuple[Any, ...]:
 
 @dataclass(slots=True)
 class Forward(Job):
-    """A call itself; its tensors are those of the slots. `outputs`: the result that it makes, then what it fills."""
+    """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what it fills.
+    `values` are what it was called with, and are dropped once it is done."""
 
     site: Site
     constants: list[Any]
     threads: int | None
     plan: Plan
+    values: list[Any]
 
     @property
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -111,7 +114,7 @@ class Forward(Job):
         return self.site.outputs
 
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
-        made = self.plan.run(filled(self.constants, self.site.slots, tensors), self.threads)
+        made = self.plan.run(filled(self.values, self.site.slots, tensors), self.threads)
         outputs = [tensors[i] for i in self.site.outputs]
         return (made, *outputs) if self.site.created else tuple(outputs)
 

@@ -152,7 +152,8 @@ def _reopened(value: Any) -> Any:
 def constants_of(site: Site, values: list[Any], plan: Plan) -> list[Any]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
     is copied: PyTorch knows when its own tensors change, and nobody when others do."""
-    made = filled(values, site.slots, [_standing(slot, found_at(values, slot)) for slot in site.slots])
+    made = [_reopened(value) for value in values]
+    made = filled(made, site.slots, [_standing(slot, found_at(values, slot)) for slot in site.slots])
     for leaf, source in zip(plan.call.leaves, plan.call.sources):
         if source.given == results.CREATED or isinstance(leaf, BufferLeaf) or not leaf.role.reads:
             continue
