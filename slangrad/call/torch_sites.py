@@ -178,7 +178,7 @@ def copied(value: Any) -> Any:
         return value.copy()
     if isinstance(value, Tensor):
         made = Tensor.empty_like(value)
-        made.host_view()[...] = value.host_view()
+        made.memory()[...] = value.memory()
         return made
     if isinstance(value, ValueRef):
         return ValueRef(value.value)
