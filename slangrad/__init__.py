@@ -48,7 +48,7 @@ _HOMES = {
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.runtime.device":        "DeviceClosedError",
-    "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError",
+    "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
     "slangrad.tensors.shape":         "Shape",
     "slangrad.tensors.tensor":        "Tensor",

@@ -92,6 +92,7 @@ from slangrad.runtime.device import DeviceClosedError as DeviceClosedError
 from slangrad.runtime.reports import BoundsError as BoundsError
 from slangrad.runtime.reports import KernelAssertionError as KernelAssertionError
 from slangrad.runtime.reports import KernelRecursionError as KernelRecursionError
+from slangrad.runtime.reports import KernelTypeError as KernelTypeError
 from slangrad.tensors.buffer import Buffer as Buffer
 from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage

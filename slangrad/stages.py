@@ -30,6 +30,7 @@ from slangrad.ir.numbers import Number
 from slangrad.ir.rebuild import count_uses
 from slangrad.ir.types import Pointer, is_float
 from slangrad.llvm import cpu, native
+from slangrad.llvm.sites import shown_place
 from slangrad.llvm.target import Target
 from slangrad.lower.instances import lower_program
 from slangrad.math_library import MathLibrary, flatten
@@ -227,9 +228,9 @@ def argument_size(program: Program) -> int:
 
 
 def site_of(op: Op) -> Site:
-    """What a run-time report of the op shows: where the user's program asked for it."""
-    text = str(op.attributes.get("format", op.attributes.get("limit", "")))
-    return Site.at(op.span and op.span.outside_library, text)
+    """What a run-time report of the op shows."""
+    text = str(op.attributes.get("format", op.attributes.get("text", "")))
+    return Site.at(shown_place(op), text)
 
 
 def is_ordered(function: Function) -> bool:

@@ -132,6 +132,7 @@ CODES: dict[str, str] = {
     "E0902": "out of memory in a kernel",
     "E0903": "assertion failed",
     "E0904": "recursion too deep",
+    "E0905": "value of another object's type",
     # E10  calls from Python
     "E1001": "unsupported Python type",
     "E1002": "no candidate takes these arguments",

@@ -41,7 +41,10 @@ class Limits:
     # fmt: on
 
 
-RECURSION_DEPTH = "recursion_depth"  # the limit that kernels themselves check
+# What kernels check besides indices, as the text of the site that reports it; after the second one follow, each on a line
+# of its own, the type that is wanted and those that may be there.
+RECURSION_DEPTH = "recursion_depth"
+TYPE_OF_VALUE = "type of a value"
 
 
 def limit_note(name: str) -> str:

@@ -37,7 +37,7 @@ File = Annotated[Path, typer.Argument(help="A Slang file.")]
 Includes = Annotated[list[Path], typer.Option("--include", "-I", help="A folder to look for modules in.")]
 
 # What wrong programs, arguments and settings raise; all else is a mistake of the compiler and shows where.
-KERNEL = (slangrad.KernelAssertionError, slangrad.KernelRecursionError)
+KERNEL = (slangrad.KernelAssertionError, slangrad.KernelRecursionError, slangrad.KernelTypeError)
 FAILURES = (ValueError, IndexError, MemoryError, OSError, *KERNEL)
 
 

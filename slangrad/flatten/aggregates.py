@@ -405,7 +405,7 @@ def _in_bounds(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     index, extent = (f.single(operand) for operand in op.operands)
     if f.ranges.is_below(b, index, f.ranges.of(b, extent)[0]):
         return [b.constant(BOOL, True)]
-    if f.bounds_checks or "limit" in op.attributes:
+    if f.bounds_checks or "text" in op.attributes:
         return [b.primitive("in_bounds", (index, extent), None, op.attributes)]
     wide = U64 if U64 in (scalar_type(index), scalar_type(extent)) else I64
     low = b.emit("less_equal", b.constant(index.type, 0), index)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from slangrad.base.options import TYPE_OF_VALUE
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef, GenericKey
 from slangrad.check.lookup import conforms
@@ -25,7 +26,7 @@ from slangrad.lower import accessors, calls
 from slangrad.lower.alternatives import is_tangent
 from slangrad.lower.frame import RESULT, THIS, Frame, Key
 from slangrad.lower.places import Temporary, detached
-from slangrad.lower.signatures import Signature
+from slangrad.lower.signatures import Signature, SignatureParameter
 from slangrad.syntax import ast
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def lower_dispatch(
     subject = (
         THIS if isinstance(key, ast.Interface) else next(each for each in keys if kinds.get(each) is this)
     )
-    call = _Call(f, signature, reference, key, keys)
+    call = _Call(f, signature, reference, key, keys, subject)
     over_types(f, f.variables[subject], wide, call.arm)
 
 
@@ -178,9 +179,16 @@ class _Call:
     """A function called for a type that takes the place of `key`."""
 
     def __init__(
-        self, f: Frame, signature: Signature, reference: DeclRef, key: GenericKey, keys: list[Key]
+        self,
+        f: Frame,
+        signature: Signature,
+        reference: DeclRef,
+        key: GenericKey,
+        keys: list[Key],
+        subject: Key,
     ) -> None:
         self.f, self.signature, self.reference, self.key, self.keys = f, signature, reference, key, keys
+        self.subject = subject
         self.has_this = keys[:1] == [THIS]
 
     def arm(self, number: int, t: checked.Type) -> None:
@@ -193,7 +201,7 @@ class _Call:
             *self._thrown(reference),
         ]
         rows = list(zip(self.keys, self.signature.parameters, kinds, strict=True))
-        places = [Temporary(narrow(f, f.variables[key], p.checked, kind, number)) for key, p, kind in rows]
+        places = [self._narrowed(key, p, kind, number) for key, p, kind in rows]
         result = self._call(reference, places)
         for (key, p, kind), place in zip(rows, places, strict=True):
             if p.direction != "in":
@@ -213,6 +221,12 @@ class _Call:
             and checked.is_dynamic(kind)
             and _root(kind) is _root(wide)
         }
+
+    def _narrowed(self, key: Key, p: SignatureParameter, kind: checked.Type, number: int) -> Temporary:
+        value = self.f.variables[key]
+        if key is not self.subject and p.direction != "out":
+            require_kind(self.f, value, p.checked, kind, number)
+        return Temporary(narrow(self.f, value, p.checked, kind, number))
 
     def _this(self, reference: DeclRef, t: checked.Type) -> checked.Type:
         declared: checked.Type | None = self.f.program.info(reference.declaration).this_type
@@ -240,9 +254,40 @@ def narrow(f: Frame, value: Value, wide: checked.Type, own: checked.Type, number
     """A value as it is where the type is known to be the one with that number."""
     if wide is own:
         return value
+    if is_tangent(wide):
+        return f.emit("get", value, index=number)
     if checked.is_dynamic(wide):
-        return f.emit("get", value, index=number + (0 if is_tangent(wide) else 1))
+        found = f.emit("get", value, index=number + 1)
+        for i in _numbers_of(f, wide, own):
+            if i != number:
+                found = f.emit("select", _has_number(f, value, i), f.emit("get", value, index=i + 1), found)
+        return found
     return _part_by_part(f, value, wide, own, lambda part, one, other: narrow(f, part, one, other, number))
+
+
+def _numbers_of(f: Frame, wide: checked.Type, own: checked.Type) -> list[int]:
+    """The numbers that mean this type: types of objects may have the same associated type."""
+    return [i for i, each in enumerate(f.lowering.types.alternatives(wide)) if each is own]
+
+
+def require_kind(f: Frame, value: Value, wide: checked.Type, own: checked.Type, number: int) -> None:
+    """Report a value that is of another type than the one wanted: it came from an object of another type."""
+    if wide is own or is_tangent(wide):
+        return
+    if not checked.is_dynamic(wide):
+        for i, (one, other) in enumerate(zip(_parts(f, wide), _parts(f, own), strict=True)):
+            require_kind(f, f.emit("get", value, index=i), one, other, number)
+        return
+    types, fitting = f.lowering.types.alternatives(wide), _numbers_of(f, wide, own)
+    if len(fitting) == len(types) or not fitting:  # nothing else can be there, or lowering begins again
+        return
+    fits = f.false()
+    for i in fitting:
+        fits = f.emit("or", fits, _has_number(f, value, i))
+    there = f.emit("add", f.emit("get", value, index=0), f.b.constant(U32, 1))
+    wrong = f.emit("select", fits, f.b.constant(U32, 0), there)
+    text = "\n".join((TYPE_OF_VALUE, str(own), *map(str, types)))
+    f.emit("in_bounds", wrong, f.b.constant(U32, 1), text=text)
 
 
 def widen(f: Frame, value: Value, own: checked.Type, wide: checked.Type, number: int) -> Value:

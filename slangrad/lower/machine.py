@@ -101,7 +101,7 @@ class _Machine:
         """After the loop the depth is -1, or the limit."""
         before, b.span = b.span, self._call_span() or b.span
         reached = b.emit("add", depth, b.constant(I32, 1))
-        b.emit("in_bounds", reached, b.constant(I32, self._limit + 1), limit=RECURSION_DEPTH)
+        b.emit("in_bounds", reached, b.constant(I32, self._limit + 1), text=RECURSION_DEPTH)
         b.span = before
 
     def _call_span(self) -> Span | None:

@@ -20,20 +20,16 @@ from typing import Protocol
 
 from slangrad.base.diagnostics import CODES
 from slangrad.base.formats import Value, parse_format
-from slangrad.base.options import RECURSION_DEPTH, limit_note
+from slangrad.base.options import RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
 from slangrad.base.source import Span, excerpt
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 
 
-DEPTH = (
-    "recursion_depth"  # the text of a site of `in_bounds` that checks how deep calls are, which is a limit
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the source that can report. `text` is a print's format or an assertion's message."""
+    """A place in the source that can report. `text` is a print's format, an assertion's message, or what `in_bounds`
+    checks that is no index."""
 
     location: str = ""
     excerpt: str = ""
@@ -97,6 +93,22 @@ class KernelRecursionError(RecursionError):
         )
 
 
+class KernelTypeError(TypeError):
+    """A value was passed to an object of another type than the one it belongs to."""
+
+    code = "E0905"
+
+    def __init__(self, kernel: str, site: Site, number: int) -> None:
+        self.kernel = kernel
+        self.location = site.location
+        _, wanted, *names = site.text.split("\n")
+        message = f"a '{names[number]}' was passed where only a '{wanted}' can be"
+        note = (
+            f"in kernel '{kernel}'; what belongs to the type of one object was passed to an object of another"
+        )
+        super().__init__(describe(self.code, message, site, note))
+
+
 class Reports(Protocol):
     """Where a kernel written in Python reports to."""
 
@@ -126,6 +138,8 @@ def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limi
     site = _site(sites, failure.site)
     if failure.error == BOUNDS and site.text == RECURSION_DEPTH:
         return KernelRecursionError(kernel, site, failure.extent - 1)
+    if failure.error == BOUNDS and site.text.startswith(TYPE_OF_VALUE):
+        return KernelTypeError(kernel, site, failure.index - 1)
     if failure.error == BOUNDS:
         return BoundsError(kernel, site, failure.index, failure.extent)
     assert failure.error == ASSERTION, f"kernel '{kernel}' recorded error {failure.error}"

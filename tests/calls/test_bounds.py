@@ -76,3 +76,16 @@ def test_the_line_is_the_users(module, name):
     assert place.startswith("  --> bounds.slang:") and line in shown
     start = carets.index("^")
     assert shown[start : start + carets.count("^")] == marked
+
+
+def test_two_reads_of_buffers_have_a_place_each() -> None:
+    text = "int f(StructuredBuffer<int> b, int i, int j)\n{\n    int x = b[i];\n    return x + b[j];\n}"
+    device = spy.create_device()
+    module = spy.Module.load_from_source(device, "reads", text)
+    data = device.create_buffer(
+        data=np.arange(3, dtype=np.int32), struct_size=4, usage=spy.BufferUsage.shader_resource
+    )
+    with pytest.raises(spy.BoundsError, match=r"index 8[\s\S]*reads:3:13"):
+        module.f(data, 8, 0)
+    with pytest.raises(spy.BoundsError, match=r"index 7[\s\S]*reads:4:16"):
+        module.f(data, 0, 7)
