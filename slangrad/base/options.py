@@ -41,8 +41,8 @@ class Limits:
     # fmt: on
 
 
-# What kernels check besides indices, as the text of the site that reports it; after the second one follow, each on a line
-# of its own, the type that is wanted and those that may be there.
+# What kernels check besides indices, as the text of the site that reports it. After the second one follow, each on a
+# line of its own, the type that is wanted and those that may be there.
 RECURSION_DEPTH = "recursion_depth"
 TYPE_OF_VALUE = "type of a value"
 

@@ -23,7 +23,7 @@ from slangrad.check.candidates import (
 )
 from slangrad.check.checked import Default, Derivative
 from slangrad.check.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
-from slangrad.check.convert import common_type
+from slangrad.check.convert import TO_FLOAT, common_type
 from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import RESULT_COTANGENT, pair_element
 from slangrad.check.generic_arguments import fits
@@ -40,6 +40,7 @@ from slangrad.check.substitution import passed_parameters, substitute
 from slangrad.check.types import (
     ERROR,
     FLOAT,
+    EnumType,
     FunctionParameter,
     FunctionType,
     InterfaceType,
@@ -381,7 +382,17 @@ def _convert_argument(
     made = plan(scope, node, parameter.type)
     if made is None:
         return Failure(candidate, mismatch(scope, node, parameter.type, what), node, parameter.type)
+    if made.cost >= TO_FLOAT and _keeps_bits(candidate, node):
+        reason = f"{what} must be '{parameter.type}', as its bits are what counts, not '{value_after(node)}'"
+        return Failure(candidate, reason, node)
     return made
+
+
+def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
+    """Whether a function of the library sees a number as it is, so that it cannot become another one before."""
+    declared = candidate.declaration
+    exact = declared.span.source.is_library and declared.attribute("exact_bits") is not None
+    return exact and not isinstance(value_after(node), EnumType)
 
 
 def _pass_place(

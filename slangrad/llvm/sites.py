@@ -16,10 +16,9 @@ from slangrad.ir.core import Op
 def shown_place(op: Op) -> Span | None:
     """Where the user's program asked for what reports: a value of a wrong type was passed where the call is."""
     span = op.span
-    if span is None:
-        return None
-    passed = str(op.attributes.get("text", "")).startswith(TYPE_OF_VALUE) and span.caller is not None
-    return (span.caller if passed else span).outside_library
+    if span is not None and str(op.attributes.get("text", "")).startswith(TYPE_OF_VALUE):
+        span = span.caller or span
+    return None if span is None else span.outside_library
 
 
 class Sites:

@@ -148,6 +148,8 @@ def test_values_of_the_same_associated_type_go_to_objects_of_another_type(backen
 def test_to_objects_of_a_type_with_another_one_they_may_not(backend: str, name: str) -> None:
     device = spy.create_device(backend=backend)
     module = spy.Module.load_from_source(device, "bags", BAGS)
-    wrong = r"E0905.*'double' was passed where only a 'double2' can be[\s\S]*return pick\(j, x\).weigh\(item\)"
+    wrong = (
+        r"E0905.*'double' was passed where only a 'double2' can be[\s\S]*return pick\(j, x\).weigh\(item\)"
+    )
     with pytest.raises(spy.KernelTypeError, match=wrong):
         getattr(module, name)(np.array([1, 0], np.int32), 1, 0.5)
