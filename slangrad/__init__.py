@@ -42,6 +42,7 @@ _HOMES = {
     "slangrad.api.struct":            "Struct",
     "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":          "Options",
+    "slangrad.marshal.buffer_cursor": "BufferCursor BufferElementCursor",
     "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
                                       "ResolveException",
     "slangrad.marshal.generators":    "call_id grid rand_float thread_id wang_hash wang_hash_numpy",

@@ -70,6 +70,8 @@ from slangrad.base.diagnostics import CompileWarning as CompileWarning
 from slangrad.base.diagnostics import Diagnostic as Diagnostic
 from slangrad.base.diagnostics import SlangCompileError as SlangCompileError
 from slangrad.base.options import Options as Options
+from slangrad.marshal.buffer_cursor import BufferCursor as BufferCursor
+from slangrad.marshal.buffer_cursor import BufferElementCursor as BufferElementCursor
 from slangrad.marshal.errors import BoundVariableException as BoundVariableException
 from slangrad.marshal.errors import CallError as CallError
 from slangrad.marshal.errors import KernelGenException as KernelGenException

@@ -22,6 +22,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection_cursor"),
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
+    ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
 }
 
 

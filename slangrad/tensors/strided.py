@@ -11,14 +11,18 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Type
+from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import TypeView, structured_dtype
 from slangrad.tensors.shape import Shape, is_contiguous
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
+
+CURSOR = Late("slangrad.marshal.buffer_cursor")
 
 
 class StridedView:
@@ -129,7 +133,18 @@ class StridedView:
 
     def memory(self) -> AnyArray:
         """`host_view`, always writable: for those who have checked what the tensor permits."""
-        region = region_of(self.element_type, self.address, self.shape, self.strides)
+        return self._seen(region_of(self.element_type, self.address, self.shape, self.strides))
+
+    def elements(self) -> AnyArray:
+        """The memory itself, writable, each element as one opaque item."""
+        region = whole_elements(self.element_type, self.address, self.shape, self.strides)
+        return self._seen(region)
+
+    def cursor(self, start: int | None = None, count: int | None = None) -> Any:
+        """Elements by index and fields by name, of all elements in row-major order or `count` from `start` on."""
+        return CURSOR.BufferCursor.of_tensor(self, start, count)
+
+    def _seen(self, region: Region) -> AnyArray:
         found = self.storage.runtime.host_view(region, self.storage)
         if found is None:
             raise BufferError("the host cannot reach this device's memory; use tensor.to_numpy()")

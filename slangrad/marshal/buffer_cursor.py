@@ -1,0 +1,549 @@
+"""Structs in memory, read and written by the names of their fields.
+
+cursor = particles.cursor()          a Tensor or a Buffer of structs, copied when it is first looked at
+cursor[3].mass = 2.0                 cursor[3].read() -> {"position": float3(...), "mass": 2.0}
+cursor.apply()                       what was written goes back
+
+BufferCursor(layout, buffer)         BufferCursor(device_type, layout, 100)      memory of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from slangrad.ir import types as ir
+from slangrad.ir.layout import layout_of
+from slangrad.marshal.components import converted, fits, gathered
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.plain import TYPE_KEY, field_names, memory_format, rebuild
+from slangrad.marshal.vectors import HostArray
+from slangrad.tensors.buffer import Buffer
+from slangrad.tensors.conversion import convert_exactly
+from slangrad.tensors.element_types import element_type, holds_structs, numpy_layout, slang_name
+from slangrad.tensors.strided import StridedView
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+class CursorError(CallError, RuntimeError):
+    """A value that a place in memory cannot take, or a place that is not there."""
+
+
+def _error(message: str, note: str | None = None) -> CursorError:
+    return CursorError("E1019", message, (), note)
+
+
+# --- Where the bytes come from ------------------------------------------------------------------------
+
+
+class _Range:
+    """Bytes of a buffer."""
+
+    def __init__(self, buffer: Buffer, offset: int, size: int) -> None:
+        if offset < 0 or size < 0 or offset + size > buffer.size:
+            raise _error(f"bytes {offset} to {offset + size} are not in a buffer of {buffer.size} bytes")
+        self.resource = buffer
+        self._offset = offset
+        self._size = size
+
+    def read(self) -> Bytes:
+        data = self.resource.read_bytes(self._offset, self._size)
+        return np.frombuffer(bytearray(data), np.uint8)
+
+    def write(self, data: Bytes) -> None:
+        self.resource.write_bytes(self._offset, memoryview(data))  # type: ignore[arg-type]
+
+
+class _Elements:
+    """`count` elements of a tensor from `start` on, in row-major order, wherever they lie."""
+
+    def __init__(self, tensor: StridedView, start: int, count: int) -> None:
+        self.resource = tensor.storage
+        self._tensor = tensor
+        self._part = slice(start, start + count)
+
+    def read(self) -> Bytes:
+        flat = self._tensor.elements().ravel()[self._part]
+        return np.array(flat).view(np.uint8)
+
+    def write(self, data: Bytes) -> None:
+        memory = self._tensor.elements()
+        memory.flat[self._part] = data.view(memory.dtype)
+
+
+class BufferCursor:
+    """Elements of one type in memory, which is copied when it is first looked at and goes back with `apply`."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """(element_layout, buffer, load_before_write=True), (element_layout, buffer, size, offset,
+        load_before_write=True) with bytes, or (device_type, element_layout, size) with elements."""
+        values = _arguments(given, named)
+        self.element_type_layout = values["element_layout"]
+        self._type = element_type(self.element_type_layout, "element_layout")
+        self._load_before_write = bool(values.get("load_before_write", True))
+        self._source: _Range | _Elements | None = None
+        self._data: Bytes | None = None
+        self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+        size = values.get("size")
+        if "buffer_resource" in values:
+            buffer = values["buffer_resource"]
+            if not isinstance(buffer, Buffer):
+                raise TypeError(f"buffer_resource: expected a Buffer, not {type(buffer).__name__}")
+            offset = int(values.get("offset", 0))
+            whole = buffer.size - offset - (buffer.size - offset) % max(self.element_stride, 1)
+            self.size: int = whole if size is None else int(size)
+            self._source = _Range(buffer, offset, self.size)
+        else:
+            self.size = int(size or 0) * self.element_stride
+            self._data = np.zeros(self.size, np.uint8)
+
+    @staticmethod
+    def of_tensor(tensor: StridedView, start: int | None, count: int | None) -> BufferCursor:
+        """The elements of a tensor in row-major order, from `start` on."""
+        made = BufferCursor.__new__(BufferCursor)
+        made.element_type_layout = tensor.dtype
+        made._type = tensor.element_type
+        first = 0 if start is None else start
+        number = tensor.element_count - first if count is None else count
+        if first < 0 or number < 0 or first + number > tensor.element_count:
+            raise _error(
+                f"elements {first} to {first + number} are not in a tensor of {tensor.element_count}"
+            )
+        made.size = number * made.element_stride
+        made._source = _Elements(tensor, first, number)
+        made._data = made._written = None
+        made._load_before_write = True
+        return made
+
+    def __repr__(self) -> str:
+        return f"BufferCursor({self.element_count} elements of {slang_name(self._type)})"
+
+    # --- What there is ---
+
+    @property
+    def element_type(self) -> Any:
+        layout = self.element_type_layout
+        return getattr(layout, "type", layout)
+
+    @property
+    def element_size(self) -> int:
+        return layout_of(self._type).size
+
+    @property
+    def element_stride(self) -> int:
+        return layout_of(self._type).size
+
+    @property
+    def element_count(self) -> int:
+        return self.size // self.element_stride if self.element_stride else 0
+
+    @property
+    def resource(self) -> Buffer | None:
+        """The buffer behind the cursor."""
+        return None if self._source is None else self._source.resource
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there is a copy of the memory yet."""
+        return self._data is not None and self._written is None
+
+    def __len__(self) -> int:
+        return self.element_count
+
+    def find_element(self, index: int) -> BufferElementCursor:
+        """An element; one that is not valid if there is none."""
+        there = 0 <= index < self.element_count
+        return BufferElementCursor(self, self._type, index * self.element_stride, f"[{index}]", there)
+
+    def __getitem__(self, index: int) -> BufferElementCursor:
+        place = index + self.element_count if index < 0 else index
+        if not 0 <= place < self.element_count:
+            raise IndexError(f"element {index} of a cursor of {self.element_count} elements")
+        return self.find_element(place)
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self[index].write(value)
+
+    def __iter__(self) -> Iterator[BufferElementCursor]:
+        return (self[i] for i in range(self.element_count))
+
+    # --- Memory ---
+
+    def load(self) -> None:
+        """Copy the memory again; what was written and not applied is lost."""
+        if self._source is not None:
+            self._data, self._written = self._source.read(), None
+
+    def apply(self) -> None:
+        """Write the copy back; without `load_before_write` only what was written."""
+        if self._source is None or self._data is None:
+            return
+        self._merge()
+        self._source.write(self._data)
+
+    def bytes_to_read(self) -> Bytes:
+        """All bytes, up to date."""
+        if self._data is None:
+            self.load()
+        self._merge()
+        assert self._data is not None, "memory of its own is always there"
+        return self._data
+
+    def bytes_to_write(self, offset: int, size: int) -> Bytes:
+        """`size` bytes that are going to be written."""
+        if self._data is None and self._load_before_write:
+            self.load()
+        elif self._data is None:
+            self._data, self._written = np.zeros(self.size, np.uint8), np.zeros(self.size, np.bool_)
+        if self._written is not None:
+            self._written[offset : offset + size] = True
+        assert self._data is not None, "memory of its own is always there"
+        return self._data[offset : offset + size]
+
+    def columns_to_write(self, offset: int, size: int) -> Bytes:
+        """`size` bytes at `offset` of each element, which are going to be written."""
+        self.bytes_to_write(0, 0)
+        shape, strides = (self.element_count, size), (self.element_stride, 1)
+        if self._written is not None:
+            np.ndarray(shape, np.bool_, self._written, offset, strides)[...] = True
+        return np.ndarray(shape, np.uint8, self._data, offset, strides)
+
+    def _merge(self) -> None:
+        """Load what was not written."""
+        if self._written is None or self._source is None or self._data is None:
+            return
+        current = self._source.read()
+        current[self._written] = self._data[self._written]
+        self._data, self._written = current, None
+
+    def to_numpy(self) -> Bytes:
+        """A copy of the bytes."""
+        return self.bytes_to_read().copy()
+
+    def copy_from_numpy(self, data: Any) -> None:
+        """Overwrite the bytes from the front on."""
+        if not isinstance(data, np.ndarray) or not data.flags.c_contiguous:
+            raise TypeError("data: expected a contiguous NumPy array")
+        if data.nbytes > self.size:
+            raise _error(f"data: numpy array is larger than the buffer ({data.nbytes} > {self.size})")
+        self.bytes_to_write(0, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+
+    def write_from_numpy(self, data: Any, unchecked_copy: bool = True) -> None:
+        """Write all elements: an array whose first dimension counts them, or, for structs, a dict of such arrays by
+        field. Values are converted if none changes; np.uint8 arrays of the right size are bytes.
+
+        With `unchecked_copy` rows may be shorter than what they are written to.
+        """
+        _write_arrays(self, self._type, 0, data, "data", unchecked_copy)
+
+
+def _arguments(given: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by name, in one of the three forms."""
+    by_name = set(named)
+    names: tuple[str, ...]
+    if "device_type" in by_name or (given and _is_device_type(given[0])):
+        names = ("device_type", "element_layout", "size")
+    elif "size" in by_name or (len(given) > 2 and not isinstance(given[2], bool)):
+        names = ("element_layout", "buffer_resource", "size", "offset", "load_before_write")
+    else:
+        names = ("element_layout", "buffer_resource", "load_before_write", "offset")
+    if len(given) > len(names) or by_name - set(names[len(given) :]):
+        raise TypeError(f"BufferCursor takes {', '.join(names)}")
+    values = dict(zip(names, given)) | named
+    needed = names[:3] if names[0] == "device_type" else names[:2]
+    if not set(needed) <= set(values):
+        raise TypeError(f"BufferCursor takes {', '.join(needed)}, not {', '.join(values) or 'nothing'}")
+    return values
+
+
+def _is_device_type(value: Any) -> bool:
+    kinds = ("automatic", "cpu", "cuda", "d3d12", "metal", "vulkan", "wgpu")
+    return value in kinds if isinstance(value, str) else type(value).__name__ == "DeviceType"
+
+
+class BufferElementCursor:
+    """A place in memory: an element, or a part of one. Fields are attributes and items, elements items."""
+
+    __slots__ = ("_cursor", "_label", "_offset", "_type", "_valid")
+
+    _cursor: BufferCursor
+    _type: ir.Type
+    _offset: int
+    _label: str
+    _valid: bool
+
+    def __init__(self, cursor: BufferCursor, t: ir.Type, offset: int, label: str, valid: bool = True) -> None:
+        for name, value in zip(self.__slots__, (cursor, label, offset, t, valid)):
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        return f"{self.read()!r} [{slang_name(self._type)}]" if self._valid else "no place"
+
+    def __dir__(self) -> list[str]:
+        return [*object.__dir__(self), *field_names(self._type)]
+
+    def is_valid(self) -> bool:
+        return self._valid
+
+    # --- Finding places ---
+
+    def has_field(self, name: str) -> bool:
+        return self._valid and name in field_names(self._type)
+
+    def has_element(self, index: int) -> bool:
+        return self._valid and 0 <= index < len(self)
+
+    def find_field(self, name: str) -> BufferElementCursor:
+        """A field of a struct or component of a vector; one that is not valid if there is none."""
+        if not self.has_field(name):
+            return self._nothing(f".{name}")
+        return self._part(field_names(self._type).index(name), f".{name}")
+
+    def find_element(self, index: int) -> BufferElementCursor:
+        """An element of an array, a row, a component; one that is not valid if there is none."""
+        return self._part(index, f"[{index}]") if self.has_element(index) else self._nothing(f"[{index}]")
+
+    def reinterpret(self, new_layout: Any) -> BufferElementCursor:
+        """The same place as a value of another type."""
+        t = element_type(new_layout, "new_layout")
+        self._check()
+        if self._offset + layout_of(t).size > self._cursor.size:
+            raise _error(f"'{self._label}': {slang_name(t)} takes more bytes than there are")
+        return BufferElementCursor(self._cursor, t, self._offset, self._label)
+
+    def __len__(self) -> int:
+        """How many elements there are; none in numbers and structs."""
+        return 0 if isinstance(self._type, ir.Struct) else len(list(ir.components(self._type)))
+
+    def __getitem__(self, key: str | int) -> BufferElementCursor:
+        if isinstance(key, str):
+            if not self.has_field(key):
+                raise self._unknown(key)
+            return self.find_field(key)
+        index = key + len(self) if key < 0 else key
+        if not self.has_element(index):
+            raise IndexError(f"'{self._label}' of type {slang_name(self._type)} has no element {key}")
+        return self.find_element(index)
+
+    def __getattr__(self, name: str) -> BufferElementCursor:
+        if name.startswith("__") or not self.has_field(name):
+            raise AttributeError(f"'{self._label}' of type {slang_name(self._type)} has no field '{name}'")
+        return self.find_field(name)
+
+    def __iter__(self) -> Iterator[BufferElementCursor]:
+        return (self.find_element(i) for i in range(len(self)))
+
+    def _part(self, index: int, ending: str) -> BufferElementCursor:
+        offset = self._offset + layout_of(self._type).offsets[index]
+        part = ir.component(self._type, index)
+        return BufferElementCursor(self._cursor, part, offset, self._label + ending)
+
+    def _nothing(self, ending: str) -> BufferElementCursor:
+        return BufferElementCursor(self._cursor, self._type, self._offset, self._label + ending, False)
+
+    def _unknown(self, name: str) -> CursorError:
+        names = field_names(self._type)
+        close = get_close_matches(name, names, 1)
+        note = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
+        return CursorError(
+            "E1017", f"'{self._label}' of type {slang_name(self._type)} has no field '{name}'", (), note
+        )
+
+    def _check(self) -> None:
+        if not self._valid:
+            raise CursorError("E1017", f"there is no '{self._label}'")
+
+    # --- Reading and writing ---
+
+    def read(self) -> Any:
+        """A number, host vector or matrix; structs are dicts, arrays lists, pointers addresses."""
+        self._check()
+        size = layout_of(self._type).size
+        data = self._cursor.bytes_to_read()[self._offset : self._offset + size].tobytes()
+        return rebuild(self._type, iter(memory_format(self._type).unpack(data)))
+
+    def write(self, value: Any) -> None:
+        """Give the place a value. Fields that a dict leaves out stay as they are."""
+        self._check()
+        _write(self._cursor, self._type, self._offset, value, self._label)
+
+    def set_data(self, data: Any) -> None:
+        """Overwrite the bytes of the place from the front on."""
+        self._check()
+        raw = np.asarray(data)
+        if not raw.flags.c_contiguous:
+            raise _error(f"'{self._label}': data is not contiguous")
+        if raw.nbytes > layout_of(self._type).size:
+            raise _error(f"'{self._label}' takes {layout_of(self._type).size} bytes, not {raw.nbytes}")
+        self._cursor.bytes_to_write(self._offset, raw.nbytes)[:] = raw.reshape(-1).view(np.uint8)
+
+    def __setitem__(self, key: str | int, value: Any) -> None:
+        self[key].write(value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name].write(value)
+
+
+# --- Writing values -----------------------------------------------------------------------------------
+
+
+def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
+    if isinstance(t, ir.Struct):
+        _write_struct(cursor, t, offset, value, label)
+    elif isinstance(t, ir.Array) and (
+        holds_structs(t) or _holds_pointers(t) or not isinstance(value, np.ndarray)
+    ):
+        _write_array(cursor, t, offset, value, label)
+    else:
+        data = _address_of(value, label) if isinstance(t, ir.Pointer) else _numbers(t, value, label)
+        cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+
+
+def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
+    """What an object stands for, if it is nothing that can be written itself."""
+    seen = 0
+    while not isinstance(value, wanted) and hasattr(type(value), "get_this") and seen < 100:
+        inner = value.get_this()
+        if inner is value:
+            break
+        value, seen = inner, seen + 1
+    return value
+
+
+def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: Any, label: str) -> None:
+    value = _unwrapped(value, (Mapping, np.void))
+    if isinstance(value, np.void) and value.dtype.names:
+        value = {name: value[name] for name in value.dtype.names}
+    if not isinstance(value, Mapping):
+        raise _error(f"'{label}': Expected dict with the fields of {t.name}, not {type(value).__name__}")
+    names = field_names(t)
+    for name, each in value.items():
+        if name == TYPE_KEY:
+            continue
+        if name not in names:
+            raise BufferElementCursor(cursor, t, offset, label)._unknown(str(name))
+        at = names.index(name)
+        _write(cursor, t.fields[at][1], offset + layout_of(t).offsets[at], each, f"{label}.{name}")
+
+
+def _write_array(cursor: BufferCursor, t: ir.Array, offset: int, value: Any, label: str) -> None:
+    value = _unwrapped(value, (Sequence, np.ndarray))
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise _error(f"'{label}': Expected list with {t.length} elements, not {type(value).__name__}")
+    if len(value) != t.length:
+        raise _error(f"'{label}': sequence is the wrong length: {len(value)} elements for {slang_name(t)}")
+    for i, each in enumerate(value):
+        _write(cursor, t.element, offset + layout_of(t).offsets[i], each, f"{label}[{i}]")
+
+
+def _holds_pointers(t: ir.Type) -> bool:
+    return isinstance(t, ir.Pointer) or (isinstance(t, ir.Array) and _holds_pointers(t.element))
+
+
+def _address_of(value: Any, label: str) -> Any:
+    value = _unwrapped(value, (int, Buffer, StridedView))
+    if isinstance(value, (Buffer, StridedView)):
+        value = value.address
+    if value is not None and (not isinstance(value, (int, np.integer)) or isinstance(value, bool)):
+        note = "pass an address, a Buffer or a Tensor"
+        raise _error(f"'{label}': {type(value).__name__} is no address", note)
+    return _checked(np.dtype(np.uint64), 0 if value is None else int(value), label)
+
+
+def _numbers(t: ir.Type, value: Any, label: str) -> Any:
+    """The components of a number, vector or matrix, or an array of these from a NumPy array."""
+    dtype, shape = numpy_layout(t)
+    value = _unwrapped(value, (int, float, np.generic, np.ndarray, HostArray, Sequence))
+    array = value.data if isinstance(value, HostArray) else value
+    if isinstance(array, np.ndarray):
+        return _from_array(t, array, label)
+    if isinstance(array, (int, float, np.generic)):
+        return np.full(shape, _checked(dtype, array, label), dtype)
+    if isinstance(array, (str, bytes)) or not isinstance(array, Sequence) or not shape:
+        raise _error(f"'{label}': {type(value).__name__} is no value of {slang_name(t)}")
+    try:
+        flat = gathered([array], dtype, f"'{label}'")
+    except (TypeError, OverflowError) as error:
+        raise _error(str(error)) from None
+    if flat.size != int(np.prod(shape)):
+        raise _error(f"'{label}': {flat.size} numbers are no value of {slang_name(t)}")
+    return flat
+
+
+def _checked(dtype: np.dtype[Any], value: Any, label: str) -> Any:
+    if not fits(value, dtype):
+        note = "use int(x) if cutting off is meant" if isinstance(value, (float, np.floating)) else None
+        raise _error(f"'{label}': {value!r} is no {dtype}", note)
+    try:
+        return converted(value, dtype, f"'{label}'")
+    except OverflowError as error:
+        raise _error(str(error)) from None
+
+
+def _from_array(t: ir.Type, array: Any, label: str) -> Any:
+    """Numbers of an array, in the shape of the type or flat."""
+    dtype, shape = numpy_layout(t)
+    if array.size != int(np.prod(shape)) or (array.shape != shape and array.ndim > 1 and shape):
+        raise _error(f"'{label}': an array of shape {array.shape} is no value of {slang_name(t)}")
+    try:
+        return np.ascontiguousarray(convert_exactly(array, dtype, f"'{label}'"))
+    except ValueError as error:
+        raise _error(str(error)) from None
+
+
+# --- Writing columns ----------------------------------------------------------------------------------
+
+
+def _write_arrays(
+    cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
+) -> None:
+    """A value of type t at `offset` of each element, from an array of all of them."""
+    if isinstance(t, ir.Struct) and not _is_bytes(t, data):
+        if isinstance(data, np.ndarray) and data.dtype.names:
+            data = {name: data[name] for name in data.dtype.names}
+        if not isinstance(data, Mapping):
+            raise _error(f"'{label}': Expected dict of arrays for the fields of {t.name}")
+        names = field_names(t)
+        for name, each in data.items():
+            if name not in names:
+                raise BufferElementCursor(cursor, t, offset, label)._unknown(str(name))
+            at = names.index(name)
+            place = offset + layout_of(t).offsets[at]
+            _write_arrays(cursor, t.fields[at][1], place, each, f"{label}.{name}", shorter)
+        return
+    if not isinstance(data, np.ndarray):
+        raise _error(f"'{label}': expected a NumPy array, not {type(data).__name__}")
+    _write_column(cursor, t, offset, data, label, shorter)
+
+
+def _is_bytes(t: ir.Type, data: Any) -> bool:
+    """Whether an array has the bytes of values that are none themselves."""
+    size = layout_of(t).size
+    raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)
+    return raw and (holds_structs(t) or numpy_layout(t)[0] != np.uint8)
+
+
+def _write_column(
+    cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
+) -> None:
+    count = cursor.element_count
+    if data.ndim == 0 or data.shape[0] != count:
+        raise _error(
+            f"'{label}': First dimension of ndarray {data.shape} does not match the {count} elements"
+        )
+    dtype, shape = (np.dtype(np.uint8), (layout_of(t).size,)) if _is_bytes(t, data) else numpy_layout(t)
+    rows = data.reshape(count, -1)
+    wanted = int(np.prod(shape))
+    if rows.shape[1] > wanted or (rows.shape[1] < wanted and not (shorter and len(shape) == 1)):
+        raise _error(f"'{label}': an array of shape {data.shape} has no {slang_name(t)} for each element")
+    try:
+        rows = convert_exactly(rows, dtype, f"'{label}'")
+    except ValueError as error:
+        raise _error(str(error)) from None
+    used = rows.shape[1] * dtype.itemsize
+    if count:
+        cursor.columns_to_write(offset, used)[...] = np.ascontiguousarray(rows).view(np.uint8)
