@@ -7,12 +7,16 @@
 
 All effects of the primal are here, in their order; the reverse sweep has none of them. Which values are kept
 and what passes through which op was decided in plan.py.
+
+Tapes begin as `zero {written_first}`: nobody reads an element of such a tape, or of a version of it, that was not
+written. For each run of a loop's body writes an element of each of its tapes, at the run's position and whatever
+arms it takes, and the reverse sweep reads at the positions of those runs only.
 """
 
 from __future__ import annotations
 
 from slangrad.autodiff.activity import Callees, callee_of
-from slangrad.autodiff.outline import Loop, Outline
+from slangrad.autodiff.outline import Loop, Outline, holds_array
 from slangrad.autodiff.plan import Plan
 from slangrad.autodiff.residuals import position
 from slangrad.ir.builder import Builder
@@ -36,7 +40,7 @@ class ForwardSweep:
 
     def run(self, b: Builder, region: Region) -> None:
         for slot, t in self._plan.slot_types.items():
-            self.slots[slot] = b.zero(t)
+            self.slots[slot] = b.emit("zero", type=t, written_first=True) if holds_array(t) else b.zero(t)
         self._walk.inline(b, region)
 
     def _new(self, old: tuple[Value, ...]) -> tuple[Value, ...]:

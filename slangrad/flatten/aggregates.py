@@ -139,7 +139,11 @@ def _const(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _zero(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    return [b.zero(t) for t in leaf_types(op.results[0].type)]
+    """Arrays without their attributes are zeros, too, but those of which nobody reads it need not be."""
+    return [
+        b.primitive("zero", (), t, op.attributes) if isinstance(t, Array) else b.zero(t)
+        for t in leaf_types(op.results[0].type)
+    ]
 
 
 def _same(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:

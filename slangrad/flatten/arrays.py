@@ -5,7 +5,8 @@
     %u = set_index %t, %i, %x        tape_store %t, %i, %x
 
 An index that ranges.py proves needs no comparison. Copies are made only where lifetimes.py found that an old
-version is still needed. In: scalars and arrays of one dimension; out: flat IR.
+version is still needed. A tape that nobody has after an arm or an iteration is freed at its end. In: scalars and
+arrays of one dimension; out: flat IR.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
 from slangrad.flatten.ranges import Ranges
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.core import Attribute, Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import U32, Array, Pointer, Type, pointer
@@ -49,6 +50,9 @@ class _Arrays(Rebuild):
         self._lifetimes = lifetimes
         self._places: dict[Value, Value] = {}
         self._prepared: dict[Value, Value] = {}  # memory that was made already for roots in an arm
+        self._tapes: list[list[tuple[Value, Value]]] = [
+            []
+        ]  # made in each region around: a version, its handle
         self._ranges = Ranges()
 
     def op(self, b: Builder, op: Op) -> None:
@@ -78,25 +82,41 @@ class _Arrays(Rebuild):
             return b.zero(storage_type(array.type))
         return self._places[self._lifetimes.root(array)]
 
-    def _new_place(self, b: Builder, root: Value, zero: bool) -> Value:
-        """Memory for a chain that begins here; tapes are always zero at first."""
-        made = self._prepared.pop(root, None) or self._allocate(b, root.type, zero)
+    def _new_place(self, b: Builder, root: Value, zero: bool, start: Value | None = None) -> Value:
+        """Memory for a chain that begins here, with a zero or to be filled; tapes are always zero at first."""
+        made = self._prepared.pop(root, None) or self._allocate(b, root, zero, start)
         made.hint = made.hint or root.hint
         self._places[root] = made
         return made
 
-    def _allocate(self, b: Builder, t: Type, zero: bool) -> Value:
+    def _allocate(self, b: Builder, version: Value, zero: bool, start: Value | None = None) -> Value:
+        """`start`: the zero that the memory begins as; it is not cleared if nobody reads that."""
+        t = version.type
         assert isinstance(t, Array)
+        attributes: dict[str, Attribute] = {}
+        if start in self._lifetimes.written_first:
+            zero, attributes = False, {"written_first": True}
         if t.length is None:
-            return b.emit("tape_new", type=storage_type(t))
-        return b.emit("alloc", type=pointer(_element(t), "local"), count=t.length, zero=zero)
+            return self._noted(b.emit("tape_new", type=storage_type(t), **attributes), version)
+        return b.emit("alloc", type=pointer(_element(t), "local"), count=t.length, zero=zero, **attributes)
+
+    def _noted(self, tape: Value, version: Value) -> Value:
+        """A tape that was made in the current region."""
+        self._tapes[-1].append((version, tape))
+        return tape
+
+    def _free_tapes(self, b: Builder, region: Region) -> None:
+        """At the end of a region, free those that were made in it and are not needed after it."""
+        for version, tape in self._tapes.pop():
+            if self._lifetimes.ends_in(version, region):
+                b.effect("tape_free", tape)
 
     def _copied(self, b: Builder, source: Value, root: Value) -> Value:
         """New memory for the chain of `root` with what a version holds."""
         if source in self._lifetimes.zeros:
-            return self._new_place(b, root, zero=True)
+            return self._new_place(b, root, True, source)
         if is_tape(source.type):
-            made = self._places[root] = b.emit("tape_copy", self.place(b, source))
+            made = self._places[root] = self._noted(b.emit("tape_copy", self.place(b, source)), root)
             return made
         made = self._new_place(b, root, zero=False)
         self._copy(b, source.type, self._source(b, source), made)
@@ -242,12 +262,14 @@ class _Arrays(Rebuild):
             root = self._lifetimes.root(region.yields[i])
             if root not in self._lifetimes.zeros and self._lifetimes.nesting.inside(root, region):
                 self._prepared.setdefault(root, place)
+        self._tapes.append([])
         for inner in region.ops:
             self.op(b, inner)
         for i, place in places.items():
             made = region.yields[i]
             if made not in self._lifetimes.zeros and self.place(b, made) is not place:
                 self._copy(b, made.type, self.place(b, made), place)
+        self._free_tapes(b, region)
         return Region((), b.ops, tuple(self._handed(b, region.yields[i]) for i in passed))
 
     def _handed(self, b: Builder, value: Value) -> Value:
@@ -278,14 +300,16 @@ class _Arrays(Rebuild):
             if is_array(parameter) and self._has_own_place(parameter):
                 self._copied(b, start, parameter)
         passed = self._passed(op.results)
-        operands = tuple(self._owned(b, op, i, starts[i]) for i in passed)
+        operands = tuple(self._owned(b, op, i, starts[i], op.results[i]) for i in passed)
         regions = []
         for region in op.regions[:-1]:
             nested, made = self._begun(b, region, region.parameters, passed)
+            self._free_tapes(nested, region)
             regions.append(Region(made, nested.ops, self.values(region.yields)))
         nested, made = self._begun(b, op.regions[-1], parameters, passed)
         self._finish(nested, parameters, yields)
-        handed = tuple(self._owned(nested, op, -1 - i, yields[i]) for i in passed)
+        handed = tuple(self._owned(nested, op, -1 - i, yields[i], op.results[i]) for i in passed)
+        self._free_tapes(nested, op.regions[-1])
         regions.append(Region((*index, *made), nested.ops, handed))
         types = tuple(v.type for v in operands)
         results = b.control(op.name, (*first, *operands), types, tuple(regions), op.attributes)
@@ -294,7 +318,8 @@ class _Arrays(Rebuild):
     def _begun(
         self, b: Builder, region: Region, carried: Sequence[Value], passed: list[int]
     ) -> tuple[Builder, tuple[Value, ...]]:
-        """The ops of a region of a loop, and its parameters for what is passed on."""
+        """The ops of a region of a loop, and its parameters for what is passed on; its tapes are still there."""
+        self._tapes.append([])
         nested, old = b.nested(), [carried[i] for i in passed]
         made = tuple(Value(storage_type(p.type), p.hint) for p in old)
         self._define(old, made)
@@ -302,13 +327,13 @@ class _Arrays(Rebuild):
             self.op(nested, op)
         return nested, made
 
-    def _owned(self, b: Builder, op: Op, use: int, value: Value) -> Value:
-        """A carried value; the handle of a tape that only the loop has."""
+    def _owned(self, b: Builder, op: Op, use: int, value: Value, version: Value) -> Value:
+        """A carried value, which goes on as a version; the handle of a tape that only the loop has."""
         if not is_array(value) or (op, use) in self._lifetimes.moved:
             return self._handed(b, value)
         if value in self._lifetimes.zeros:
-            return self._allocate(b, value.type, zero=True)
-        return b.emit("tape_copy", self.place(b, value))
+            return self._allocate(b, version, True, value)
+        return self._noted(b.emit("tape_copy", self.place(b, value)), version)
 
     def _finish(self, b: Builder, parameters: Sequence[Value], yields: Sequence[Value]) -> None:
         """At the end of an iteration, put arrays that were not changed in place where the next one looks.
@@ -320,7 +345,8 @@ class _Arrays(Rebuild):
         moves = [move for move in moves if move[1] is not move[2]]
         for i, (t, source, target) in enumerate(moves):
             if source in [overwritten for _, _, overwritten in moves[:i]]:
-                spare = self._allocate(b, t, zero=False)
+                assert isinstance(t, Array) and t.length is not None
+                spare = b.emit("alloc", type=target.type, count=t.length, zero=False)
                 self._copy(b, t, source, spare)
                 moves[i] = (t, spare, target)
         for move in moves:

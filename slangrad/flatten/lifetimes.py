@@ -51,6 +51,8 @@ class Lifetimes:
         self._versions = Versions(function)
         self._blocked = _blocked(function, self._versions)
         self.zeros = self._versions.zeros
+        self.written_first = self._versions.written_first
+        self._members = _tapes(function, self._versions)
         self._scan(function.region, set())
         self._visit(function.region)
 
@@ -59,6 +61,11 @@ class Lifetimes:
         while value in self.origin:
             value = self.origin[value]
         return value
+
+    def ends_in(self, tape: Value, region: Region) -> bool:
+        """Whether nobody has a tape, by any of its versions, when a run of the region is over."""
+        members = self._members.get(self._versions.find(tape), ())
+        return bool(members) and all(self.nesting.inside(v, region) for v in members)
 
     # --- liveness
 
@@ -197,6 +204,17 @@ class Lifetimes:
             self.handles.update((parameters[i], *others))
         else:
             self.origin.update(dict.fromkeys(others, parameters[i]))
+
+
+def _tapes(function: Function, versions: Versions) -> dict[Value, list[Value]]:
+    """The versions of each class of tapes, but for those that are elements of something."""
+    found: dict[Value, list[Value]] = {}
+    for value, _ in _made(function.region, 0):
+        if is_tape(value.type) and value not in versions.zeros:
+            found.setdefault(versions.find(value), []).append(value)
+    for stored, _ in _stored(function.region, versions, 0):
+        found.pop(stored, None)
+    return found
 
 
 def _blocked(function: Function, versions: Versions) -> set[Value]:

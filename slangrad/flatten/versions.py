@@ -4,7 +4,7 @@
     %r = for %n, %b (%i, %p) { ... yield %q }    {a, b, p, q, r}
 
 `Versions` puts the arrays of a function into such classes. Zeros belong to none, as many arrays begin with
-one zero.
+one zero; of some of them nobody reads what was not written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ class Versions:
 
     def __init__(self, function: Function) -> None:
         self._parent: dict[Value, Value] = {}
-        self.zeros = {op.results[0] for op in walk(function.region) if op.name == "zero"}
+        zeros = {op.results[0]: op for op in walk(function.region) if op.name == "zero"}
+        self.zeros = set(zeros)
+        self.written_first = {v for v, op in zeros.items() if op.attributes.get("written_first")}
         for op in walk(function.region):
             for group in groups(op):
                 if isinstance(group[0].type, Array):

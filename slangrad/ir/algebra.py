@@ -252,7 +252,8 @@ def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     again = whole.name in ("set_index", "add_index") and whole.operands[1] is xs[1]
     if again and scalar_of(xs[2].type) is not None:  # rows are written in place, see flatten/leaves.py
         return b.emit("set_index", whole.operands[0], *xs[1:], type=made, **_check(whole))
-    return xs[0] if whole.name == "zero" and _is_zero(b, xs[2]) else None
+    has_zeros = whole.name == "zero" and not whole.attributes.get("written_first")
+    return xs[0] if has_zeros and _is_zero(b, xs[2]) else None
 
 
 def _add_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:

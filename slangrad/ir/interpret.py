@@ -18,7 +18,16 @@ from typing import Protocol
 
 from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
-from slangrad.ir.interpret_memory import Datum, LocalMemory, leaves, reader_of, writer_of, zero_of
+from slangrad.ir.interpret_memory import (
+    Datum,
+    FreedElements,
+    LocalMemory,
+    UnreadElements,
+    leaves,
+    reader_of,
+    writer_of,
+    zero_of,
+)
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
 from slangrad.ir.interpret_waves import Waves
 from slangrad.ir.layout import layout_of
@@ -409,10 +418,20 @@ def _nothing(c: Compiler, op: Op) -> Step:
 
 def _tape_new(c: Compiler, op: Op) -> Step:
     (r,), machine = c.places(op.results), c.machine
+    made: type[dict[int, Datum]] = UnreadElements if op.attributes.get("written_first") else dict
 
     def step(frame: Frame) -> None:
         frame[r] = len(machine.tapes)
-        machine.tapes.append({})
+        machine.tapes.append(made())
+
+    return step
+
+
+def _tape_free(c: Compiler, op: Op) -> Step:
+    (a,), machine, freed = c.places(op.operands), c.machine, FreedElements()
+
+    def step(frame: Frame) -> None:
+        machine.tapes[integer_of(frame[a])] = freed
 
     return step
 
@@ -421,7 +440,7 @@ def _tape_copy(c: Compiler, op: Op) -> Step:
     (a,), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
 
     def step(frame: Frame) -> None:
-        copied = dict(machine.tapes[integer_of(frame[a])])
+        copied = machine.tapes[integer_of(frame[a])].copy()
         frame[r] = len(machine.tapes)
         machine.tapes.append(copied)
 
@@ -567,6 +586,7 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "read_static": _read_static,
     "write_static": _write_static,
     "tape_new": _tape_new,
+    "tape_free": _tape_free,
     "tape_copy": _tape_copy,
     "tape_store": _tape_store,
     "tape_add": _tape_add,

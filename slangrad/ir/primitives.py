@@ -140,7 +140,8 @@ row("select",        SELECT,  None,                        LINEAR,              
 row("convert",       GIVEN,   None,                        LINEAR,                                      1)
 row("bitcast",       GIVEN,   None,                        CONSTANT,                                    1, kinds="*")
 row("detach",        SAME,    None,                        CONSTANT,                                    0, kinds="*")
-# --- constants: `const` is a scalar (splatted when the type is a vector or matrix); `zero` is any type's.
+# --- constants: `const` is a scalar (splatted when the type is a vector or matrix); `zero` is any type's. Of an array
+# `zero{written_first}` and its versions nobody reads an element that was not written: its memory need not be cleared.
 row("const",         GIVEN,   None,                        CONSTANT,                                    0, kinds="*")
 row("zero",          GIVEN,   None,                        CONSTANT,                                    0, kinds="*")
 # --- movement: aggregates are values. index, set_index and add_index are total: out of range reads zero, drops the
@@ -167,10 +168,11 @@ row("write_static",  NOTHING, None,                        CONSTANT,            
 # With `alone`, no other thread of the machine reaches the address at the time.
 row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*")
 # --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is zero
-# until it is written; handle 0 reads zero everywhere and is never written. Written indices are not negative. Memory
-# is freed when the thread is done.
+# until it is written, but of a `tape_new{written_first}`, where nobody reads such elements; handle 0 reads zero everywhere
+# and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the thread is done.
 row("tape_new",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
 row("tape_copy",     FIRST,   None,                        NOT_DIFFERENTIABLE,                        100, WRITE, kinds="*")
+row("tape_free",     NOTHING, None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
 row("tape_store",    NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
 row("tape_add",      NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
 row("tape_load",     POINTEE, None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")

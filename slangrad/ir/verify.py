@@ -370,10 +370,20 @@ def _atomic(v: _Verifier, op: Op) -> None:
     v.require(all(x is memory for x in values), f"atomic on {memory}: the values are {values}", op)
 
 
-def _tape_access(v: _Verifier, op: Op) -> None:
+def _tape(v: _Verifier, op: Op) -> t.Type:
     address = op.operands[0].type
     address = address.element if isinstance(address, t.Lanes) else address
     v.require(isinstance(address, t.Pointer) and address.space == "tape", f"{op.name} takes a tape", op)
+    return address
+
+
+def _tape_free(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    _tape(v, op)
+
+
+def _tape_access(v: _Verifier, op: Op) -> None:
+    address = _tape(v, op)
     v.require(t.is_integer(_per_lane(op.operands[1].type)), "the index is no integer", op)
     if len(op.operands) > 2:
         v.require(_per_lane(op.operands[2].type) is pointee(address), "an element of another type", op)
@@ -440,6 +450,7 @@ RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "load": _load,
     "store": _store,
     "atomic": _atomic,
+    "tape_free": _tape_free,
     "tape_load": _tape_access,
     "tape_store": _tape_access,
     "tape_add": _tape_access,

@@ -131,6 +131,7 @@ def _function(name: str, last: str, begin: list[str], w: Writer) -> str:
 def _begin(w: Writer, local: Locals) -> list[str]:
     """What precedes the first block: memory for large locals, for all waves of the chunk."""
     clear = [f"  %used_at = {field_at('%launch', 'arena_used')}", "  store i64 0, ptr %used_at"]
+    clear += [f"  %released_at = {field_at('%launch', 'released')}", "  store i64 0, ptr %released_at"]
     if not local.arena_size:
         return [*clear, "  br label %entry"]
     w.declarations.add_functions(RESERVE)
@@ -253,6 +254,7 @@ def _write_end_of_tapes(e: Emitter, leave: str) -> None:
     """The next wave may use their memory; there is none where the launch ran out of it."""
     w, launch = e.w, e.environment.launch
     write_field(w, launch, "arena_used", "%arena_start")
+    write_field(w, launch, "released", "0")
     (following,) = w.labels("following")
     shared = read_field(w, launch, "shared")
     stop = w.value(f"load atomic i32, ptr {field_address(w, shared, 'stop')} monotonic, align 4")

@@ -11,10 +11,12 @@ from slangrad.llvm.writer import Writer
 
 _LAUNCH = (
     "nx ny nz chunk_x chunks_x chunks shared partials partial_size chunk arena arena_used arena_size "
-    "error:i32 site:i32 index extent error_chunk print reserve poll"
+    "error:i32 site:i32 index extent error_chunk print reserve poll released lists"
 )
 _SHARED = "next stop:i32"
 _POINTERS = frozenset({"shared", "partials", "arena", "print", "reserve", "poll"})
+_TYPES = {**dict.fromkeys(_POINTERS, "ptr"), "lists": "[64 x ptr]"}
+_SIZES = {"i32": 4, "i64": 8, "ptr": 8, "[64 x ptr]": 512}
 
 
 def _places(fields: str) -> dict[str, tuple[int, str]]:
@@ -22,8 +24,8 @@ def _places(fields: str) -> dict[str, tuple[int, str]]:
     places, end = {}, 0
     for field in fields.split():
         name, _, given = field.partition(":")
-        places[name] = end, given or ("ptr" if name in _POINTERS else "i64")
-        end += 4 if given == "i32" else 8
+        places[name] = end, given or _TYPES.get(name, "i64")
+        end += _SIZES[places[name][1]]
     return places
 
 

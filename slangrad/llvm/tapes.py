@@ -1,10 +1,12 @@
 """Tapes: growable arrays in the launch's arena, with a place for each lane in each element.
 
-    %t = tape_new : ptr<f32, tape>       a header { ptr elements, i64 capacity }, both zero
+    %t = tape_new : ptr<f32, tape>       a header { ptr elements, i64 capacity, i64 flags }, capacity zero
     tape_address{write} %t, %i           elements + i * lanes * 4, after growing to more than i
     tape_address %t, %i                  ... where i is below the capacity, else a row of zeros
+    tape_free %t                         header and elements go to the launch's lists of free memory
 
-New memory is zero, so what was not written reads zero. The handle 0 has no header and reads zero. Without
+Elements begin as zero, so what was not written reads zero, unless the tape is `written_first`. The handle 0 has no
+header and reads zero. Memory for tapes comes in powers of two; what is free of a size is taken first. Without
 memory (reported by `reserve`, which also stops the launch) writes go to a row that nobody reads.
 """
 
@@ -24,9 +26,10 @@ LARGEST_ELEMENT = 8
 LONGEST_TAPE = 1 << 40  # elements; so sizes in bytes do not overflow
 
 
-# `reserve` gives memory at a multiple of 64 bytes, or null. `grow` makes room for element %index and
-# returns whether there is; memory is copied and cleared in blocks of 64 bytes, as sizes are rounded up to
-# those.
+HEADER = 64  # bytes
+UNREAD, ON_STACK = 1, 2  # flags: nobody reads what was not written; the header is not of the arena
+
+# Memory at a multiple of 64 bytes, or null.
 RESERVE = f"""
 define internal ptr @reserve(ptr %launch, i64 %bytes) noinline nounwind {{
   %used_at = {field_at("%launch", "arena_used")}
@@ -60,10 +63,55 @@ none:
   ret ptr null
 }}
 """
+# Memory of 2^k bytes, k at least 6, which `give` takes back. A free piece begins with the address of the next one.
+TAKE = f"""{RESERVE}
+define internal ptr @take(ptr %launch, i64 %bytes) noinline nounwind {{
+  %released_at = {field_at("%launch", "released")}
+  %lists = {field_at("%launch", "lists")}
+  %released = load i64, ptr %released_at
+  %known = and i64 %released, %bytes
+  %none = icmp eq i64 %known, 0
+  br i1 %none, label %new, label %again
+again:
+  %class = call i64 @llvm.cttz.i64(i64 %bytes, i1 true)
+  %list = getelementptr ptr, ptr %lists, i64 %class
+  %found = load ptr, ptr %list
+  %next = load ptr, ptr %found
+  store ptr %next, ptr %list
+  %last = icmp eq ptr %next, null
+  %without = xor i64 %released, %bytes
+  %left = select i1 %last, i64 %without, i64 %released
+  store i64 %left, ptr %released_at
+  ret ptr %found
+new:
+  %made = call ptr @reserve(ptr %launch, i64 %bytes)
+  ret ptr %made
+}}
+define internal void @give(ptr %launch, ptr %memory, i64 %bytes) noinline nounwind {{
+  %released_at = {field_at("%launch", "released")}
+  %lists = {field_at("%launch", "lists")}
+  %released = load i64, ptr %released_at
+  %class = call i64 @llvm.cttz.i64(i64 %bytes, i1 true)
+  %list = getelementptr ptr, ptr %lists, i64 %class
+  %known = and i64 %released, %bytes
+  %none = icmp eq i64 %known, 0
+  %first = load ptr, ptr %list
+  %next = select i1 %none, ptr null, ptr %first
+  store ptr %next, ptr %memory
+  store ptr %memory, ptr %list
+  %more = or i64 %released, %bytes
+  store i64 %more, ptr %released_at
+  ret void
+}}
+"""
+# Makes room for element %index and returns whether there is; memory is copied and cleared in blocks of 64 bytes. Old
+# elements are freed where the tape has them for itself.
 GROW = f"""
-define internal i1 @grow(ptr %launch, ptr %tape, i64 %index, i64 %row) noinline nounwind {{
+define internal i1 @grow(ptr %launch, ptr %tape, i64 %index, i64 %row, i1 %own) noinline nounwind {{
   %capacity_at = getelementptr i8, ptr %tape, i64 8
+  %flags_at = getelementptr i8, ptr %tape, i64 16
   %capacity = load i64, ptr %capacity_at
+  %flags = load i64, ptr %flags_at
   %old = load ptr, ptr %tape
   %needed = add i64 %index, 1
   %least = call i64 @llvm.umax.i64(i64 %needed, i64 32)
@@ -72,22 +120,26 @@ define internal i1 @grow(ptr %launch, ptr %tape, i64 %index, i64 %row) noinline 
   %limited = call i64 @llvm.umin.i64(i64 %wanted, i64 {LONGEST_TAPE})
   %enough = icmp ugt i64 %limited, %index
   %exact = mul i64 %limited, %row
-  %over = add i64 %exact, 63
-  %rounded = and i64 %over, -64
+  %some = call i64 @llvm.umax.i64(i64 %exact, i64 64)
+  %below = sub i64 %some, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %below, i1 true)
+  %bits = sub i64 64, %zeros
+  %rounded = shl i64 1, %bits
   %bytes = select i1 %enough, i64 %rounded, i64 {1 << 62}
-  %new = call ptr @reserve(ptr %launch, i64 %bytes)
+  %new = call ptr @take(ptr %launch, i64 %bytes)
   %failed = icmp eq ptr %new, null
   br i1 %failed, label %no, label %fill
 no:
   ret i1 false
 fill:
   %kept = mul i64 %capacity, %row
-  %kept_over = add i64 %kept, 63
-  %kept_rounded = and i64 %kept_over, -64
+  %unread = and i64 %flags, {UNREAD}
+  %clears = icmp eq i64 %unread, 0
+  %end = select i1 %clears, i64 %bytes, i64 %kept
   br label %copy
 copy:
   %i = phi i64 [ 0, %fill ], [ %i_next, %copy_block ]
-  %copying = icmp ult i64 %i, %kept_rounded
+  %copying = icmp ult i64 %i, %kept
   br i1 %copying, label %copy_block, label %clear
 copy_block:
   %from = getelementptr i8, ptr %old, i64 %i
@@ -97,18 +149,50 @@ copy_block:
   %i_next = add i64 %i, 64
   br label %copy
 clear:
-  %j = phi i64 [ %kept_rounded, %copy ], [ %j_next, %clear_block ]
-  %clearing = icmp ult i64 %j, %bytes
-  br i1 %clearing, label %clear_block, label %done
+  %j = phi i64 [ %kept, %copy ], [ %j_next, %clear_block ]
+  %clearing = icmp ult i64 %j, %end
+  br i1 %clearing, label %clear_block, label %filled
 clear_block:
   %at = getelementptr i8, ptr %new, i64 %j
   store <8 x i64> zeroinitializer, ptr %at, align 8
   %j_next = add i64 %j, 64
   br label %clear
-done:
+filled:
+  %room = udiv i64 %bytes, %row
   store ptr %new, ptr %tape
-  store i64 %limited, ptr %capacity_at
+  store i64 %room, ptr %capacity_at
+  %had = icmp ne i64 %capacity, 0
+  %frees = and i1 %had, %own
+  br i1 %frees, label %free, label %done
+free:
+  call void @give(ptr %launch, ptr %old, i64 %kept)
+  br label %done
+done:
   ret i1 true
+}}
+"""
+FREE = f"""
+define internal void @free_tape(ptr %launch, ptr %tape, i64 %row) noinline nounwind {{
+  %capacity_at = getelementptr i8, ptr %tape, i64 8
+  %flags_at = getelementptr i8, ptr %tape, i64 16
+  %elements = load ptr, ptr %tape
+  %capacity = load i64, ptr %capacity_at
+  %flags = load i64, ptr %flags_at
+  %none = icmp eq i64 %capacity, 0
+  br i1 %none, label %header, label %some
+some:
+  %bytes = mul i64 %capacity, %row
+  call void @give(ptr %launch, ptr %elements, i64 %bytes)
+  br label %header
+header:
+  %spare = and i64 %flags, {ON_STACK}
+  %here = icmp eq i64 %spare, 0
+  br i1 %here, label %arena, label %done
+arena:
+  call void @give(ptr %launch, ptr %tape, i64 {HEADER})
+  br label %done
+done:
+  ret void
 }}
 """
 
@@ -124,26 +208,34 @@ def _row(e: Emitter, value: Value) -> int:
 
 
 def _tape_new(e: Emitter, op: Op) -> None:
-    e.define(op.results[0], _new_tape(e))
+    e.define(op.results[0], _new_tape(e, UNREAD if op.attributes.get("written_first") else 0))
 
 
-def _new_tape(e: Emitter) -> str:
+def _new_tape(e: Emitter, flags: int) -> str:
     """Without memory a header on the stack: it serves for the rest of a launch that has failed."""
     w = e.w
-    w.declarations.add_functions(RESERVE)
-    spare = w.slot("[2 x i64]", 1, 8)
-    found = w.value(f"call ptr @reserve(ptr {e.environment.launch}, i64 16)")
+    w.declarations.add_functions(TAKE)
+    spare = w.slot("[3 x i64]", 1, 8)
+    found = w.value(f"call ptr @take(ptr {e.environment.launch}, i64 {HEADER})")
     failed = w.value(f"icmp eq ptr {found}, null")
     tape = w.value(f"select i1 {failed}, ptr {spare}, ptr {found}")
     w.line(f"store <2 x i64> zeroinitializer, ptr {tape}, align 8")
+    place = w.value(f"getelementptr i8, ptr {tape}, i64 16")
+    w.line(f"store i64 {w.value(f'select i1 {failed}, i64 {flags | ON_STACK}, i64 {flags}')}, ptr {place}")
     return tape
+
+
+def _tape_free(e: Emitter, op: Op) -> None:
+    (tape,) = op.operands
+    e.w.declarations.add_functions(TAKE + FREE)
+    e.w.line(f"call void @free_tape(ptr {e.environment.launch}, {e.typed(tape)}, i64 {_row(e, tape)})")
 
 
 def _tape_copy(e: Emitter, op: Op) -> None:
     """`grow` moves elements to new memory; here it begins with a header that has the old ones."""
     w, (old,), row = e.w, op.operands, _row(e, op.operands[0])
-    w.declarations.add_functions(RESERVE + GROW)
-    made = _new_tape(e)
+    w.declarations.add_functions(TAKE + GROW)
+    made = _new_tape(e, 0)
     some, full, failed, done = w.labels("some", "full", "failed", "copied")
     w.branch(w.value(f"icmp eq {e.typed(old)}, null"), done, some)
     w.block(some)
@@ -154,7 +246,8 @@ def _tape_copy(e: Emitter, op: Op) -> None:
     place = w.value(f"getelementptr i8, ptr {made}, i64 8")
     w.line(f"store i64 {capacity}, ptr {place}")
     last = w.value(f"sub i64 {capacity}, 1")
-    copied = w.value(f"call i1 @grow(ptr {e.environment.launch}, ptr {made}, i64 {last}, i64 {row})")
+    arguments = f"ptr {e.environment.launch}, ptr {made}, i64 {last}, i64 {row}, i1 false"
+    copied = w.value(f"call i1 @grow({arguments})")
     w.branch(copied, done, failed)
     w.block(failed)
     w.line(f"store <2 x i64> zeroinitializer, ptr {made}, align 8")
@@ -182,14 +275,14 @@ def address(e: Emitter, tape: Value, index: Value, write: bool) -> str:
 
 def _to_write(e: Emitter, tape: Value, index: str) -> str:
     w, row = e.w, _row(e, tape)
-    w.declarations.add_functions(RESERVE + GROW)
+    w.declarations.add_functions(TAKE + GROW)
     grow, good, bad, done = w.labels("grow", "room", "noroom", "element")
     sink = w.slot("i8", LARGEST_ELEMENT * e.names.lanes, 64)
     _, capacity = _header(e, e.operand(tape))
     fits = w.value(f"icmp ult i64 {index}, {capacity}")
     w.line(f"br i1 {fits}, label %{good}, label %{grow}{UNLIKELY}")
     w.block(grow)
-    grown = w.value(f"call i1 @grow(ptr {e.environment.launch}, {e.typed(tape)}, i64 {index}, i64 {row})")
+    grown = w.value(_growing(e, tape, index))
     w.branch(grown, good, bad)
     w.block(bad)
     w.jump(done)
@@ -201,6 +294,11 @@ def _to_write(e: Emitter, tape: Value, index: str) -> str:
     result = w.name()
     w.lines.append(phi(result, "ptr", [(found, good), (sink, bad)]))
     return result
+
+
+def _growing(e: Emitter, tape: Value, index: str) -> str:
+    arguments = f"ptr {e.environment.launch}, {e.typed(tape)}, i64 {index}, i64 {_row(e, tape)}, i1 true"
+    return f"call i1 @grow({arguments})"
 
 
 def _element(e: Emitter, elements: str, index: str, row: int) -> str:
@@ -235,16 +333,14 @@ def _to_read(e: Emitter, tape: Value, index: str) -> str:
 def _tape_reserve(e: Emitter, op: Op) -> None:
     """Without memory the capacity stays what it was."""
     tape, last = op.operands
-    e.w.declarations.add_functions(RESERVE + GROW)
+    e.w.declarations.add_functions(TAKE + GROW)
     grow, done = e.w.labels("grow", "room")
     position = extended(e, last, "i64")
     _, capacity = _header(e, e.operand(tape))
     fits = e.w.value(f"icmp ult i64 {position}, {capacity}")
     e.w.line(f"br i1 {fits}, label %{done}, label %{grow}{UNLIKELY}")
     e.w.block(grow)
-    e.w.line(
-        f"call i1 @grow(ptr {e.environment.launch}, {e.typed(tape)}, i64 {position}, i64 {_row(e, tape)})"
-    )
+    e.w.line(_growing(e, tape, position))
     e.w.jump(done)
     e.w.block(done)
 
@@ -299,6 +395,7 @@ def _alignment(tape: Value) -> int:
 RULES: dict[str, Rule] = {
     "tape_new": _tape_new,
     "tape_copy": _tape_copy,
+    "tape_free": _tape_free,
     "tape_address": _tape_address,
     "tape_reserve": _tape_reserve,
     "tape_capacity": _tape_capacity,

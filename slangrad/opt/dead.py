@@ -19,7 +19,7 @@ from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import Pointer
 
-WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add"})
+WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
 ADDRESSES = frozenset({"offset", "member"})
 
 

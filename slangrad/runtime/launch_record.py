@@ -54,6 +54,8 @@ class Launch(ctypes.Structure):
         ("print", ctypes.c_void_p),           # void (*)(Launch*, i32 site, const i64* values)
         ("reserve", ctypes.c_void_p),         # void* (*)(Launch*, i64 bytes)
         ("poll", ctypes.c_void_p),            # void (*)(Launch*), now and then from long loops; null for helpers
+        ("released", ctypes.c_int64),         # bit k: lists[k] has freed memory of 2^k bytes; the entry writes 0 first
+        ("lists", ctypes.c_void_p * 64),      # where a free piece is, which begins with the address of the next one
     ]
     # fmt: on
 
@@ -61,8 +63,8 @@ class Launch(ctypes.Structure):
 LAUNCH_OFFSETS: dict[str, int] = {name: getattr(Launch, name).offset for name, *_ in Launch._fields_}
 SHARED_OFFSETS: dict[str, int] = {name: getattr(Shared, name).offset for name, *_ in Shared._fields_}
 
-SHARED_AT = 192
-RECORD_SIZE = 256
+SHARED_AT = 704
+RECORD_SIZE = 768
 SMALLEST_ARENA = 1 << 20
 LARGEST_KEPT_ARENA = 64 << 20
 

@@ -34,6 +34,7 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
     assert isinstance(count, int)
     clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
     attributes: dict[str, Attribute] = {
+        **op.attributes,
         "count": count * w.count,
         "zero": bool(op.attributes.get("zero")) and not clear_some,
     }

@@ -79,6 +79,12 @@ def _tape_copy(w: Widening, b: Builder, op: Op) -> None:
         w.forms.set(result, made)
 
 
+def _tape_free(w: Widening, b: Builder, op: Op) -> None:
+    """Tapes that lanes have of their own stay until the threads are done."""
+    if _has_tape(w, op):
+        b.effect("tape_free", w.forms.scalar(op.operands[0]))
+
+
 def _tape_load(w: Widening, b: Builder, op: Op) -> None:
     (result,), element = op.results, _element(op.operands[0])
     made: Value | None
@@ -132,6 +138,7 @@ def _write(w: Widening, b: Builder, op: Op, combine: Combine) -> None:
 RULES: dict[str, Rule] = {
     "tape_new": _tape_new,
     "tape_copy": _tape_copy,
+    "tape_free": _tape_free,
     "tape_load": _tape_load,
     "tape_store": _tape_store,
     "tape_add": _tape_add,

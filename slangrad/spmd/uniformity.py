@@ -245,6 +245,7 @@ _RULES: dict[str, Rule] = {
     "atomic": Shapes._atomic,
     "tape_new": Shapes._tape_new,
     "tape_copy": Shapes._tape_copy,
+    "tape_free": Shapes._effect,
     "tape_load": Shapes._tape_load,
     "tape_store": Shapes._effect,
     "tape_add": Shapes._effect,

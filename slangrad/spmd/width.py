@@ -24,6 +24,7 @@ SPILL = 1.5  # values may exceed the registers by this much: the rest is read fr
 MOST = 64
 LARGE = 300  # ops; each is written for as many registers as lanes fill
 LOCAL_BYTES = 1 << 15  # local arrays of a wave should stay in the first cache
+STEPPED_BYTES = 1 << 17  # those that loops step through, once up and once down, in the second one
 
 
 def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers: int) -> int:
@@ -36,13 +37,15 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
     if not all(map(shapes.loop_is_uniform, loops)):
         return lanes
     bodies = [_Body(region, shapes) for op in loops for region in op.regions[-1:] if _is_innermost(op)]
-    local = sum(_local_bytes(op) for op in ops if op.name == "alloc")
+    arrays = [op for op in ops if op.name == "alloc"]
+    stepped = sum(_local_bytes(op) for op in arrays if op.attributes.get("written_first"))
+    local = sum(map(_local_bytes, arrays)) - stepped
     found = lanes
     while found < MOST and any(body.waits(found / register_bytes) for body in bodies):
         wide = 2 * found
-        if local * wide > LOCAL_BYTES or any(
-            body.live * wide > SPILL * registers * register_bytes for body in bodies
-        ):
+        if local * wide > LOCAL_BYTES or stepped * wide > STEPPED_BYTES:
+            break
+        if any(body.live * wide > SPILL * registers * register_bytes for body in bodies):
             break
         found = wide
     return found

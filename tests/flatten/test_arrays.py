@@ -414,6 +414,85 @@ def test_tapes(name):
     assert counts(whole(body)) == expected
 
 
+FREED = {  # the regions that free a tape
+    "of an iteration": (
+        ["for"],
+        """
+      %r = for %n, %x : f32 (%i: i32, %v: f32) {
+        %e = zero : [? x f32]
+        %t = for %n, %e : [? x f32] (%j: i32, %p: [? x f32]) {
+          %k = convert %j : u32
+          %q = set_index %p, %k, %v
+          yield %q
+        }
+        %w = index %t, %one
+        %s = add %v, %w
+        yield %s
+      }
+      yield %r""",
+    ),
+    "of an arm": (
+        ["if"],
+        """
+      %c = less %none, %n
+      %r = if %c : f32 {
+        %e = zero : [? x f32]
+        %t = set_index %e, %one, %x
+        %y = index %t, %one
+        yield %y
+      } { yield %x }
+      yield %r""",
+    ),
+    "handed on": (
+        [],
+        """
+      %e = zero : [? x f32]
+      %t = for %n, %e : [? x f32] (%i: i32, %p: [? x f32]) {
+        %f = set_index %e, %one, %x
+        %z = index %p, %one
+        %g = set_index %f, %zero, %z
+        yield %g
+      }
+      %y = index %t, %zero
+      yield %y""",
+    ),
+    "elements": ([], TAPES["tapes of tapes"][1]),
+    "of the function": ([], TAPES["one tape"][1]),
+}
+
+
+@pytest.mark.parametrize("name", FREED)
+def test_tapes_are_freed_where_nobody_has_them_any_more(name):
+    expected, body = FREED[name]
+    assert counts(whole(body))
+    flat = flatten_arrays(parse_function(whole(body)))
+    freed = [
+        op.name for op in walk(flat.region) for r in op.regions if r.ops and r.ops[-1].name == "tape_free"
+    ]
+    assert freed == expected
+    assert sum(op.name == "tape_free" for op in walk(flat.region)) == len(expected)
+
+
+def test_what_is_written_first_is_not_cleared():
+    body = """
+      %a = zero {written_first=true} : [100 x f32]
+      %t = zero {written_first=true} : [? x f32]
+      %k = convert %n : u32
+      %b = set_index %a, %k, %x
+      %u = set_index %t, %k, %two
+      %f = index %b, %k
+      %g = index %u, %k
+      %y = sub %f, %g
+      yield %y"""
+    assert counts(whole(body)) == (1, 1, 0)
+    flat = flatten_arrays(parse_function(whole(body)))
+    made = {op.name: op.attributes for op in walk(flat.region) if op.name in ("alloc", "tape_new")}
+    assert made == {
+        "alloc": {"count": 100, "zero": False, "written_first": True},
+        "tape_new": {"written_first": True},
+    }
+
+
 def test_negative_positions_of_tapes_are_dropped():
     body = """
       %e = zero : [? x f32]

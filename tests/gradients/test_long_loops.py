@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -9,6 +11,12 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.options import Limits
+from slangrad.ir.core import Op
+from slangrad.ir.layout import layout_of
+from slangrad.llvm import cpu, memory
+from slangrad.llvm.emit import Emitter
+from slangrad.runtime.launch_record import LaunchRecord
+from slangrad.runtime.memory import HOST_MEMORY
 
 SOURCE = """
 [Differentiable] double counted(double x, int n)
@@ -169,3 +177,97 @@ def test_what_is_read_may_be_where_gradients_go() -> None:
         found.append((float(module.slope(0.7, w.storage, 10)), float(w.to_numpy()[0])))
     assert found[0] == found[1]
     assert found[0][1] != np.float32(1.3)
+
+
+NESTED = """
+[Differentiable] float nest(float r, int n, int m)
+{
+    float x = 0.25;
+    for (int i = 0; i < n; i++)
+    {
+        float y = x;
+        int j = 0;
+        while (j < m - i % 3 && y < 5)
+        {
+            y = r * y * (1 - y);
+            j++;
+        }
+        x = 0.5 * (x + sin(y));
+    }
+    return x;
+}
+"""
+
+
+def nest(lanes: int, trips: int, tape_bytes: int, threads: int = 1) -> Callable[[int, int], np.ndarray]:
+    options = spy.Options(
+        lanes=lanes, threads=threads, segment_trips=trips, limits=Limits(tape_bytes=tape_bytes)
+    )
+    module = spy.Module.load_from_source(spy.create_device(options=options), "nest", NESTED)
+    r = np.linspace(2.1, 2.9, 40, dtype=np.float32)
+    x = spy.Tensor.from_numpy(module.device, r).with_grads()
+    out = spy.Tensor.empty(module.device, (40,), spy.float32).with_grads()
+    out.grad.copy_from_numpy(np.ones(40, np.float32))
+
+    def slopes(n: int, m: int) -> np.ndarray:
+        x.grad.clear()
+        module.nest.bwds(x, n, m, _result=out)
+        return x.grad.to_numpy()
+
+    return slopes
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_nested_loops_give_memory_back(lanes: int) -> None:
+    """What inner loops keep is free when the segment around them is done: 1 MiB is enough, however long it takes."""
+    few, many = nest(lanes, 16, 1 << 20), nest(lanes, 0, 1 << 30)
+    np.testing.assert_allclose(few(40, 30), many(40, 30), rtol=1e-4)
+    found, shorter = few(1200, 100), few(900, 100)
+    np.testing.assert_allclose(found, shorter, rtol=1e-4)  # the outer loop has settled
+
+
+def test_memory_ends_with_an_error() -> None:
+    with pytest.raises(MemoryError, match="E0902"):
+        nest(16, 0, 1 << 20)(1200, 100)
+
+
+def test_launches_leave_no_memory_behind() -> None:
+    slopes = nest(8, 4, 1 << 22, threads=2)
+    first, used = slopes(60, 20), HOST_MEMORY.in_use
+    for _ in range(100):
+        np.testing.assert_array_equal(slopes(60, 20), first)
+    assert HOST_MEMORY.in_use <= used + (1 << 21)  # what a second thread keeps
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes", "trips"), [("ended", 1, 3), ("counted", 4, 3), ("counted", 8, 0), ("nested", 16, 3)]
+)
+def test_what_memory_held_before_does_not_matter(
+    name: str, lanes: int, trips: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Residuals are in memory that is not cleared. Here it is full of bytes that are no numbers."""
+
+    def filled(e: Emitter, op: Op) -> None:
+        memory.RULES["alloc"](e, op)
+        if op.attributes.get("written_first"):
+            found.append(op)
+            (place,), count = op.results, op.attributes["count"]
+            assert isinstance(count, int)
+            size = layout_of(memory.pointee(place)).size * count
+            place_text = e.operand(place)
+            e.w.line(f"call void @llvm.memset.inline.p0.i64(ptr {place_text}, i8 -1, i64 {size}, i1 false)")
+
+    def add_arena(self: LaunchRecord, size: int) -> bool:
+        if not given(self, size):
+            return False
+        ctypes.memset(self._arenas[-1].address, 255, self._arenas[-1].size)
+        return True
+
+    found: list[Op] = []
+    given = LaunchRecord._add_arena
+    monkeypatch.setitem(cpu.RULES, "alloc", filled)
+    monkeypatch.setattr(LaunchRecord, "_add_arena", add_arena)
+    monkeypatch.setenv("SLANGRAD_CACHE", "0")
+    made = values(name, spy.Options(segment_trips=trips, lanes=lanes, optimize=0))
+    np.testing.assert_allclose(made, kept_whole(name), rtol=1e-11)
+    assert bool(found) == bool(trips)

@@ -135,3 +135,11 @@ def used(b):
         if op.results[0] in found:
             found.update(op.operands)
     return found
+
+
+def test_a_zero_is_written_where_what_is_not_written_is_not_zero() -> None:
+    for attributes, written in (({}, False), ({"written_first": True}, True)):
+        b = Builder()
+        whole = b.emit("zero", type=t.array(t.F32, None), **attributes)
+        made = b.emit("set_index", whole, b.constant(t.U32, 3), b.zero(t.F32))
+        assert (made is not whole) == written

@@ -18,7 +18,7 @@ def test_fields_are_where_the_run_time_puts_them() -> None:
     [(launch_record.Launch, launch.LAUNCH_FIELDS), (launch_record.Shared, launch.SHARED_FIELDS)],
 )
 def test_fields_have_the_run_times_sizes(record: type, fields: dict[str, tuple[int, str]]) -> None:
-    sizes = {"i64": 8, "i32": 4, "ptr": 8}
+    sizes = {"i64": 8, "i32": 4, "ptr": 8, "[64 x ptr]": 512}
     for name, (_, type_name) in fields.items():
         assert getattr(record, name).size == sizes[type_name]
 

@@ -75,6 +75,8 @@ def test_the_struct_that_compiled_code_sees() -> None:
         "print": 136,
         "reserve": 144,
         "poll": 152,
+        "released": 160,
+        "lists": 168,
     }
     assert SHARED_OFFSETS == {"next": 0, "stop": 8}
 

@@ -177,6 +177,69 @@ BODIES = {
   }
   %q = convert %r : f32
   store %y_at, %q""",
+    "freed": """
+  %r = for %n, %x : f32 (%i: i32, %v: f32) {
+    %tape = tape_new : ptr<f32, tape>
+    %other = tape_new : ptr<f32, tape>
+    %last = mul %i, %i
+    %end = for %last, %v : f32 (%j: i32, %u: f32) {
+      tape_store %tape, %j, %u
+      %next = add %j, %1
+      tape_add %other, %next, %one
+      %w = sub %u, %x
+      yield %w
+    }
+    %a = tape_load %tape, %0
+    %b = tape_load %tape, %last
+    %c = tape_load %other, %0
+    %d = tape_load %other, %last
+    tape_free %other
+    tape_free %tape
+    %ab = add %a, %b
+    %cd = add %c, %d
+    %s = sub %ab, %cd
+    %w = mul %s, %x
+    yield %w
+  }
+  store %y_at, %r""",
+    "freed by some lanes": """
+  %tape = tape_new : ptr<f32, tape>
+  %r = for %k, %x : f32 (%i: i32, %v: f32) {
+    tape_store %tape, %i, %v
+    %c = less %x, %zero
+    %s = if %c : f32 {
+      %own = tape_new : ptr<f32, tape>
+      tape_store %own, %i, %v
+      %a = tape_load %own, %0
+      %b = tape_load %own, %i
+      tape_free %own
+      %s = add %a, %b
+      yield %s
+    } {
+      %copy = tape_copy %tape
+      tape_store %copy, %3, %one
+      %a = tape_load %copy, %i
+      %b = tape_load %tape, %3
+      tape_free %copy
+      %s = sub %a, %b
+      yield %s
+    }
+    yield %s
+  }
+  %t0 = tape_load %tape, %0
+  %q = add %r, %t0
+  store %y_at, %q""",
+    "nothing unwritten is read": """
+  %r = for %n, %x : f32 (%j: i32, %y: f32) {
+    %tape = tape_new {written_first=true} : ptr<f32, tape>
+    %a = for %k, %y : f32 (%i: i32, %v: f32) { tape_store %tape, %i, %v %w = add %v, %x yield %w }
+    %b = for %k, %a {reverse=true} : f32 (%i: i32, %v: f32) {
+      %o = tape_load %tape, %i %w = sub %o, %v yield %w
+    }
+    tape_free %tape
+    yield %b
+  }
+  store %y_at, %r""",
 }
 # fmt: on
 
@@ -241,3 +304,44 @@ def test_a_huge_index_is_out_of_memory() -> None:
     data, _ = argument_block(program, arguments(3))
     with pytest.raises(MemoryError):
         CpuDevice(Options()).launch(compile_kernel(program, options_for()).kernel, data, (3, 1, 1))
+
+
+def test_growth_of_what_is_not_cleared() -> None:
+    given = arguments(19, n=2, most=300)
+    assert_like_oracle(program_of(BODIES["nothing unwritten is read"]), given, 19, lanes=(1, 8))
+
+
+def test_freed_memory_is_zero_again() -> None:
+    assert_like_oracle(program_of(BODIES["freed"]), arguments(21, n=20), 21)
+
+
+MANY = """
+  %size = const 300 : i32
+  %many = const 1000 : i32
+  %r = for %many, %x : f32 (%i: i32, %v: f32) {
+    %tape = tape_new : ptr<f32, tape>
+    %end = for %size, %v : f32 (%j: i32, %u: f32) { tape_store %tape, %j, %u %w = add %u, %one yield %w }
+    %a = tape_load %tape, %k
+    FREE
+    yield %a
+  }
+  store %y_at, %r"""
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_freed_memory_is_used_again(lanes: int) -> None:
+    """One tape of 300 elements at a time, a thousand in all."""
+    for free in ("tape_free %tape", ""):
+        program = program_of(MANY.replace("FREE", free))
+        compiled = compile_kernel(program, options_for("", lanes))
+        data, arrays = argument_block(program, given := arguments(40))
+        device = CpuDevice(Options(threads=1, limits=Limits(tape_bytes=1 << 20)))
+        if not free:
+            with pytest.raises(MemoryError, match="E0902"):
+                device.launch(compiled.kernel, data, (40, 1, 1))
+            continue
+        device.launch(compiled.kernel, data, (40, 1, 1))
+        expected = given["x"].astype(np.float64)
+        for _ in range(1000):
+            expected = expected + given["k"]
+        np.testing.assert_allclose(arrays["y"], expected, rtol=1e-4)
