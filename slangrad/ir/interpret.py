@@ -20,14 +20,13 @@ from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
 from slangrad.ir.interpret_memory import (
     Datum,
-    FreedElements,
     LocalMemory,
-    UnreadElements,
     leaves,
     reader_of,
     writer_of,
     zero_of,
 )
+from slangrad.ir.interpret_tapes import TAPES
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
 from slangrad.ir.interpret_waves import Waves
 from slangrad.ir.layout import layout_of
@@ -413,73 +412,6 @@ def _nothing(c: Compiler, op: Op) -> Step:
     return lambda frame: None
 
 
-# --- tapes as memory: a handle is a number, and 0 is the tape that is empty and cannot be written
-
-
-def _tape_new(c: Compiler, op: Op) -> Step:
-    (r,), machine = c.places(op.results), c.machine
-    made: type[dict[int, Datum]] = UnreadElements if op.attributes.get("written_first") else dict
-
-    def step(frame: Frame) -> None:
-        frame[r] = len(machine.tapes)
-        machine.tapes.append(made())
-
-    return step
-
-
-def _tape_free(c: Compiler, op: Op) -> Step:
-    (a,), machine, freed = c.places(op.operands), c.machine, FreedElements()
-
-    def step(frame: Frame) -> None:
-        machine.tapes[integer_of(frame[a])] = freed
-
-    return step
-
-
-def _tape_copy(c: Compiler, op: Op) -> Step:
-    (a,), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
-
-    def step(frame: Frame) -> None:
-        copied = machine.tapes[integer_of(frame[a])].copy()
-        frame[r] = len(machine.tapes)
-        machine.tapes.append(copied)
-
-    return step
-
-
-def _tape_store(c: Compiler, op: Op) -> Step:
-    return _tape_write(c, op, lambda old, new: new)
-
-
-def _tape_add(c: Compiler, op: Op) -> Step:
-    element, add = op.operands[2].type, PRIMITIVES["add"].primal
-    assert isinstance(element, t.Scalar) and add is not None
-    wrap = wrapper(element)
-    return _tape_write(c, op, lambda old, new: wrap(add(element, old, new)))
-
-
-def _tape_write(c: Compiler, op: Op, combine: Callable[[Datum, Datum], Datum]) -> Step:
-    (a, i, v), machine = c.places(op.operands), c.machine
-
-    def step(frame: Frame) -> None:
-        handle, index = integer_of(frame[a]), integer_of(frame[i])
-        assert handle > 0 and index >= 0, f"element {index} of tape {handle} is written"
-        tape = machine.tapes[handle]
-        tape[index] = combine(tape.get(index, 0), frame[v])
-
-    return step
-
-
-def _tape_load(c: Compiler, op: Op) -> Step:
-    (a, i), (r,), machine = c.places(op.operands), c.places(op.results), c.machine
-    zero = zero_of(op.results[0].type)
-
-    def step(frame: Frame) -> None:
-        frame[r] = machine.tapes[integer_of(frame[a])].get(integer_of(frame[i]), zero)
-
-    return step
-
-
 # --- waves, for a thread that is called alone; kernels have interpret_waves.py
 
 
@@ -570,6 +502,7 @@ def _print(c: Compiler, op: Op) -> Step:
 
 
 RULES: dict[str, Callable[[Compiler, Op], Step]] = {
+    **TAPES,
     "if": _if,
     "for": _for,
     "while": _while,
@@ -585,12 +518,6 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "fence": _nothing,
     "read_static": _read_static,
     "write_static": _write_static,
-    "tape_new": _tape_new,
-    "tape_free": _tape_free,
-    "tape_copy": _tape_copy,
-    "tape_store": _tape_store,
-    "tape_add": _tape_add,
-    "tape_load": _tape_load,
     "parameter": _parameter,
     "thread_id": _thread_id,
     "in_bounds": _in_bounds,

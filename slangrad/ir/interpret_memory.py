@@ -11,7 +11,6 @@ block. This file does not know ops.
 from __future__ import annotations
 
 import ctypes
-import math
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -26,7 +25,6 @@ Reader = Callable[[int], Datum]
 Writer = Callable[[int, Datum], None]
 
 LOWEST_ADDRESS = 4096
-UNWRITTEN_NUMBER = 37  # of any type
 UNWRITTEN = 0xA5  # fills fresh local memory, so that reading before writing shows
 
 # fmt: off
@@ -92,27 +90,6 @@ class Tape:
             elements.pop(self._at, None)
         else:
             elements[self._at] = value
-
-
-class UnreadElements(dict[int, Datum]):
-    """The elements of a tape in memory of which nobody uses any that was not written; who does gets nonsense."""
-
-    def get(self, index: int, default: Datum = 0) -> Datum:  # type: ignore[override]
-        found = super().get(index)
-        return found if found is not None else math.nan if isinstance(default, float) else UNWRITTEN_NUMBER
-
-    def copy(self) -> UnreadElements:
-        return UnreadElements(self)
-
-
-class FreedElements(dict[int, Datum]):
-    """Those of a tape that was freed."""
-
-    def get(self, index: int, default: Datum = 0) -> Datum:  # type: ignore[override]
-        raise AssertionError(f"element {index} of a freed tape is used")
-
-    def copy(self) -> dict[int, Datum]:
-        raise AssertionError("a freed tape is copied")
 
 
 def zero_of(t: Type) -> Datum:
