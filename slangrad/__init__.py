@@ -8,6 +8,7 @@ x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with
 result = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
 """
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -30,8 +31,10 @@ _HOMES = {
     "slangrad.api.device":            "Device create_device",
     "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceType Feature ShaderModel",
     "slangrad.api.function":          "Function",
+    "slangrad.api.instances":         "InstanceList InstanceTensor",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
     "slangrad.api.module":            "Module",
+    "slangrad.api.packed":            "PackedArg pack",
     "slangrad.api.reflection":        "EntryPointLayout ProgramLayout "
                                       "TypeLayoutReflection TypeReflection VariableLayoutReflection",
     "slangrad.api.reflection_cursor": "ReflectionCursor",
@@ -45,7 +48,8 @@ _HOMES = {
     "slangrad.marshal.buffer_cursor": "BufferCursor BufferElementCursor",
     "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
                                       "ResolveException",
-    "slangrad.marshal.generators":    "call_id grid rand_float thread_id wang_hash wang_hash_numpy",
+    "slangrad.marshal.generators":    "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid rand_float "
+                                      "thread_id wang_hash wang_hash_numpy",
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.runtime.device":        "DeviceClosedError",
@@ -59,6 +63,19 @@ _HOMES = {
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ALIASES = {"NDBuffer": "Tensor", "float16_t": "float16"}
+_PATHS = ("bindings", "types")  # modules of SlangPy's that are there without being imported
+
+
+class _Paths:
+    """Finds modules that have no file (paths.py): it is asked last, and for this package's only."""
+
+    @staticmethod
+    def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
+        own = fullname.startswith("slangrad.")
+        return import_module("slangrad.paths").find_spec(fullname) if own else None
+
+
+sys.meta_path.append(_Paths)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> Any:
@@ -72,6 +89,8 @@ def _find(name: str) -> Any:
         if home == "slangrad":  # a module of ours
             return import_module(f"slangrad.{name}")
         return getattr(import_module(home), _ALIASES.get(name, name))
+    if name in _PATHS:
+        return import_module(f"slangrad.{name}")
     if name.startswith("_") and name != "__all__":
         raise AttributeError(f"module 'slangrad' has no attribute '{name}'")
     vectors = import_module("slangrad.marshal.vectors")

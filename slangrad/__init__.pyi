@@ -45,9 +45,13 @@ from slangrad.api.features import DeviceType as DeviceType
 from slangrad.api.features import Feature as Feature
 from slangrad.api.features import ShaderModel as ShaderModel
 from slangrad.api.function import Function as Function
+from slangrad.api.instances import InstanceList as InstanceList
+from slangrad.api.instances import InstanceTensor as InstanceTensor
 from slangrad.api.kernel import ComputeKernel as ComputeKernel
 from slangrad.api.kernel import ComputePipeline as ComputePipeline
 from slangrad.api.module import Module as Module
+from slangrad.api.packed import PackedArg as PackedArg
+from slangrad.api.packed import pack as pack
 from slangrad.api.reflection import EntryPointLayout as EntryPointLayout
 from slangrad.api.reflection import ProgramLayout as ProgramLayout
 from slangrad.api.reflection import TypeLayoutReflection as TypeLayoutReflection
@@ -76,6 +80,10 @@ from slangrad.marshal.errors import BoundVariableException as BoundVariableExcep
 from slangrad.marshal.errors import CallError as CallError
 from slangrad.marshal.errors import KernelGenException as KernelGenException
 from slangrad.marshal.errors import ResolveException as ResolveException
+from slangrad.marshal.generators import CallIdArg as CallIdArg
+from slangrad.marshal.generators import RandFloatArg as RandFloatArg
+from slangrad.marshal.generators import ThreadIdArg as ThreadIdArg
+from slangrad.marshal.generators import WangHashArg as WangHashArg
 from slangrad.marshal.generators import call_id as call_id
 from slangrad.marshal.generators import grid as grid
 from slangrad.marshal.generators import rand_float as rand_float

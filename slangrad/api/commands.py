@@ -50,7 +50,7 @@ class CommandEncoder:
 
     def record(self, command: Command) -> None:
         if self._commands is None:
-            raise CommandError("E1021", "the command encoder is finished", (), "make another one")
+            raise CommandError("E1021", "Command encoder is finished", (), "make another one")
         self._commands.append(command)
 
     def finish(self) -> CommandBuffer:
@@ -59,7 +59,7 @@ class CommandEncoder:
             raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
         commands, self._commands = self._commands, None
         if commands is None:
-            raise CommandError("E1021", "the command encoder is finished", (), "submit what finish() gave")
+            raise CommandError("E1021", "Command encoder is finished", (), "submit what finish() gave")
         return CommandBuffer(self.device, tuple(commands))
 
     # --- Memory ---

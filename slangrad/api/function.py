@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.parameter import Parameter, parameters_of, result_of
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
+from slangrad.call.given import Source, Tree, gathered, merge
 from slangrad.call.launchable import Launchable
 from slangrad.call.request import Settings, settings_key
 from slangrad.marshal import results
@@ -22,12 +24,14 @@ from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
+    from slangrad.api.commands import CommandEncoder
     from slangrad.api.kernel import ComputeKernel
     from slangrad.api.module import Module
     from slangrad.api.struct import Struct
 
-RAW = Late("slangrad.api.raw_dispatch")
+RAW, CURSOR = Late("slangrad.api.raw_dispatch"), Late("slangrad.api.globals_cursor")
 MOST_IN_GROUP = 1024
+APPEND = "_append_to"
 
 
 class Function:
@@ -59,9 +63,17 @@ class Function:
         self._kernel: ComputeKernel | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs and APPEND in kwargs:
+            encoder = kwargs.pop(APPEND)
+            if encoder is not None:
+                return self.append_to(encoder, *args, **kwargs)
         return self._caller.call(self._settings, args, kwargs)
 
     call = __call__
+
+    def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+        """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
+        command_encoder.record(self._caller.later(self._settings, args, kwargs))
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
@@ -90,8 +102,10 @@ class Function:
         return "\n".join(map(str, self._caller.candidates))
 
     def _with(self, **changes: Any) -> Function:
-        settings = replace(self._settings, **changes)
-        made = Function(self.module, self.name, self._caller, self.struct, settings)
+        return self._copy(self.module, self._caller, self.struct, replace(self._settings, **changes))
+
+    def _copy(self, module: Module, caller: Caller, struct: Struct | None, settings: Settings) -> Function:
+        made = Function(module, self.name, caller, struct, settings)
         made._group = self._group
         return made
 
@@ -106,21 +120,49 @@ class Function:
         if len(args) > 1 or not (args or kwargs):
             raise CallError("E1013", "Set requires one dict or callable, or keyword arguments")
         given = args[0] if args else kwargs
-        if callable(given) and not isinstance(given, Mapping):
-            given = _Later(given).entries()
-        if not isinstance(given, Mapping):
+        if not isinstance(given, Mapping) and not callable(given):
             kind = type(given).__name__
             raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
-        return self._with(globals={**self._settings.globals, **given})
+        return self._given(given if isinstance(given, Mapping) else self._asking(given))
+
+    def write(self, fn: Callable[..., object], *args: Any, **kwargs: Any) -> Function:
+        """Let each call ask `fn(cursor, *args, **kwargs)` to write values outside of functions to a cursor."""
+        if not callable(fn):
+            raise CallError("E1013", f"write requires a callable, not {type(fn).__name__}")
+
+        def written() -> Tree:
+            tree: Tree = {}
+            fn(CURSOR.GlobalsCursor(self.module.types, tree), *args, **kwargs)
+            return tree
+
+        return self._given(written)
+
+    def _given(self, source: Source) -> Function:
+        return self._with(given=(*self._settings.given, source))
+
+    def _asking(self, ask: Callable[..., Mapping[str, Any]]) -> Source:
+        """A callable without parameters; one that has a parameter is told the function."""
+        try:
+            signature(ask).bind()
+        except TypeError:
+            return lambda: ask(self)
+        except ValueError:  # nothing is known about it
+            pass
+        return ask
 
     def constants(self, values: Mapping[str, Any]) -> Function:
         """Values for constants that the module leaves open: `extern static const int N;`."""
-        module = self.module.with_constants(values)
+        return self._in(self.module.with_constants(values))
+
+    def prelude(self, code: str) -> Function:
+        """The function with Slang text beside its module's: types and values that it leaves open, for one."""
+        return self._in(self.module.with_prelude(code))
+
+    def _in(self, module: Module) -> Function:
+        """The same function of the module made anew."""
         owner = None if self.struct is None else module.require_struct(self.struct.name)
         found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
-        made = Function(module, self.name, found._caller, owner, self._settings)
-        made._group = self._group
-        return made
+        return self._copy(module, found._caller, owner, self._settings)
 
     def thread_group_size(self, size: Any) -> Function:
         """Threads of a group in x, y and z, for `dispatch`."""
@@ -143,13 +185,18 @@ class Function:
             own = self.module.device_module
             self._kernel = RAW.make_kernel(own, self.name, self._caller.candidates, self._group)
         assert self._kernel is not None
-        values = {**RAW.given_values(self._settings.globals), **(vars or {})}
+        values = gathered(self._settings.given)
+        merge(values, vars or {})
         self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
 
     def return_type(self, kind: Any) -> Function:
         """What calls return: Tensor, np.ndarray, "tensor" or "numpy"."""
         results.kind_of(kind)
         return self._with(result=kind)
+
+    def bind(self, this: Any) -> Function:
+        """The method of one object, or of many: `this` comes before the other arguments of each call."""
+        return BoundFunction(self, this)
 
     @property
     def bwds(self) -> Function:
@@ -190,14 +237,31 @@ class Function:
         return self._caller.bound(self._settings, args, kwargs)
 
 
-class _Later:
-    """Values of a callable, asked for once in each call."""
+class BoundFunction(Function):
+    """A method with its `this`."""
 
-    def __init__(self, ask: Callable[[], Mapping[str, Any]]) -> None:
-        self._ask = ask
+    __slots__ = ("this",)
 
-    def entries(self) -> dict[str, Callable[[], Any]]:
-        return {name: self._entry(name) for name in self._ask()}
+    def __init__(self, function: Function, this: Any) -> None:
+        super().__init__(
+            function.module, function.name, function._caller, function.struct, function._settings
+        )
+        self._group = function._group
+        self.this = this
 
-    def _entry(self, name: str) -> Callable[[], Any]:
-        return lambda: self._ask()[name]
+    def _copy(self, module: Module, caller: Caller, struct: Struct | None, settings: Settings) -> Function:
+        return BoundFunction(super()._copy(module, caller, struct, settings), self.this)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(self.this, *args, **kwargs)
+
+    call = __call__
+
+    def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+        super().append_to(command_encoder, self.this, *args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        return super().compile(self.this, *args, **kwargs)
+
+    def bound(self, *args: Any, **kwargs: Any) -> Launchable:
+        return super().bound(self.this, *args, **kwargs)

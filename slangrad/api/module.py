@@ -65,7 +65,7 @@ class Module:
         options: dict[str, Any] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> None:
-        self._loaded = _handle_of(device_module)
+        self._loaded = self._unlinked = _handle_of(device_module)
         self.session: SlangSession = self._loaded.session
         if link:
             given = [each.device_module if isinstance(each, Module) else each for each in link]
@@ -79,6 +79,7 @@ class Module:
         self._functions: dict[str, Function | None] = {}
         self._structs: dict[str, Struct] = {}
         self._with_constants: dict[str, Module] = {}
+        self._with_preludes: dict[str, Module] = {}
 
     @property
     def device_module(self) -> SlangModule:
@@ -148,6 +149,13 @@ class Module:
             message = f"constants: there is no 'extern static const' of the name '{name}'"
             raise CallError("E1013", message, (), f"there are {known}")
         return f"export static const {found[name]} {name} = {spell_value(value, name)};"
+
+    def with_prelude(self, text: str) -> Module:
+        """The module with a text that stands beside its own, and may define what it leaves open."""
+        if text not in self._with_preludes:
+            made = Module(self.session.with_text(self._unlinked, text), self.options, self.link)
+            self._with_preludes[text] = made
+        return self._with_preludes[text]
 
     # --- Names ---
 

@@ -9,9 +9,6 @@ A function that is an entry point itself is launched as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from slangrad.api.kernel import ComputeKernel
 from slangrad.api.shader import SlangEntryPoint, SlangModule, is_entry
 from slangrad.call.program import Candidate
@@ -88,13 +85,3 @@ def _page(imports: tuple[str, ...], candidate: Candidate, group: Group) -> str:
         f"    {candidate.view.name}({passed});",
         "}",
     ])  # fmt: skip
-
-
-def given_values(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What `set` said, callables asked."""
-    return {name: _asked(value) for name, value in settings.items()}
-
-
-def _asked(value: Any) -> Any:
-    ask: Callable[[], Any] | None = value if callable(value) else None
-    return value if ask is None else ask()

@@ -258,6 +258,12 @@ class SlangSession:
                 self._linked[key] = self.module_of(made)
             return self._linked[key]
 
+    def with_text(self, loaded: LoadedModule, text: str) -> LoadedModule:
+        """The module with a text that stands beside its own."""
+        with self.lock:
+            checked = self.program.with_text(loaded.checked, SourceFile(f"prelude of {loaded.name}", text))
+            return LoadedModule(self, loaded.name, checked.key, None, None, checked)
+
     def load_program(
         self,
         module_name: str,

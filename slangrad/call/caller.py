@@ -16,6 +16,7 @@ from typing import Any
 
 from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
+from slangrad.call.given import gathered
 from slangrad.call.launchable import Launchable
 from slangrad.call.plan import Plan
 from slangrad.call.plan_store import Kernels, PlanStore
@@ -23,7 +24,7 @@ from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import REVERSE
-from slangrad.marshal.registry import holds_objects, key_of, marshal_of, unwrap, update
+from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
@@ -87,6 +88,16 @@ class Caller:
         """How the arguments of such a call are bound."""
         return self._find(settings, args, kwargs)[0].plan.call
 
+    def later(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
+        """Check and compile a call now that is run later, with the numbers, lists and dicts of now."""
+        args, kwargs = copied(args), copied(kwargs)
+        self.compile(settings, args, dict(kwargs))
+
+        def run() -> None:
+            self.call(settings, args, dict(kwargs))
+
+        return run
+
     def _find(
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Entry, list[Any], int, int | None]:
@@ -101,13 +112,17 @@ class Caller:
         if result is not None and not isinstance(result, (str, type)):
             values.append(result)
             kind = True
-        if settings.globals:
-            values += [value() if callable(value) else value for value in settings.globals.values()]
-        key = (settings.key, len(args), *kwargs, kind, threads is None, *map(key_of, values))
+        names: tuple[str, ...] = ()
+        if settings.given:
+            outside = gathered(settings.given)
+            names = tuple(outside)
+            values += outside.values()
+        key = (settings.key, names, len(args), *kwargs, kind, threads is None, *map(key_of, values))
         entry = self._plans.get(key)
         if entry is None:
             with self._session.lock:
-                entry = self._enter(key, settings, args, kwargs, values, kind, count, threads)
+                named = replace(settings, given=(), globals=names)
+                entry = self._enter(key, named, args, kwargs, values, kind, count, threads)
         return entry, values, count, threads
 
     def _call_specially(self, entry: _Entry, values: list[Any], threads: int | None) -> Any:
@@ -117,10 +132,9 @@ class Caller:
         if not entry.holds_objects:
             made = run(list(values), threads)
             return _shown(values[entry.result_at]) if entry.returns_given else made
-        unwrapped = [unwrap(value) for value in values]
-        made = run(list(unwrapped), threads)
-        for value, new in zip(values, unwrapped):
-            update(value, new)
+        told: Told = []
+        made = run([unwrap(value, told) for value in values], threads)
+        update(told)
         return _shown(values[entry.result_at]) if entry.returns_given else made
 
     # --- once for each key ---
@@ -163,14 +177,15 @@ class Caller:
         result_kind = "" if kind is None or kind is True else results.kind_of(kind) or ""
         if kind is None and any(each.is_torch for each in marshals):
             result_kind = results.TORCH
-        named = replace(settings, globals=dict.fromkeys(settings.globals))
         at = count if kind is True else -1
-        return Request(named, positional, names, marshals, result_kind, at, count + (kind is True))
+        return Request(settings, positional, names, marshals, result_kind, at, count + (kind is True))
 
     def bind(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> Any:
         """The bound call of such arguments, for who wants to write another function around it."""
         given = [] if result is None else [result]
-        values = [*args, *kwargs.values(), *given, *settings.globals.values()]
+        outside = gathered(settings.given)
+        values = [*args, *kwargs.values(), *given, *outside.values()]
+        settings = replace(settings, given=(), globals=tuple(outside))
         kind = True if given else None
         count = len(args) + len(kwargs)
         with self._session.lock:
@@ -203,6 +218,13 @@ class _Entry:
     @property
     def returns_given(self) -> bool:
         return self.result_at >= 0
+
+
+def copied(value: Any) -> Any:
+    """Lists, tuples and dicts copied, with what is in them."""
+    if type(value) in (list, tuple):
+        return type(value)(map(copied, value))
+    return {name: copied(each) for name, each in value.items()} if type(value) is dict else value
 
 
 def _shown(result: Any) -> Any:

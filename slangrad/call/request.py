@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from slangrad.call.given import Source
 from slangrad.marshal.marshal import PRIMAL, Marshal
 
 RESULT = "_result"
@@ -16,14 +17,20 @@ RESULT = "_result"
 
 @dataclass(slots=True, frozen=True)
 class Settings:
-    """What was said about a function before the call. `key` stands for all but the values of `globals`."""
+    """What was said about a function before the call. `key` stands for all but `given` and `globals`.
+
+    `given` are the sources of values outside of functions, `globals` the names that they gave in this call. `group`:
+    the shape of groups of calls.
+    """
 
     mode: str = PRIMAL
     map_positional: tuple[Any, ...] = ()
     map_named: Mapping[str, Any] = field(default_factory=dict)
     result: Any = None
-    globals: Mapping[str, Any] = field(default_factory=dict)
     order: int = 1  # in `hvp`: of the derivatives
+    given: tuple[Source, ...] = ()
+    globals: tuple[str, ...] = ()
+    group: tuple[int, ...] | None = None
     key: Hashable = ()
 
 
@@ -33,7 +40,7 @@ def settings_key(settings: Settings) -> Hashable:
         settings.order,
         repr(settings.map_positional),
         repr(sorted(settings.map_named.items())),
-        tuple(settings.globals),
+        settings.group,
     )
 
 

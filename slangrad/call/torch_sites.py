@@ -108,7 +108,7 @@ class Site:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
-        settings = replace(self.settings, mode=mode, result=None, globals=held)
+        settings = replace(self.settings, mode=mode, result=None, given=(held,) if held else ())
         settings = replace(settings, key=settings_key(settings)) if mode != self.settings.mode else settings
         return (
             settings,

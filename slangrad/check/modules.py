@@ -70,6 +70,7 @@ class Module:
     files: list[ast.Module] = field(default_factory=list)
     imports: list[Module] = field(default_factory=list)
     path: Path | None = None
+    added: SourceFile | None = None  # one more file, see `with_text`
     requests: tuple[Request, ...] = ()
     key: str = ""  # the digest of all texts that it was made from, those of its imports too
 
@@ -129,6 +130,13 @@ class Program(World):
         finally:
             self._links, self._linked = {}, {}
 
+    def with_text(self, module: Module, added: SourceFile) -> Module:
+        """The module, checked again with one more file, which may define what it leaves open."""
+        if module.added is not None:
+            added = SourceFile(added.name, f"{module.added.text}\n{added.text}")
+        name, source = f"{module.name}@{len(self.modules)}", module.declaration.source
+        return self._guarded(lambda: self._add(name, source, module.path, added))
+
     def _again(self, module: Module) -> Module:
         """A module as it is with the links; itself where they change nothing."""
         if module not in self._linked:
@@ -137,7 +145,7 @@ class Program(World):
             self._linked[module] = module
             if changed:
                 name = f"{module.name}@{len(self.modules)}"
-                self._linked[module] = self._add(name, module.declaration.source, module.path)
+                self._linked[module] = self._add(name, module.declaration.source, module.path, module.added)
         return self._linked[module]
 
     def _put_links(self, module: Module) -> None:
@@ -197,13 +205,17 @@ class Program(World):
         assert module is not None
         return module
 
-    def _add(self, name: str, source: SourceFile, path: Path | None) -> Module:
+    def _add(
+        self, name: str, source: SourceFile, path: Path | None, added: SourceFile | None = None
+    ) -> Module:
         self._requests.append([])
         main = self._parse(source, {} if path is not None and path.parent == STD else None)
         scope = ModuleScope(self, self._standard, name)
-        module = Module(name, main, scope, [main], [], path)
+        module = Module(name, main, scope, [main], [], path, added)
         self._loading.append(name)
         self._gather_files(module, main)
+        if added is not None:
+            self._put_file(module, added)
         if self._links:
             self._put_links(module)
         self._declare(scope, module.files)
@@ -292,6 +304,16 @@ class Program(World):
             found = self._parse(source)
             module.files.append(found)
             self._gather_files(module, found)
+
+    def _put_file(self, module: Module, text: SourceFile) -> None:
+        """One more file, whose exports take the place of what the others leave open."""
+        more = self._parse(text)
+        self._note(FILE, text.name, "", digest_of(text))
+        exported = exported_names([more])
+        for part in module.files:
+            part.members = [each for each in part.members if not can_be_linked(each, exported)]
+        module.files.append(more)
+        self._gather_files(module, more)
 
     def _import_all(self, module: Module, part: ast.Module) -> None:
         for member in part.members:

@@ -19,7 +19,7 @@ DEFAULT_SEED = 2640457667
 _MASK = 0xFFFFFFFF
 
 
-class Grid:
+class GridArg:
     """`offset + index * stride` of the call; sizes of -1 come from the other arguments."""
 
     __slots__ = ("offset", "shape", "stride")
@@ -33,14 +33,14 @@ class Grid:
         return f"grid({self.shape}, offset={self.offset}, stride={self.stride})"
 
 
-def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> Grid:
+def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> GridArg:
     """The index of the call over `shape`; a number means so many dimensions of unknown size."""
     if isinstance(shape, int):
         shape = (-1,) * shape
     sizes = tuple(int(size) for size in shape)
     if any(size < -1 for size in sizes):
         raise CallError("E1005", f"grid: {sizes} has a size below -1")
-    return Grid(sizes, _each(offset, len(sizes), "offset"), _each(stride, len(sizes), "stride"))
+    return GridArg(sizes, _each(offset, len(sizes), "offset"), _each(stride, len(sizes), "stride"))
 
 
 def _each(value: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
@@ -52,7 +52,7 @@ def _each(value: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
     return values
 
 
-class CallId:
+class CallIdArg:
     """The index of the call, whatever its shape."""
 
     __slots__ = ()
@@ -61,15 +61,15 @@ class CallId:
         return "call_id()"
 
 
-_CALL_ID = CallId()
+_CALL_ID = CallIdArg()
 
 
-def call_id(shape: Any = None) -> CallId | Grid:
+def call_id(shape: Any = None) -> CallIdArg | GridArg:
     """The index of the call; with a shape, or a number of dimensions, it is a grid."""
     return _CALL_ID if shape is None or shape == -1 else grid(shape)
 
 
-class ThreadId:
+class ThreadIdArg:
     """The number of the thread: the flat index of the call. `dim`: how many components."""
 
     __slots__ = ("dim",)
@@ -81,42 +81,71 @@ class ThreadId:
         return f"thread_id({self.dim})"
 
 
-def thread_id(dim: int = -1) -> ThreadId:
+def thread_id(dim: int = -1) -> ThreadIdArg:
     """The number of the thread; further components are zero, -1 takes as many as the parameter has."""
-    return ThreadId(dim)
+    return ThreadIdArg(dim)
 
 
-class WangHash:
-    """Hashed thread numbers, as `uint` or a vector of them."""
+class WangHashArg:
+    """Hashed thread numbers, as integers or vectors of them. `hash_seed`: seeds that follow each other are hashed
+    first, so that their numbers do not.
+    """
 
-    __slots__ = ("dim", "seed", "warmup")
+    __slots__ = ("dims", "hash_seed", "seed", "warmup")
 
-    def __init__(self, dim: int, seed: int, warmup: int) -> None:
-        self.dim = dim
-        self.seed = seed
-        self.warmup = warmup
+    def __init__(self, dims: int = -1, seed: int = 0, warmup: int = 0, hash_seed: bool = True) -> None:
+        if warmup < 0:
+            raise CallError("E1010", f"warmup must not be negative, it is {warmup}")
+        self.dims = int(dims)
+        self.seed = int(seed)
+        self.warmup = int(warmup)
+        self.hash_seed = bool(hash_seed)
+
+    @property
+    def word(self) -> int:
+        """What the thread's word is combined with."""
+        return calc_wang_hash(self.seed & _MASK) if self.hash_seed else self.seed & _MASK
+
+    @property
+    def slangpy_signature(self) -> str:
+        """What a kernel depends on."""
+        return f"[{self.dims},{self.warmup}]"
 
     def __repr__(self) -> str:
-        return f"wang_hash(dim={self.dim}, seed={self.seed}, warmup={self.warmup}, hash_seed=False)"
+        return f"wang_hash({self._common()})"
+
+    def _common(self) -> str:
+        more = "" if self.hash_seed else ", hash_seed=False"
+        return f"dim={self.dims}, seed={self.seed}, warmup={self.warmup}{more}"
 
 
-class RandFloat(WangHash):
-    """Uniform floats in [low, high), made from the same hash."""
+class RandFloatArg(WangHashArg):
+    """Uniform floats in [min, max), made from the same hash."""
 
-    __slots__ = ("high", "low")
+    __slots__ = ("max", "min")
 
-    def __init__(self, low: float, high: float, dim: int, seed: int, warmup: int) -> None:
-        super().__init__(dim, seed, warmup)
-        self.low = low
-        self.high = high
+    def __init__(
+        self,
+        min: float = 0.0,
+        max: float = 1.0,
+        dim: int = -1,
+        seed: int = 0,
+        warmup: int = 0,
+        hash_seed: bool = True,
+    ) -> None:
+        super().__init__(dim, seed, warmup, hash_seed)
+        self.min = float(min)
+        self.max = float(max)
 
     def __repr__(self) -> str:
-        return f"rand_float({self.low}, {self.high}, dim={self.dim}, seed={self.seed}, warmup={self.warmup})"
+        return f"rand_float({self.min}, {self.max}, {self._common()})"
 
 
-def wang_hash(dim: int = -1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True) -> WangHash:
+def wang_hash(
+    dim: int = -1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True
+) -> WangHashArg:
     """Random bits for each thread; `dim` fixes the number of components, -1 takes the parameter's."""
-    return WangHash(dim, _seed(seed, hash_seed), _warmup(warmup))
+    return WangHashArg(dim, seed, warmup, hash_seed)
 
 
 def rand_float(
@@ -126,22 +155,12 @@ def rand_float(
     seed: int = DEFAULT_SEED,
     warmup: int = 0,
     hash_seed: bool = True,
-) -> RandFloat:
+) -> RandFloatArg:
     """Uniform numbers in [min, max) for each thread."""
-    return RandFloat(float(min), float(max), dim, _seed(seed, hash_seed), _warmup(warmup))
+    return RandFloatArg(min, max, dim, seed, warmup, hash_seed)
 
 
-def _seed(seed: int, hash_seed: bool) -> int:
-    return hash_word(seed & _MASK) if hash_seed else seed & _MASK
-
-
-def _warmup(warmup: int) -> int:
-    if warmup < 0:
-        raise CallError("E1010", f"warmup must not be negative, it is {warmup}")
-    return warmup
-
-
-def hash_word(word: int) -> int:
+def calc_wang_hash(word: int) -> int:
     """Wang's hash of 32 bits."""
     word = (word ^ 61) ^ (word >> 16)
     word = word * 9 & _MASK
@@ -156,16 +175,18 @@ def wang_hash_numpy(
     """What `wang_hash` gives to each of `threads` threads, one column a component."""
     words = np.arange(threads, dtype=np.uint32) * np.uint32(dim)
     for _ in range(warmup):
-        words = _hash_words(words)
-    words = words ^ np.uint32(_seed(seed, hash_seed))
+        words = calc_wang_hash_numpy(words)
+    words = words ^ np.uint32(WangHashArg(dim, seed, warmup, hash_seed).word)
     columns = []
     for _ in range(dim):
-        words = _hash_words(words)
+        words = calc_wang_hash_numpy(words)
         columns.append(words)
     return np.stack(columns, axis=1)
 
 
-def _hash_words(words: np.ndarray[Any, np.dtype[np.uint32]]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def calc_wang_hash_numpy(seed: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Wang's hash of each element."""
+    words: np.ndarray[Any, np.dtype[np.uint32]] = seed.astype(np.uint32)
     words = (words ^ np.uint32(61)) ^ (words >> np.uint32(16))
     words = words * np.uint32(9)
     words = words ^ (words >> np.uint32(4))

@@ -27,7 +27,7 @@ from slangrad.check.types import (
     vector,
 )
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.generators import CallId, Grid, RandFloat, ThreadId, WangHash
+from slangrad.marshal.generators import CallIdArg, GridArg, RandFloatArg, ThreadIdArg, WangHashArg
 from slangrad.marshal.marshal import (
     Leaf,
     Marshal,
@@ -126,10 +126,10 @@ class GridIndex(Index):
 
     has_layout: ClassVar[bool] = True
 
-    def layout(self, value: Grid) -> Hashable:
+    def layout(self, value: GridArg) -> Hashable:
         return value.shape, value.offset, value.stride
 
-    def measure(self, value: Grid) -> Measure:
+    def measure(self, value: GridArg) -> Measure:
         check_calls(value.shape, self.label)
         strides = [
             tuple(value.stride[i] if i == own else 0 for i in range(self.count)) for own in range(self.count)
@@ -220,7 +220,7 @@ class CallIndex(Index):
         self.extra = 1 if has_extra else 0
         self.streams = tuple(StreamSpec(name, 1) for name in _names(self.name, call_dims))
 
-    def follow(self, value: CallId, call_shape: Shape) -> Measure:
+    def follow(self, value: CallIdArg, call_shape: Shape) -> Measure:
         check_calls(call_shape, self.label)
         count = len(call_shape)
         strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
@@ -314,8 +314,10 @@ class HashIndex(FlatIndex):
         return f"{spell(self.type)}({', '.join(words)})"
 
     def setters(self) -> dict[str, Setter]:
-        names = ["seed", "warmup", "low", "high"] if self.floats else ["seed", "warmup"]
-        return {f"{self.name}_{name}": _attribute_setter(name) for name in names}
+        found = {"seed": "word", "warmup": "warmup"}
+        if self.floats:
+            found |= {"low": "min", "high": "max"}
+        return {f"{self.name}_{ending}": _attribute_setter(name) for ending, name in found.items()}
 
 
 def _attribute_setter(name: str) -> Setter:
@@ -357,18 +359,18 @@ class HashMarshal(Marshal):
 
 
 MAKERS: dict[type, Callable[[Any], Marshal]] = {
-    Grid: lambda value: GridMarshal(len(value.shape)),
-    CallId: lambda value: CallIdMarshal(),
-    ThreadId: lambda value: ThreadIdMarshal(value.dim),
+    GridArg: lambda value: GridMarshal(len(value.shape)),
+    CallIdArg: lambda value: CallIdMarshal(),
+    ThreadIdArg: lambda value: ThreadIdMarshal(value.dim),
     range: lambda value: RangeMarshal(),
-    WangHash: lambda value: HashMarshal(False, value.dim),
-    RandFloat: lambda value: HashMarshal(True, value.dim),
+    WangHashArg: lambda value: HashMarshal(False, value.dims),
+    RandFloatArg: lambda value: HashMarshal(True, value.dims),
 }
 KEYS: dict[type, Callable[[Any], Hashable]] = {
-    Grid: lambda value: (Grid, len(value.shape)),
-    CallId: lambda value: CallId,
-    ThreadId: lambda value: (ThreadId, value.dim),
+    GridArg: lambda value: (GridArg, len(value.shape)),
+    CallIdArg: lambda value: CallIdArg,
+    ThreadIdArg: lambda value: (ThreadIdArg, value.dim),
     range: lambda value: range,
-    WangHash: lambda value: (WangHash, value.dim),
-    RandFloat: lambda value: (RandFloat, value.dim),
+    WangHashArg: lambda value: (WangHashArg, value.dims),
+    RandFloatArg: lambda value: (RandFloatArg, value.dims),
 }

@@ -71,6 +71,10 @@ def _key_of_type(value: Any) -> Hashable:
     return (type(value),)
 
 
+def _key_of_object(value: Any) -> Hashable:
+    return type(value), key_of(value.get_this())
+
+
 def _key_of_number(value: Any) -> Hashable:
     return (_python_kind(value),)
 
@@ -135,7 +139,9 @@ def _enter(kind: type) -> Key:
         if base in _KEYS and base is not bool:
             _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
             return _KEYS[kind]
-    if is_torch_type(kind):
+    if hasattr(kind, "get_this"):
+        _KEYS[kind] = _key_of_object
+    elif is_torch_type(kind):
         _KEYS[kind], _MAKERS[kind] = key_of_torch, TorchMarshal
     elif issubclass(kind, HostArray):
         _KEYS[kind] = _key_of_type
@@ -168,28 +174,27 @@ def holds_objects(value: Any) -> bool:
     return hasattr(kind, "get_this")
 
 
-def unwrap(value: Any) -> Any:
-    """The value with objects replaced by what they stand for, throughout."""
+Told = list[tuple[Any, Any]]
+
+
+def unwrap(value: Any, told: Told | None = None) -> Any:
+    """The value with objects replaced by what they stand for, throughout. `told` notes each object with that, inner
+    ones first.
+    """
     if hasattr(type(value), "get_this"):
-        return unwrap(value.get_this())
+        made = unwrap(value.get_this(), told)
+        if told is not None:
+            told.append((value, made))
+        return made
     if type(value) is list:
-        return [unwrap(each) for each in value]
+        return [unwrap(each, told) for each in value]
     if type(value) is dict:
-        return {name: unwrap(each) for name, each in value.items()}
+        return {name: unwrap(each, told) for name, each in value.items()}
     return value
 
 
-def update(value: Any, unwrapped: Any) -> None:
+def update(told: Told) -> None:
     """Tell objects what became of their values."""
-    if hasattr(type(value), "get_this"):
-        inner = value.get_this()
-        if hasattr(type(inner), "get_this"):
-            update(inner, unwrapped)
+    for value, unwrapped in told:
         if hasattr(value, "update_this"):
             value.update_this(unwrapped)
-    elif type(value) is list:
-        for each, new in zip(value, unwrapped):
-            update(each, new)
-    elif type(value) is dict:
-        for name, each in value.items():
-            update(each, unwrapped[name])

@@ -36,3 +36,22 @@ def namespaces_of(declaration: Any) -> str:
             names.insert(0, f"{scope.name}::")
         scope = scope.parent
     return "".join(names)
+
+
+def parse_generic_signature(name: str) -> tuple[str, list[str]]:
+    """The name of a type and the texts of its generic arguments: `Tensor<vector<float, 4>, 2>` has the arguments
+    `vector<float, 4>` and `2`.
+    """
+    base, opened, inner = name.partition("<")
+    if not opened:
+        return name, []
+    arguments, depth = [""], 1
+    for letter in inner:
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth == 0:
+            break
+        if letter == "," and depth == 1:
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    return base.strip(), [each.strip() for each in arguments]

@@ -7,6 +7,7 @@ f.bwds(diff_pair(x, x_grad), _result=diff_pair(y, y_grad))
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 from slangrad.tensors.torch_types import is_torch_type
@@ -32,6 +33,13 @@ def floatRef(value: float = 0.0) -> ValueRef:
     return ValueRef(float(value))
 
 
+class PrimType(Enum):
+    """Which half of a pair is meant."""
+
+    primal = 0
+    derivative = 1
+
+
 class DiffPair:
     """A value with its derivative. `needs_grad`: whether `bwds` writes `grad`."""
 
@@ -49,6 +57,17 @@ class DiffPair:
     @value.setter
     def value(self, value: Any) -> None:
         self.primal = value
+
+    def get(self, half: PrimType) -> Any:
+        return self.primal if half is PrimType.primal else self.grad
+
+    def set(self, half: PrimType, value: Any) -> None:
+        setattr(self, "primal" if half is PrimType.primal else "grad", value)
+
+    @property
+    def slangpy_signature(self) -> str:
+        """What a kernel depends on."""
+        return f"[{type(self.primal).__name__},{type(self.grad).__name__},{self.needs_grad}]"
 
     def __repr__(self) -> str:
         return f"diffPair({self.primal!r}, {self.grad!r})"

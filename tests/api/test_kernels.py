@@ -134,7 +134,7 @@ def test_recorded_launches_run_when_they_are_submitted(device, kernel):
     assert device.is_submit_finished(number)
     assert data.to_numpy().view(np.int32).tolist() == [11, 22, 7]
     assert copy.to_numpy().view(np.int32).tolist() == [0, 1, 2]
-    with pytest.raises(CallError, match="the command encoder is finished"):
+    with pytest.raises(CallError, match="Command encoder is finished"):
         encoder.finish()
 
 

@@ -128,3 +128,31 @@ def test_imports_that_leave_something_open(device):
     other = device.load_module_from_source("other_depth", "export static const int DEPTH = 6;")
     assert Module(above, link=[other]).f() == 7
     assert Module(above, link=[given]).f() == 5
+
+
+OPEN_CHOICE = """
+    interface IChoice { static int get(); }
+    extern struct Choice : IChoice;
+    extern static const int SCALE;
+    int chosen() { return Choice::get() * SCALE; }
+"""
+
+
+def choice(number):
+    return f"struct Own : IChoice {{ static int get() {{ return {number}; }} }} export struct Choice : IChoice = Own;"
+
+
+def test_a_prelude_stands_beside_the_text_of_the_module(load):
+    chosen = load(OPEN_CHOICE).chosen
+    assert chosen.prelude(choice(10)).constants({"SCALE": 2})() == 20
+    assert chosen.constants({"SCALE": 3}).prelude(choice(20))() == 60
+    assert chosen.prelude(choice(10)).prelude("export static const int SCALE = 7;")() == 70
+    with pytest.raises(CompileError, match="'Choice' has no value: no linked module exports it"):
+        chosen.constants({"SCALE": 1})()
+    with pytest.raises(CompileError, match="'IChoices' is not declared"):
+        chosen.prelude("export struct Choice : IChoices = Own;")
+
+
+def test_a_prelude_of_a_method(load):
+    module = load("extern static const int N; struct S { int x; int times() { return x * N; } }")
+    assert module.S.times.prelude("export static const int N = 5;")({"x": 4}) == 20

@@ -128,6 +128,7 @@ def test_values_outside_of_functions(device, load):
     ).to_numpy().tolist() == [4, 4]
     values = iter([1.0, 2.0])
     later = module.apply.set(offset=spy.float3(0, 0, 0)).set(lambda: {"scale": next(values)})
+    assert later(10.0) == 10
     assert later(10.0) == 20
     table = Tensor.from_numpy(device, np.array([5, 6, 7], F))
     assert module.look.set(table=table)(np.array([2, 0], np.int32)).to_numpy().tolist() == [7, 5]

@@ -1,0 +1,91 @@
+"""Values of a struct whose methods are called like an object's: as one tensor, or a container for each field.
+
+particles = InstanceTensor(module.Particle, (1000,))
+particles.construct(position=float2(10, 10), velocity=rand_float(-1, 1))       the constructor, 1000 times
+particles.step(0.1)                                                            a method, 1000 times
+
+InstanceList(module.Particle, {"position": tensor, "velocity": float2(0, 1)})
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.api.function import Function
+from slangrad.api.packed import PackedArg, pack
+from slangrad.api.struct import Struct
+from slangrad.marshal.plain import TYPE_KEY
+from slangrad.tensors.shape import Shape
+from slangrad.tensors.tensor import Tensor
+
+_OWN = ("_data", "_struct")
+
+
+class InstanceList:
+    """`data` is a container of structs, or a dict with a value or container for each field."""
+
+    def __init__(self, struct: Struct, data: Any = None) -> None:
+        self._struct = struct
+        self._data: Any = {} if data is None else data
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._struct.name})"
+
+    def set_data(self, data: Any) -> None:
+        self._data = data
+
+    def get_this(self) -> Any:
+        """What stands for the instances in a call."""
+        if isinstance(self._data, dict):
+            return {TYPE_KEY: self._struct.spelled, **self._data}
+        return self._data
+
+    def update_this(self, value: Any) -> None:
+        """Calls write to the containers themselves."""
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the constructor for all instances."""
+        self._struct.require_function("__init")(*args, **kwargs, _result=self)
+
+    def pack(self) -> PackedArg:
+        return pack(self._struct.module, self)
+
+    def _has_field(self, name: str) -> bool:
+        return isinstance(self._data, dict) and name in self._struct.fields
+
+    def __getattr__(self, name: str) -> Any:
+        """A field's data, or a method of all instances."""
+        if name.startswith("__") or name in _OWN:
+            raise AttributeError(name)
+        if self._has_field(name):
+            return self._data.get(name)
+        found = self._struct[name]
+        return found.bind(self) if isinstance(found, Function) else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _OWN and self._has_field(name):
+            self._data[name] = value
+        else:
+            super().__setattr__(name, value)
+
+
+class InstanceTensor(InstanceList):
+    """Instances in one tensor, which is made where none is given."""
+
+    def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
+        super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
+
+    @property
+    def tensor(self) -> Tensor:
+        found: Tensor = self._data
+        return found
+
+    @property
+    def shape(self) -> Shape:
+        return self.tensor.shape
+
+    def to_numpy(self) -> Any:
+        return self.tensor.to_numpy()
+
+    def copy_from_numpy(self, data: Any) -> None:
+        self.tensor.copy_from_numpy(data)

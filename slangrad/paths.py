@@ -1,0 +1,89 @@
+"""Paths of SlangPy's package under which programs import names that `slangrad` has elsewhere.
+
+    from slangrad.types.wanghasharg import WangHashArg        from slangrad.core.function import Function
+
+Each path is a module without a file, made from its row of the table when it is imported. A name is one of the package
+or stands in the second table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+PACKAGE = "slangrad"
+
+_TYPES = (
+    "CallIdArg DiffPair RandFloatArg Tensor ThreadIdArg ValueRef WangHashArg call_id diffPair floatDiffPair floatRef "
+    "intRef rand_float thread_id wang_hash"
+)
+# fmt: off
+PATHS = {
+    "core":                     "",
+    "core.callsignature":       "ResolveException",
+    "core.enums":               "PrimType",
+    "core.function":            "Function",
+    "core.instance":            "InstanceList InstanceTensor",
+    "core.module":              "Module",
+    "core.native":              "Shape",
+    "core.packedarg":           "PackedArg pack",
+    "core.shapes":              "TShapeOrTuple",
+    "core.struct":              "Struct",
+    "core.utils":               "create_device parse_generic_signature",
+    "experimental":             "",
+    "experimental.gridarg":     "GridArg grid",
+    "slangpy":                  "Shape",
+    "types":                    _TYPES,
+    "types.callidarg":          "CallIdArg call_id",
+    "types.diffpair":           "DiffPair diffPair floatDiffPair",
+    "types.randfloatarg":       "RandFloatArg rand_float",
+    "types.tensor":             "Tensor",
+    "types.threadidarg":        "ThreadIdArg thread_id",
+    "types.valueref":           "ValueRef floatRef intRef",
+    "types.wanghasharg":        "WangHashArg calc_wang_hash calc_wang_hash_numpy wang_hash",
+}
+# Where the names are that the package does not show.
+_HOMES = {
+    "slangrad.marshal.generators": "GridArg calc_wang_hash calc_wang_hash_numpy",
+    "slangrad.marshal.spelling":   "parse_generic_signature",
+    "slangrad.marshal.values":     "PrimType",
+    "slangrad.tensors.shape":      "TShapeOrTuple",
+}
+# fmt: on
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def find_name(name: str) -> Any:
+    return getattr(import_module(_HOME_OF.get(name, PACKAGE)), name)
+
+
+class PathLoader(Loader):
+    """Fills the module of a path."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__.update({name: find_name(name) for name in self._names})
+        module.__dict__["__all__"] = list(self._names)
+        module.__dict__["__getattr__"] = partial(_path_below, module.__name__)
+
+
+def _path_below(path: str, name: str) -> ModuleType:
+    if f"{path}.{name}".removeprefix(f"{PACKAGE}.") in PATHS:
+        return import_module(f"{path}.{name}")
+    raise AttributeError(f"module '{path}' has no attribute '{name}'")
+
+
+def find_spec(fullname: str) -> ModuleSpec | None:
+    """What the import system asks of `slangrad` about modules that have no file."""
+    names = PATHS.get(fullname.removeprefix(f"{PACKAGE}."))
+    return None if names is None else ModuleSpec(fullname, PathLoader(names.split()), is_package=True)

@@ -1,0 +1,149 @@
+"""Objects that stand for other values: `get_this`, instances of structs, packed arguments."""
+
+import numpy as np
+import pytest
+
+from slangrad import (
+    CallError,
+    InstanceList,
+    InstanceTensor,
+    Tensor,
+    ValueRef,
+    float2,
+    floatRef,
+    pack,
+    rand_float,
+)
+
+F = np.float32
+
+PARTICLES = """
+    struct Particle
+    {
+        float2 position;
+        float2 velocity;
+        __init(float2 position, float2 velocity) { this.position = position; this.velocity = velocity; }
+        [mutating] void step(float dt) { position += dt * velocity; }
+        float speed() { return length(velocity); }
+    }
+    float2[2] ends(Particle p) { return { p.position, p.position + p.velocity }; }
+    float total(float x[2]) { return x[0] + x[1]; }
+    float twice(float x) { return 2 * x; }
+"""
+
+
+class Holder:
+    """Stands for `data`; notes what it is asked and told."""
+
+    def __init__(self, data):
+        self.data, self.asked, self.told = data, 0, []
+
+    def get_this(self):
+        self.asked += 1
+        return self.data
+
+    def update_this(self, value):
+        self.told.append(value)
+
+
+def test_objects_of_one_class_may_stand_for_different_things(device, load):
+    twice = load(PARTICLES).twice
+    assert twice(Holder(2.0)) == 4
+    assert twice(Holder(np.array([1, 2], F))).to_numpy().tolist() == [2, 4]
+    assert twice(Holder(Holder(3))) == 6
+    assert twice(Holder(2.0)) == 4
+
+
+def test_objects_are_told_what_became_of_their_values(device, load):
+    module = load("void fill(float x, out float y) { y = x + 1; }")
+    inner = Holder(Tensor.zeros(device, (2,), "float"))
+    outer = Holder(inner)
+    module.fill(np.array([1, 2], F), outer)
+    assert [each.to_numpy().tolist() for each in (*inner.told, *outer.told)] == [[2, 3], [2, 3]]
+    in_dict = Holder({"y": inner})
+    load("struct S { float y; } void fill(float x, out S s) { s.y = x; }").fill(np.array([5, 6], F), in_dict)
+    assert inner.told[-1].to_numpy().tolist() == [5, 6] and len(in_dict.told) == 1
+
+
+def test_methods_of_one_object(device, load):
+    Particle = load(PARTICLES).Particle
+    this = Holder(Tensor.zeros(device, (3,), Particle))
+    step = Particle.step.bind(this)
+    this.data.copy_from_numpy(
+        np.frombuffer(np.array([[0, 0, 1, 2]] * 3, F).tobytes(), np.uint8).reshape(3, 16)
+    )
+    step(0.5)
+    step(dt=np.array([0, 1, 2], F))
+    assert this.data.to_numpy().view(F)[:, :2].tolist() == [[0.5, 1], [1.5, 3], [2.5, 5]]
+    assert Particle.speed.bind(this).return_type("numpy")().tolist() == pytest.approx([5**0.5] * 3)
+
+
+def test_instances_in_one_tensor(device, load):
+    module = load(PARTICLES)
+    particles = InstanceTensor(module.Particle, (4,))
+    particles.construct(position=float2(10, 20), velocity=rand_float(-1, 1))
+    before = particles.to_numpy().view(F).copy()
+    particles.step(dt=0.5)
+    after = particles.tensor.to_numpy().view(F)
+    assert before[:, :2].tolist() == [[10, 20]] * 4 and len({*before[:, 2]}) == 4
+    assert np.allclose(after[:, :2], before[:, :2] + 0.5 * before[:, 2:])
+    ends = InstanceTensor(module["float2[2]"], particles.shape)
+    assert module.ends(particles, _result=ends) is ends
+    assert np.allclose(ends.to_numpy()[:, 1], after[:, :2] + after[:, 2:])
+    particles.copy_from_numpy(np.zeros((4, 16), np.uint8))
+    assert particles.speed().to_numpy().tolist() == [0] * 4
+
+
+def test_instances_with_a_container_for_each_field(device, load):
+    module = load(PARTICLES)
+    position = Tensor.zeros(device, (2,), "float2")
+    particles = InstanceList(module.Particle, {"position": position, "velocity": ValueRef(float2(0, 0))})
+    particles.construct(float2(1, 2), float2(3, 4))
+    with pytest.raises(
+        CallError, match=r"argument '_this\.velocity': 2 calls would read and write the same memory"
+    ):
+        particles.step(1.0)
+    particles.velocity = particles.velocity.value
+    particles.step(1.0)
+    assert particles.position is position and position.to_numpy().tolist() == [[4, 6], [4, 6]]
+    particles.velocity = float2(10, 0)
+    particles.step(np.array([1, 2], F))
+    assert position.to_numpy().tolist() == [[14, 6], [24, 6]]
+    nested = InstanceList(
+        module.Particle, {"position": InstanceTensor(module.float2, (2,)), "velocity": float2(1, 1)}
+    )
+    nested.step(2.0)
+    assert nested.position.to_numpy().tolist() == [[2, 2], [2, 2]]
+    with pytest.raises(AttributeError, match="'Particle' has no method or sub-type named 'stop'"):
+        particles.stop()
+
+
+def test_packed_arguments(device, load):
+    module = load(PARTICLES)
+    assert module.twice(pack(module, 21)) == 42
+    values = [1.0, 2.0]
+    packed = pack(module, values)
+    assert pack(module, packed) is packed and packed.python_object is values
+    values[0] = 100.0
+    assert module.total(packed) == 3
+    assert module.twice(packed).to_numpy().tolist() == [2, 4]
+    x = Tensor.zeros(device, (2,), "float2")
+    particle = InstanceList(module.Particle, {"position": x, "velocity": float2(1, 2)}).pack()
+    module.Particle.step(particle, 2.0)
+    assert x.to_numpy().tolist() == [[2, 4], [2, 4]]
+    assert repr(pack(module, 2)) == "PackedArg(2)"
+
+
+def test_a_packed_argument_is_asked_once(load):
+    module = load(PARTICLES)
+    holder = Holder(4.0)
+    packed = pack(module, holder)
+    holder.data = 5.0
+    assert [module.twice(packed), module.twice(packed), holder.asked] == [8, 8, 1]
+
+
+def test_references_in_instances(load):
+    module = load("struct S { float a; [mutating] void grow(float by) { a += by; } }")
+    one = InstanceList(module.S, {"a": floatRef(1)})
+    one.grow(4.0)
+    assert one.a.value == 5
