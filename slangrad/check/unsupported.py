@@ -1,6 +1,6 @@
 """Names of Slang's library that are known and not offered, and what to do instead.
 
-In: "Texture2D".   Out: "textures are not supported; pass the values in a buffer or tensor", or None.
+In: "Sampler2D".   Out: "samplers are not supported; pass the values in a buffer or tensor", or None.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 
 # fmt: off
 _NOTES = (
-    (r"(RW|RasterizerOrdered|Feedback)?Texture(1D|2D|3D|Cube)(MS)?(Array)?|[iu]?(sampler|image|texture)(1D|2D|3D|Cube)\w*",
+    (r"(RasterizerOrdered|Feedback)Texture\w+|(RW)?Texture2DMS(Array)?|[iu]?(sampler|image|texture)(1D|2D|3D|Cube)\w*",
      "textures are not supported; pass the values in a buffer or tensor"),
-    (r"Sampler(Comparison)?State|Sampler(1D|2D|3D|Cube)\w*",
+    (r"Sampler(1D|2D|3D|Cube)\w*",
      "samplers are not supported; pass the values in a buffer or tensor"),
     (r"(RW)?Buffer|(Append|Consume|RasterizerOrdered)\w*Buffer|ConstBufferPointer",
      "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),

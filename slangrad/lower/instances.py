@@ -37,6 +37,7 @@ from slangrad.lower.waves import note_wave_size
 from slangrad.syntax import ast
 
 # fmt: off
+TEXTURES = "std/texture.slang"
 DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
 # fmt: on
 
@@ -65,6 +66,7 @@ class Lowering:
         found = self._signatures.get(reference.key)
         if found is None:
             self._refuse_endless(reference, caller)
+            self._refuse_textures(reference, caller)
             found = self._signatures[reference.key] = self._declare(reference)
             self._worklist.append((found, reference))
             self.asked_by[found.name] = (reference, None if caller is None else caller.name)
@@ -213,6 +215,15 @@ class Lowering:
             return
         self.reporter.error("E0702", message, span, note)
         self.reporter.raise_if_errors()
+
+    def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
+        """Raise where a texture is read or written: its members have names, so that programs load, and no bodies."""
+        declared = reference.declaration
+        if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
+            span = declared.span if caller is None else caller.b.span
+            note = "pass the values in a buffer or tensor"
+            self.reporter.error("E0704", "textures are not supported", span, note)
+            self.reporter.raise_if_errors()
 
 
 def _readable(reference: DeclRef) -> str:
