@@ -24,6 +24,9 @@ LATE_MODULES = {
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
+    ("tensors", "slangrad.tensors.images"),
+    ("tensors", "PIL.Image"),
+    ("tensors", "slangrad.api.current"),  # the device of what is unpickled
 }
 
 

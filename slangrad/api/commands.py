@@ -20,6 +20,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.runtime.device import Grid, Region
 from slangrad.tensors.buffer import BYTES, Buffer, as_source
 from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.strided import StridedView
 
 Command = Callable[[], object]
 
@@ -68,6 +69,7 @@ class CommandEncoder:
         """Copy bytes from one buffer to another."""
         self._check_range(dst, dst_offset, size, "dst")
         self._check_range(src, src_offset, size, "src")
+        dst.require_writes()
         runtime = self.device.runtime
         self.record(lambda: runtime.copy(dst.address + dst_offset, src.address + src_offset, size))
 
@@ -75,14 +77,23 @@ class CommandEncoder:
         """Set bytes to zero: all, or `range`, an offset and a size."""
         offset, size = (0, buffer.size) if range is None else range
         self._check_range(buffer, offset, size, "buffer")
+        buffer.require_writes()
         region = Region(buffer.address + offset, (size,), (1,), BYTES)
         runtime = buffer.runtime
         self.record(lambda: (buffer, runtime.clear(region)))
+
+    def clear_tensor(self, tensor: StridedView) -> None:
+        """Set the elements of a tensor to zero, and nothing between them."""
+        if not isinstance(tensor, StridedView) or tensor.storage.runtime is not self.device.runtime:
+            raise CommandError("E1021", "tensor: a tensor of the encoder's device is needed")
+        tensor.storage.require_writes()
+        self.record(tensor.clear)
 
     def upload_buffer_data(self, buffer: Buffer, offset: int, data: AnyArray) -> None:
         """Write an array as it is now."""
         source = as_source(data, "data").copy()
         self._check_range(buffer, offset, source.nbytes, "upload")
+        buffer.require_writes()
         self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
 
     def _check_range(self, buffer: Buffer, offset: int, size: int, what: str) -> None:

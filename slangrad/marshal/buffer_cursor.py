@@ -71,6 +71,7 @@ class _Elements:
         return np.array(flat).view(np.uint8)
 
     def write(self, data: Bytes) -> None:
+        self.resource.require_writes()
         memory = self._tensor.elements()
         memory.flat[self._part] = data.view(memory.dtype)
 

@@ -221,7 +221,6 @@ class CpuDevice(Device):
             ctypes.memmove(address, source.ctypes.data, source.nbytes)
 
     def read(self, region: Region) -> Array:
-        self.require_open()
         return self.host_view(region, None).copy()
 
     def copy(self, target: int, source: int, size: int) -> None:
@@ -229,12 +228,12 @@ class CpuDevice(Device):
         ctypes.memmove(target, source, size)
 
     def clear(self, region: Region) -> None:
-        self.require_open()
         size = region.dtype.itemsize
         every_byte = Region(region.address, (*region.shape, size), (*region.strides, 1), np.dtype(np.uint8))
         self.host_view(every_byte, None)[...] = 0
 
     def host_view(self, region: Region, owner: object) -> Array:
+        self.require_open()
         return np.asarray(_HostMemory(region, owner)).view(region.dtype)
 
     def synchronize(self) -> None:

@@ -79,7 +79,7 @@ class Buffer:
     """Memory that lives as long as the buffer."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_block", "address", "device", "element_type", "label", "memory_type",
+    __slots__ = ("__weakref__", "_block", "address", "device", "element_type", "frozen", "label", "memory_type",
                  "runtime", "size", "struct_size", "usage", "writable")
     # fmt: on
 
@@ -105,6 +105,7 @@ class Buffer:
         self.writable = usage is READ_WRITE or bool(usage & BufferUsage.unordered_access)
         self.memory_type = memory_type
         self.label = label
+        self.frozen = False
 
     @staticmethod
     def create(
@@ -151,12 +152,28 @@ class Buffer:
 
     @staticmethod
     def foreign(
-        device: object, element: Type, address: int, size: int, owner: object, usage: BufferUsage
+        device: object,
+        element: Type,
+        address: int,
+        size: int,
+        owner: object,
+        usage: BufferUsage,
+        frozen: bool = False,
     ) -> Buffer:
-        """A buffer over memory of the device that somebody else allocated; `owner` is kept alive."""
+        """A buffer over memory of the device that somebody else allocated; `owner` is kept alive. `frozen`: nobody may
+        write there."""
         runtime_of(device)
         block = foreign_block(address, size, owner)
-        return Buffer(device, block, size, element, layout_of(element).size, usage)
+        made = Buffer(device, block, size, element, layout_of(element).size, usage)
+        made.frozen = frozen
+        return made
+
+    def require_writes(self) -> None:
+        """ValueError if this is memory of somebody who does not permit writing; the host may write all other."""
+        if self.frozen:
+            raise ValueError(
+                "the memory belongs to a read-only array: copy it, tensor.copy() or array.copy()"
+            )
 
     def __repr__(self) -> str:
         return f"Buffer(size={self.size}, struct_size={self.struct_size}, usage={self.usage!r})"
@@ -179,6 +196,7 @@ class Buffer:
 
     def copy_from_numpy(self, data: AnyArray) -> None:
         """Overwrite the front of the buffer. Structs, and buffers without an element type, take any bytes."""
+        self.require_writes()
         source = as_source(data, "data")
         if self.element_type is not None and not holds_structs(self.element_type):
             source = convert_exactly(source, numpy_layout(self.element_type)[0], "data")
@@ -190,6 +208,7 @@ class Buffer:
 
     def clear(self) -> None:
         """Set all bytes to zero."""
+        self.require_writes()
         self.runtime.clear(Region(self.address, (self.size,), (1,), BYTES))
 
     def read_bytes(self, offset: int, size: int) -> bytes:
@@ -197,6 +216,7 @@ class Buffer:
         return self.runtime.read(Region(self.address + offset, (size,), (1,), BYTES)).tobytes()
 
     def write_bytes(self, offset: int, data: bytes | bytearray | memoryview) -> None:
+        self.require_writes()
         source = np.frombuffer(data, np.uint8)
         self._check_range(offset, source.nbytes)
         self.runtime.write(self.address + offset, source)

@@ -110,9 +110,12 @@ class StridedView:
 
     def copy_from_numpy(self, data: AnyArray) -> None:
         """Overwrite all elements. Arrays of another dtype are converted if no value changes."""
+        self.storage.require_writes()
         source = as_source(data, "data")
         if not self._contiguous:
-            raise ValueError("Destination tensor must be contiguous; copy into a contiguous tensor instead")
+            raise ValueError(
+                "Destination tensor must be contiguous; write to its memory: tensor.host_view()[...] = array"
+            )
         source = source_for(self.element_type, self.element_count, source)
         self.storage.runtime.write(self.address, source)
 
@@ -121,6 +124,7 @@ class StridedView:
         if command_encoder is not None:
             command_encoder.clear_tensor(self)
             return
+        self.storage.require_writes()
         region = whole_elements(self.element_type, self.address, self.shape, self.strides)
         self.storage.runtime.clear(region)
 
@@ -128,7 +132,7 @@ class StridedView:
         """The memory itself as a NumPy array that keeps the storage alive; as in `to_numpy`, elements add
         dimensions. Read-only if the tensor is. BufferError where the host cannot reach it."""
         found = self.memory()
-        found.flags.writeable = self.writable
+        found.flags.writeable = self.writable and not self.storage.frozen
         return found
 
     def memory(self) -> AnyArray:

@@ -13,11 +13,14 @@ import operator
 import warnings
 from collections.abc import Callable
 from math import prod
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
+from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of
+from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import BYTES, READ_WRITE, Buffer, BufferUsage, MemoryType, runtime_of
@@ -25,10 +28,13 @@ from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.exchange import Shared, host_array, shared_memory
+from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import StridedView
 from slangrad.tensors.transfer import filled, import_array
 from slangrad.tensors.views import View, broadcast, indexed, retyped, transposed
+
+IMAGES = Late("slangrad.tensors.images")
 
 
 class Tensor(StridedView):
@@ -185,9 +191,10 @@ class Tensor(StridedView):
             return Tensor.from_numpy(device, array, usage, dtype=dtype)
         if not array.flags.writeable:
             usage &= ~BufferUsage.unordered_access
+        frozen = not array.flags.writeable
         found = from_numpy_type(array.dtype) if element is None else element
         assert found is not None, array.dtype
-        storage = Buffer.foreign(device, found, shared.address, shared.size, array, usage)
+        storage = Buffer.foreign(device, found, shared.address, shared.size, array, usage, frozen)
         return _make(storage, found, dtype, shared.view)
 
     @staticmethod
@@ -197,6 +204,65 @@ class Tensor(StridedView):
         """A copy of a PyTorch tensor. With `dtype` the last dimensions become vectors, matrices or structs."""
         detached = tensor.detach() if hasattr(tensor, "detach") else tensor
         return Tensor.from_dlpack(device, detached, usage, dtype=dtype, copy=True)
+
+    @staticmethod
+    def load_from_image(
+        device: object,
+        path: str | PathLike[str],
+        flip_y: bool = False,
+        linearize: bool = False,
+        scale: float = 1.0,
+        offset: float = 0.0,
+        grayscale: bool = False,
+    ) -> Tensor:
+        """An image file as `float`, `float2`, `float3` or `float4`, by its channels, in height and width.
+
+        Whole numbers become 0 to 1. `linearize`: from sRGB to linear intensities. Values are multiplied with `scale`
+        and moved by `offset` afterwards.
+        """
+        array = IMAGES.read_image(path, flip_y, linearize, scale, offset, grayscale)
+        channels = array.shape[2] if array.ndim == 3 else 1
+        return Tensor.from_numpy(device, array, dtype=f"float{channels}" if channels > 1 else "float")
+
+    def copy(self) -> Tensor:
+        """The same values in memory of their own on the same device, without gaps; gradients are copied as well."""
+        made = self._like(zero=False)
+        made.elements()[...] = self.elements()
+        taken, given = self._grad_in, self._grad_out
+        made._grad_in = None if taken is None else taken.copy()
+        if given is taken:
+            made._grad_out = made._grad_in
+        else:
+            made._grad_out = None if given is None else given.copy()
+        return made
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Tensor:
+        return self.copy()
+
+    def __copy__(self) -> Tensor:
+        return self._viewed(lambda t: View(t.shape, t.strides, 0))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold the values; they become tensors of the device that is current where they are loaded."""
+        return restored, (_restore, self._saved())
+
+    def _saved(self) -> Saved:
+        taken, given = self._grad_in, self._grad_out
+        shared = given is not None and given is taken
+        return Saved(
+            type_data(self.element_type),
+            self.to_numpy(),
+            tuple(self.shape),
+            int(self.usage),
+            self.memory_type.value,
+            None if taken is None else taken._saved(),
+            None if given is None or shared else given._saved(),
+            shared,
+        )
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return html_of(repr(self), self.to_numpy(), len(self.shape))
 
     def _like(self, zero: bool) -> Tensor:
         old = self.storage
@@ -404,6 +470,20 @@ def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:
     made = Tensor.__new__(Tensor)
     made._set(storage, element, dtype, view)
     made._grad_in = made._grad_out = None
+    return made
+
+
+def _restore(device: object, saved: Saved) -> Tensor:
+    """What a pickle holds as a tensor of a device."""
+    element = type_from(saved.element)
+    usage, memory_type = BufferUsage(saved.usage), MemoryType(saved.memory_type)
+    storage = Buffer.typed(device, element, prod(saved.shape), usage, memory_type)
+    storage.runtime.write(storage.address, np.ascontiguousarray(saved.array))
+    made = _make(storage, element, None, _whole(as_shape(saved.shape)))
+    made._grad_in = None if saved.grad_in is None else _restore(device, saved.grad_in)
+    made._grad_out = None if saved.grad_out is None else _restore(device, saved.grad_out)
+    if saved.shared:
+        made._grad_out = made._grad_in
     return made
 
 

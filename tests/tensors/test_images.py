@@ -1,0 +1,119 @@
+"""Image files as tensors."""
+
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slangrad.runtime.cpu import CpuDevice
+from slangrad.tensors import images
+from slangrad.tensors.tensor import Tensor
+
+image_module = pytest.importorskip("PIL.Image")
+COLORS = np.array(
+    [[[0, 51, 255], [102, 153, 204]], [[10, 20, 30], [255, 255, 255]], [[1, 2, 3], [4, 5, 6]]], np.uint8
+)
+
+
+def saved(folder: Path, array: np.ndarray, mode: str | None = None, name: str = "image.png") -> Path:
+    path = folder / name
+    image = image_module.fromarray(array)
+    (image if mode is None else image.convert(mode)).save(path)
+    return path
+
+
+def test_colors(device: CpuDevice, tmp_path: Path) -> None:
+    path = saved(tmp_path, COLORS)
+    tensor = Tensor.load_from_image(device, path)
+    assert (tensor.shape, str(tensor.dtype)) == ((3, 2), "float3")
+    assert np.array_equal(tensor.to_numpy(), COLORS / np.float32(255))
+    assert np.array_equal(
+        Tensor.load_from_image(device, str(path), flip_y=True).to_numpy(), tensor.to_numpy()[::-1]
+    )
+    scaled = Tensor.load_from_image(device, path, scale=2.0, offset=0.5).to_numpy()
+    assert np.allclose(scaled, tensor.to_numpy() * 2 + 0.5, atol=1e-7)
+
+
+def test_channels(device: CpuDevice, tmp_path: Path) -> None:
+    gray = Tensor.load_from_image(device, saved(tmp_path, COLORS[..., 0]))
+    assert (gray.shape, str(gray.dtype)) == ((3, 2), "float")
+    assert np.array_equal(gray.to_numpy(), COLORS[..., 0] / np.float32(255))
+    pairs = Tensor.load_from_image(device, saved(tmp_path, COLORS, "LA"))
+    assert str(pairs.dtype) == "float2"
+    assert (pairs.to_numpy()[..., 1] == 1).all()
+    four = np.dstack([COLORS, np.full((3, 2), 128, np.uint8)])
+    assert np.array_equal(
+        Tensor.load_from_image(device, saved(tmp_path, four)).to_numpy(), four / np.float32(255)
+    )
+
+
+def test_other_pixels(device: CpuDevice, tmp_path: Path) -> None:
+    flags = saved(tmp_path, COLORS[..., 0] > 5, name="flags.png")
+    assert np.array_equal(Tensor.load_from_image(device, flags).to_numpy(), COLORS[..., 0] > 5)
+    deep = np.array([[0, 1], [40000, 65535]], np.uint16)
+    assert np.allclose(
+        Tensor.load_from_image(device, saved(tmp_path, deep)).to_numpy() * 65535, deep, atol=1e-2
+    )
+    few = saved(tmp_path, COLORS, "P", "few.png")
+    assert Tensor.load_from_image(device, few).to_numpy().shape == (3, 2, 3)
+    floats = np.array([[0.25, -3], [1e6, 0.1]], np.float32)
+    path = saved(tmp_path, floats, name="floats.tiff")
+    assert np.array_equal(Tensor.load_from_image(device, path).to_numpy(), floats)
+    assert np.array_equal(Tensor.load_from_image(device, path, linearize=True).to_numpy(), floats)
+
+
+def test_linear_intensities(device: CpuDevice, tmp_path: Path) -> None:
+    four = np.dstack([COLORS, np.full((3, 2), 128, np.uint8)])
+    found = Tensor.load_from_image(device, saved(tmp_path, four), linearize=True).to_numpy()
+    encoded = COLORS / 255
+    expected = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    assert np.allclose(found[..., :3], expected, atol=1e-6)
+    assert np.allclose(found[..., 3], 128 / 255)
+    assert found[1, 1, 0] == 1
+
+
+def test_gray_from_colors(device: CpuDevice, tmp_path: Path) -> None:
+    found = Tensor.load_from_image(device, saved(tmp_path, COLORS), grayscale=True)
+    assert str(found.dtype) == "float"
+    assert np.allclose(found.to_numpy(), COLORS / 255 @ [0.2126, 0.7152, 0.0722], atol=1e-6)
+
+
+def test_what_cannot_be_read(device: CpuDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text.png").write_text("no image")
+    with pytest.raises(image_module.UnidentifiedImageError):
+        Tensor.load_from_image(device, tmp_path / "text.png")
+    with pytest.raises(FileNotFoundError):
+        Tensor.load_from_image(device, tmp_path / "nothing.png")
+    whole = saved(tmp_path, np.array([[1, 70000]], np.int32), name="whole.tiff")
+    with pytest.raises(ValueError, match="has pixels of Pillow's mode 'I', which are not read"):
+        Tensor.load_from_image(device, whole)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    monkeypatch.setattr(images, "PILLOW", images.Late("PIL.Image"))
+    with pytest.raises(ImportError, match=r"needs Pillow: pip install slangrad\[image\]"):
+        Tensor.load_from_image(device, tmp_path / "text.png")
+
+
+def png_of_16_bits(array: np.ndarray) -> bytes:
+    """A PNG file of three channels of 16 bits, which Pillow does not write."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    height, width, _ = array.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in array)
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+def test_bits_are_not_lost(device: CpuDevice, tmp_path: Path) -> None:
+    (tmp_path / "deep.png").write_bytes(png_of_16_bits(COLORS.astype(np.uint16) * 257 + 1))
+    with pytest.raises(ValueError, match="16 bits for each of several channels, of which Pillow keeps 8"):
+        Tensor.load_from_image(device, tmp_path / "deep.png")
