@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "numpy":                          "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 "
                                       "uint8",
-    "slangrad":                       "math",
+    "slangrad":                       "math optim",
     "slangrad.api.commands":          "CommandBuffer CommandEncoder ComputePassEncoder",
     "slangrad.api.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
                                       "SlangMatrixLayout SlangOptimizationLevel",

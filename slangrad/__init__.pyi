@@ -15,6 +15,7 @@ from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 
 from slangrad import math as math
+from slangrad import optim as optim
 from slangrad.api.commands import CommandBuffer as CommandBuffer
 from slangrad.api.commands import CommandEncoder as CommandEncoder
 from slangrad.api.commands import ComputePassEncoder as ComputePassEncoder

@@ -159,6 +159,7 @@ CODES: dict[str, str] = {
     "E1023": "no current device, or one that is closed",
     "E1030": "derivative that is asked for as a value",
     "E1031": "derivatives that disagree",
+    "E1032": "optimizer",
 }
 # fmt: on
 

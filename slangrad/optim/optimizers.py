@@ -1,0 +1,249 @@
+"""`SGD`, `Adam` and `AdamW`: steps along gradients, with the formulas and defaults of PyTorch.
+
+    optimizer = Adam([weights, biases], lr=0.01)
+    optimizer.zero_grad();  loss.bwds(...);  optimizer.step()            # gradients attached to the tensors
+    optimizer.step(gradients)                                            # or what grad() returned
+
+State is kept in float for halves, else in the type of the parameter. `state_dict()` is of numbers and NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from slangrad.api.device import Device
+from slangrad.api.function import Function
+from slangrad.api.module import Module
+from slangrad.marshal.errors import CallError
+from slangrad.optim.parameters import CODE, Parameter, gradient_of, parameters_of
+from slangrad.tensors.tensor import Tensor
+
+STEPS = Path(__file__).parent / "steps.slang"
+_MODULES: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
+
+
+class Optimizer(ABC):
+    """Parameters, settings (attributes that may be changed between steps), and state for each parameter."""
+
+    settings: ClassVar[tuple[str, ...]]
+
+    def __init__(self, parameters: Any) -> None:
+        self._parameters = parameters_of(parameters)
+        self._steps = 0
+        self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
+        self._check_settings()
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        return [each.tensor for each in self._parameters]
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        return self._steps
+
+    def zero_grad(self) -> None:
+        """Set the attached gradients to zero."""
+        for each in self._parameters:
+            if each.tensor.grad_out is not None:
+                each.tensor.grad_out.clear()
+
+    def step(self, gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
+        """Move all parameters along their attached gradients, or along those given, in the order of the parameters."""
+        found = self._gradients(gradients)
+        self._check_settings()
+        self._steps += 1
+        for parameter, gradient, state in zip(self._parameters, found, self._state):
+            self._move(parameter, gradient, state)
+
+    def _gradients(self, given: Any) -> list[Tensor]:
+        """All of them, before anything is changed."""
+        count = len(self._parameters)
+        values = (
+            [None] * count if given is None else list(given.values() if isinstance(given, Mapping) else given)
+        )
+        if len(values) != count:
+            raise CallError(CODE, f"step: there are {len(values)} gradients for {count} parameters")
+        return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
+
+    @abstractmethod
+    def _move(self, parameter: Parameter, gradient: Tensor, state: dict[str, Tensor]) -> None:
+        """One step of one parameter."""
+
+    @abstractmethod
+    def _check_settings(self) -> None:
+        """Settings out of range would train nothing, or worse."""
+
+    # --- state
+
+    def _kept(self, parameter: Parameter, state: dict[str, Tensor], name: str) -> Tensor:
+        """State of a parameter; zero at first."""
+        if name not in state:
+            numbers = parameter.numbers
+            state[name] = Tensor.zeros(numbers.device, numbers.shape, parameter.computed)
+        return state[name]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the parameters, as plain data that can be pickled: settings, the number of steps, state."""
+        return {
+            "kind": type(self).__name__,
+            "settings": {name: getattr(self, name) for name in self.settings},
+            "steps": self._steps,
+            "state": [{name: each.to_numpy() for name, each in state.items()} for state in self._state],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave. Nothing is changed if it does not fit."""
+        if state.get("kind") != type(self).__name__:
+            raise CallError(
+                CODE,
+                f"load_state_dict: the state is that of {state.get('kind')!r}, not {type(self).__name__}",
+            )
+        given = state["state"]
+        if len(given) != len(self._parameters):
+            message = f"load_state_dict: state of {len(given)} parameters for {len(self._parameters)}"
+            raise CallError(CODE, message)
+        made = [_restored(parameter, each) for parameter, each in zip(self._parameters, given)]
+        old = {name: getattr(self, name) for name in self.settings}
+        try:
+            self._set(state["settings"])
+        except CallError:
+            self._set(old)
+            raise
+        self._steps, self._state = int(state["steps"]), made
+
+    def _set(self, settings: Mapping[str, Any]) -> None:
+        for name in self.settings:
+            setattr(self, name, settings[name])
+        self._check_settings()
+
+
+def _restored(parameter: Parameter, given: Mapping[str, Any]) -> dict[str, Tensor]:
+    made = {}
+    for name, values in given.items():
+        array = np.asarray(values)
+        if array.shape != tuple(parameter.numbers.shape):
+            wanted = tuple(parameter.numbers.shape)
+            raise CallError(
+                CODE, f"load_state_dict: {name} of {parameter.label} has shape {array.shape}, not {wanted}"
+            )
+        made[name] = Tensor.from_numpy(parameter.numbers.device, array, dtype=parameter.computed)
+    return made
+
+
+def _function(name: str, parameter: Parameter) -> Function:
+    """The Slang function of a step, for the type of a parameter."""
+    device: Any = parameter.tensor.device
+    module = _MODULES.get(device)
+    if module is None:
+        module = _MODULES[device] = Module.load_from_source(device, "slangrad.optim", STEPS.read_text())
+    return module.require_function(f"{name}_{parameter.kind}")
+
+
+def _check(name: str, value: Any, low: float, high: float = float("inf")) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value < high:
+        limit = "" if high == float("inf") else f" and below {high:g}"
+        raise CallError(CODE, f"{name}: {value!r} is no number of at least {low:g}{limit}")
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum if it is not zero; weight decay is added to the gradient."""
+
+    settings = ("lr", "momentum", "weight_decay", "nesterov")
+
+    def __init__(
+        self,
+        parameters: Any,
+        lr: float = 0.001,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+    ) -> None:
+        self.lr, self.momentum, self.weight_decay, self.nesterov = lr, momentum, weight_decay, nesterov
+        super().__init__(parameters)
+
+    def _check_settings(self) -> None:
+        _check("lr", self.lr, 0)
+        _check("momentum", self.momentum, 0)
+        _check("weight_decay", self.weight_decay, 0)
+        if self.nesterov and not self.momentum:
+            raise CallError(CODE, "nesterov: it needs momentum", (), "momentum=0.9")
+
+    def _move(self, parameter: Parameter, gradient: Tensor, state: dict[str, Tensor]) -> None:
+        numbers, rate, decay = parameter.numbers, float(self.lr), float(self.weight_decay)
+        if not self.momentum:
+            _function("descend", parameter)(numbers, gradient, rate, decay)
+            return
+        velocity = self._kept(parameter, state, "velocity")
+        _function("roll", parameter)(
+            numbers, gradient, velocity, rate, decay, float(self.momentum), bool(self.nesterov)
+        )
+
+
+class Adam(Optimizer):
+    """Adam; weight decay is added to the gradient (`AdamW` takes it from the parameter)."""
+
+    settings = ("lr", "betas", "eps", "weight_decay")
+    decoupled: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        parameters: Any,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+    ) -> None:
+        self.lr, self.betas, self.eps, self.weight_decay = lr, tuple(betas), eps, weight_decay
+        super().__init__(parameters)
+
+    def _check_settings(self) -> None:
+        _check("lr", self.lr, 0)
+        if len(self.betas) != 2:
+            raise CallError(CODE, f"betas: {self.betas!r} are not two numbers")
+        for each in self.betas:
+            _check("betas", each, 0, 1)
+        _check("eps", self.eps, 0)
+        _check("weight_decay", self.weight_decay, 0)
+
+    def _move(self, parameter: Parameter, gradient: Tensor, state: dict[str, Tensor]) -> None:
+        first, second = (float(each) for each in self.betas)
+        decay, shrink = float(self.weight_decay), 1.0
+        if self.decoupled:
+            decay, shrink = 0.0, 1.0 - self.lr * decay
+        _function("adapt", parameter)(
+            parameter.numbers,
+            gradient,
+            self._kept(parameter, state, "mean"),
+            self._kept(parameter, state, "square"),
+            1 - first,
+            second,
+            1 - second,
+            self.lr / (1 - first**self._steps),
+            (1 - second**self._steps) ** -0.5,
+            float(self.eps),
+            decay,
+            shrink,
+        )
+
+
+class AdamW(Adam):
+    """Adam with weight decay that is taken from the parameter and not added to the gradient."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        parameters: Any,
+        lr: float = 0.001,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.01,
+    ) -> None:
+        super().__init__(parameters, lr, betas, eps, weight_decay)
