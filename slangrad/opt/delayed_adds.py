@@ -8,7 +8,8 @@ In: a flat kernel. Out: one whose atomics add into blocks of their own, a plan t
 that runs after it. An add may wait only if nobody asks what was there before and nothing else in the launch looks at
 the memory: the plan compares the addresses that the kernel reaches. Where they overlap, the kernel as it was must run.
 A block is an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`); else
-it is one number for each element in the partial sums of the chunk. delayed_sums.py says what is in the plan.
+it is one number for each element in the partial sums of the chunk, or the memory itself where the plan finds that each
+thread has elements of its own (own_elements.py). delayed_sums.py says what is in the plan.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from slangrad.ir.types import F16, F32, I64, Pointer, Scalar, is_float, pointer
 from slangrad.opt.delayed_sums import Accumulators, Block, Plan, finish_of, launch_field, plan_of
 from slangrad.opt.intervals import Interval, Intervals
 from slangrad.opt.launch_values import LaunchValues
+from slangrad.opt.own_elements import own_elements
 from slangrad.opt.reach import Access, Survey
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
@@ -104,7 +106,11 @@ def _block(
     accumulators = count if together and 0 < count <= room else 0
     sums = F32 if element is F16 else element
     first = ends[0] if ends is not None and accumulators else 0
-    return Block(tuple(access.op for access, _ in members), root, reach, element, sums, accumulators, first)
+    direct = element is sums and not accumulators
+    own = own_elements(survey, [access for access, _ in members], size) if direct else None
+    return Block(
+        tuple(access.op for access, _ in members), root, reach, element, sums, accumulators, first, own
+    )
 
 
 def _varies(survey: Survey, access: Access) -> bool:
@@ -130,7 +136,8 @@ def _rewritten(kernel: Function, plan: Plan, survey: Survey) -> Function:
         index = _element_of(walk, b, number, block, places[op], address, survey)
         place = b.emit("offset", _start(b, number, block), index)
         wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
-        b.emit("atomic", place, wide, type=block.sums, kind="add", alone=True)
+        ways = {} if block.own is None else {"own": True}
+        b.emit("atomic", place, wide, type=block.sums, kind="add", alone=True, **ways)
         return (b.zero(block.element),)  # nobody asks
 
     b = Builder(span=kernel.span)
@@ -150,6 +157,9 @@ def _start(b: Builder, number: int, block: Block) -> Value:
     chunk = b.emit("mul", launch_field(b, "chunk"), launch_field(b, "partial_size"))
     offset = b.emit("planned", type=I64, index=Plan.offset_index(number))
     at = b.emit("add", b.emit("add", launch_field(b, "partials"), chunk), offset)
+    if block.own is not None:
+        base = b.emit("planned", type=I64, index=Plan.base_index(number))
+        at = b.emit("select", b.emit("less", offset, b.constant(I64, 0)), base, at)
     return b.emit("bitcast", at, type=pointer(block.sums))
 
 

@@ -40,6 +40,7 @@ class Block:
     sums: Scalar  # what is summed up: f32 for f16
     accumulators: int
     first: int = 0  # where `accumulators`: the low end of `reach`
+    own: Value | None = None  # in the plan: no two threads add to the same element
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,10 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block]) -> Plan |
         loaded = _loaded_range(b, address)
         conditions += [_apart(b, loaded, other) for other in writes]  # it is among the reads, too
     bases = [each.low for each, _ in delayed]
-    counts = [_count(b, block) for block in blocks]
+    owns = [_own(b, i, delayed) for i in range(len(delayed))]
+    counts = [_count(b, block, own) for block, own in zip(blocks, owns, strict=True)]
     offsets, size = _offsets(b, blocks, counts)
+    offsets, size = _marked(b, owns, offsets, size)
     allowed = b.emit("and", _all(b, conditions), _is_worth(b, size))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
     yields = (result, *(v for pair in zip(bases, offsets, strict=True) for v in pair))
@@ -170,7 +173,36 @@ def _all(b: Builder, conditions: Iterable[Value]) -> Value:
     return found
 
 
-def _count(b: Builder, block: Block) -> Value:
+def _own(b: Builder, number: int, delayed: list[tuple[_Range, Block]]) -> Value | None:
+    """Whether a block's elements belong to one thread each, and no other block meets them."""
+    own_range, block = delayed[number]
+    own = block.own
+    for i, (other, _) in enumerate(delayed):
+        if own is not None and i != number:
+            own = b.emit("and", own, _apart(b, own_range, other))
+    return own
+
+
+def _marked(
+    b: Builder, owns: list[Value | None], offsets: list[Value], size: Value
+) -> tuple[list[Value], Value]:
+    """Blocks that lie in memory itself have the offset -1; where there is one, the size is no multiple of ALIGNMENT."""
+    nowhere, made = b.constant(I64, -1), []
+    some: Value | None = None
+    for own, offset in zip(owns, offsets, strict=True):
+        made.append(offset if own is None else b.emit("select", own, nowhere, offset))
+        if own is not None:
+            some = own if some is None else b.emit("or", some, own)
+    if some is not None:
+        more = b.emit("add", size, b.constant(I64, ALIGNMENT // 2))
+        size = b.emit("select", some, more, size)
+    return made, size
+
+
+def _count(b: Builder, block: Block, own: Value | None) -> Value:
+    """How many partial sums a chunk has for a block."""
+    if own is not None:
+        return b.emit("select", own, b.constant(I64, 0), _count(b, block, None))
     if block.accumulators:
         return b.constant(I64, block.accumulators)
     bytes = b.emit("sub", block.reach.high, block.reach.low)

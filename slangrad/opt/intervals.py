@@ -71,6 +71,10 @@ class Intervals:
         made = None if op is None or rule is None else rule(self, op, facts)
         return None if made is None else self.fitting(made, value.type)
 
+    def unassumed(self, value: Value, facts: Facts) -> Interval | None:
+        """What follows from how it is computed, whatever is known of it by a test."""
+        return self._compute(value, facts)
+
     def of_type(self, value: Value, facts: Facts) -> Interval | None:
         """Where nothing else is known: what its type can hold, if that is not too much."""
         found, scalar = self.of(value, facts), value.type

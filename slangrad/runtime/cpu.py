@@ -26,7 +26,7 @@ import numpy as np
 from slangrad.base.options import Options
 from slangrad.runtime.device import Array, Device, Grid, Kernel, PythonKernel, Region
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
-from slangrad.runtime.memory import HOST_MEMORY, Block
+from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import Failure, exception_of
@@ -68,8 +68,9 @@ class NativeKernel(Kernel):
     kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
     keeps the machine code loaded. Each chunk has `partial_size` bytes for partial sums, which `finish` adds up;
-    where there is a `plan`, it writes the size to the launch record, or -1 if `literal` is to run instead. A kernel
-    that runs whole groups of `group` threads has chunks of groups, and `granularity` counts groups.
+    where there is a `plan`, it writes the size to the launch record, or -1 if `literal` is to run instead; a size
+    that is no multiple of ALIGNMENT says that some adds go to memory itself. A kernel that runs whole groups of `group`
+    threads has chunks of groups, and `granularity` counts groups.
     """
 
     entry: int
@@ -187,9 +188,10 @@ class CpuDevice(Device):
         except MemoryError as error:
             raise MemoryError(f"kernel '{kernel.name}': partial sums of {chunks} chunks: {error}") from None
         launch.partials, launch.partial_size = partials.address, size
-        self._run_chunks(kernel, arguments, record, failures)
+        with _ordered if size % ALIGNMENT else nullcontext():  # others may add to the same memory
+            self._run_chunks(kernel, arguments, record, failures)
         if kernel.run_finish is not None and not record.shared.stop:
-            with _ordered:  # others may add to the same memory
+            with _ordered:
                 kernel.run_finish(arguments, record.address, chunks)
 
     def _run_chunks(

@@ -113,7 +113,10 @@ def _atomic(w: Widening, b: Builder, op: Op) -> None:
     assert isinstance(kind, str)
 
     def one_by_one(inner: Builder) -> tuple[Value, ...]:
-        if combines and op.attributes.get("alone") and _add_to_elements(w, inner, op):
+        safe = op.attributes.get("alone") and not op.attributes.get(
+            "own"
+        )  # to touch what lanes that are off reach
+        if combines and safe and _add_to_elements(w, inner, op):
             return ()
         old = in_lane_order(w, inner, op, lambda b, operands, lane: _act(w, b, op, operands))
         return () if old is None else (old,)
