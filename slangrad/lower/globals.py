@@ -53,7 +53,8 @@ def _shared(f: Frame, resolved: DeclRef, t: Type) -> Place:
         message = f"'{declared.name}' is shared by a group, and no thread of it gives it a first value"
         f.error("E0706", message, declared.initializer.span, "store it in one thread, before a barrier")
     name = f.lowering.statics.name_of_shared(f.lowering, resolved)
-    return Memory(f.emit("shared", type=pointer(t, "shared"), name=name))
+    held = f.lowering.types.memory(t)
+    return Memory(f.emit("shared", type=pointer(held, "shared"), name=name))
 
 
 def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
