@@ -120,11 +120,16 @@ class CompiledKernel:
 
 
 def compile_kernel(
-    checked: CheckedProgram, source: SourceFile, entry: str, options: Options, target: str
+    checked: CheckedProgram,
+    source: SourceFile,
+    entry: str,
+    options: Options,
+    target: str,
+    conformances: tuple[Conformance, ...] = (),
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    return _compile(Compilation(checked, source, entry, options, target))
+    return _compile(Compilation(checked, source, entry, options, target, conformances=conformances))
 
 
 def compile_entry_point(

@@ -7,7 +7,7 @@ module.polynomial.map(x=(0,)).return_type(Tensor)(2, 8, -1, x)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from slangrad.api.commands import CommandEncoder
     from slangrad.api.kernel import ComputeKernel
     from slangrad.api.module import Module
+    from slangrad.api.shader import TypeConformance
     from slangrad.api.struct import Struct
 
 RAW, CURSOR = Late("slangrad.api.raw_dispatch"), Late("slangrad.api.globals_cursor")
@@ -164,6 +165,11 @@ class Function:
         found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
         return self._copy(module, found._caller, owner, self._settings)
 
+    def type_conformances(self, conformances: Sequence[TypeConformance | tuple[Any, ...]]) -> Function:
+        """Say which types values of interface types can have that come from outside, and their ids."""
+        given = RAW.named_conformances((*self._settings.conformances, *conformances))
+        return self._with(conformances=given)
+
     def thread_group_size(self, size: Any) -> Function:
         """Threads of a group in x, y and z, for `dispatch`."""
         x, y, z = (int(each) for each in size)
@@ -183,7 +189,9 @@ class Function:
         """Launch the function over threads, whose id is its first parameter `uint3 dispatchThreadID`."""
         if self._kernel is None:
             own = self.module.device_module
-            self._kernel = RAW.make_kernel(own, self.name, self._caller.candidates, self._group)
+            self._kernel = RAW.make_kernel(
+                own, self.name, self._caller.candidates, self._group, self._settings.conformances
+            )
         assert self._kernel is not None
         values = gathered(self._settings.given)
         merge(values, vars or {})

@@ -9,9 +9,13 @@ A function that is an entry point itself is launched as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from slangrad.api.kernel import ComputeKernel
-from slangrad.api.shader import SlangEntryPoint, SlangModule, is_entry
+from slangrad.api.shader import SlangEntryPoint, SlangModule, TypeConformance, conformances_of, is_entry
 from slangrad.call.program import Candidate
+from slangrad.call.request import Named
 from slangrad.check.declref import DeclRef
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import CallError
@@ -24,9 +28,14 @@ Group = tuple[int, int, int]
 
 
 def make_kernel(
-    module: SlangModule, name: str, candidates: tuple[Candidate, ...], group: Group | None
+    module: SlangModule,
+    name: str,
+    candidates: tuple[Candidate, ...],
+    group: Group | None,
+    conformances: tuple[Named, ...],
 ) -> ComputeKernel:
     """The kernel of a function."""
+    given = conformances_of(conformances)
     if len(candidates) != 1:
         raise _refused(
             name, f"has {len(candidates)} overloads", "give the one that is launched a name of its own"
@@ -36,12 +45,16 @@ def make_kernel(
     if is_entry(candidate.view.declaration):
         if group is not None:
             raise _refused(name, "has the group size of its [numthreads]", "leave thread_group_size out")
-        entry = SlangEntryPoint(module, DeclRef(candidate.view.declaration, {}))
+        entry = SlangEntryPoint(module, DeclRef(candidate.view.declaration, {}), given=given)
         return ComputeKernel(session.link_program([module], [entry]))
     _check(name, candidate)
     text = _page(session.imports_of(module.checked), candidate, group or GROUP)
     page = session.load_module_from_source(f"launch of {name} {group or ''}", text)
-    return ComputeKernel(session.link_program([module, page], [page.entry_point("launch")]))
+    return ComputeKernel(session.link_program([module, page], [page.entry_point("launch", given)]))
+
+
+def named_conformances(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[Named, ...]:
+    return tuple(each.named for each in conformances_of(given))
 
 
 def _check(name: str, candidate: Candidate) -> None:

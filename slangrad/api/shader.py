@@ -18,12 +18,13 @@ from typing import Any
 
 from slangrad.api.reflection import EntryPointLayout, ProgramLayout
 from slangrad.api.reflection_cursor import ReflectionCursor
+from slangrad.call.conformances import conformance_of
 from slangrad.call.program import ModuleTypes
 from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Module as CheckedModule
 from slangrad.check.reflect import Reflection, is_launch_parameter
-from slangrad.check.types import InterfaceType, Type, parameter_type
+from slangrad.check.types import Type, parameter_type
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
 
@@ -191,6 +192,10 @@ class TypeConformance:
     type_name: str
     id: int = -1
 
+    @property
+    def named(self) -> tuple[str, str, int]:
+        return self.interface_name, self.type_name, self.id
+
 
 def conformances_of(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[TypeConformance, ...]:
     """Also from tuples (interface, type[, id]). CallError for a pair or an id that is there twice."""
@@ -333,14 +338,7 @@ class SlangEntryPoint:
         return tuple(map(self._conformance, self.type_conformances))
 
     def _conformance(self, given: TypeConformance) -> Conformance:
-        interface, kind = (self.module.types.find(each) for each in (given.interface_name, given.type_name))
-        if not isinstance(interface, InterfaceType):
-            raise CallError("E1020", f'Interface type "{given.interface_name}" not found')
-        if kind is None:
-            raise CallError("E1020", f'Type "{given.type_name}" not found')
-        if not self.module.view.conforms(kind, interface):
-            raise CallError("E1020", f"type conformance: '{kind}' does not conform to '{interface}'")
-        return Conformance(interface, kind, given.id)
+        return conformance_of(self.module.types, given.named)
 
     def _check_bounds(self, parameter: Any, argument: Any, found: Mapping[Any, Any]) -> None:
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):

@@ -15,6 +15,7 @@ from slangrad.call.broadcast import align_right, call_dimensions
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.program import FoundFunction
 from slangrad.call.request import RESULT
+from slangrad.check.conforming import Conformance
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
@@ -52,6 +53,7 @@ class BoundCall:
     cotangent: str | None
     call_dims: int
     order: int = 1  # of the derivatives in `hvp`
+    conformances: tuple[Conformance, ...] = ()
     leaves: list[Leaf] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from slangrad.call import mapping
 from slangrad.call.bind import BoundCall, bind_call
+from slangrad.call.conformances import conformance_of
 from slangrad.call.program import Candidate, ModuleTypes
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
@@ -52,6 +53,7 @@ class Binder:
             settings.mode, function, given, wanted, self._types, taken, set_values, settings.order
         )
         _check_cotangent(call)
+        call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
         return call
 
     def _arguments(self, request: Request, marshals: list[Marshal]) -> Arguments:

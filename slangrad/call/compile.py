@@ -102,7 +102,7 @@ class KernelCompiler:
         name = f"kernel {len(self._compiled) + 1} of {call.function.name}"
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
-        made = self._run_pipeline(SourceFile(name, written.text), written)
+        made = self._run_pipeline(SourceFile(name, written.text), written, call.conformances)
         self._check_callee(call, name)
         return made
 
@@ -150,9 +150,13 @@ class KernelCompiler:
             details = [str(call.function.candidate), f"{found[0].span.location}: {found[0].name}"]
             raise CallCompileError("E1016", message, details, "give the overloads different names")
 
-    def _run_pipeline(self, source: SourceFile, written: KernelText) -> Any:
+    def _run_pipeline(
+        self, source: SourceFile, written: KernelText, conformances: tuple[Conformance, ...]
+    ) -> Any:
         try:
-            return PIPELINE.compile_kernel(self.program, source, ENTRY, self.options, self.target)
+            return PIPELINE.compile_kernel(
+                self.program, source, ENTRY, self.options, self.target, conformances
+            )
         except CompileError as error:
             raise _explained(error, source.name, written) from error
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from slangrad.call.bind import BoundArgument, BoundCall
+from slangrad.call.conformances import conformance_text
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
 from slangrad.marshal.spelling import spell
@@ -72,6 +73,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     body: list[Line] = [(f"CallId<{rank}> id = shape.locate(thread);", "")]
     body += [*page.before, (statement, ""), *page.after]
     lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
+    lines += [(f"// {conformance_text(each)}", "") for each in call.conformances]
     lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({GROUP}, 1, 1)]', "")]
     lines += [*_header(page, rank), ("{", "")]
     lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]

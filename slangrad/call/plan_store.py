@@ -51,7 +51,8 @@ class PlanStore:
             parts = [stable(settings.map_positional), stable(settings.map_named), stable(arguments)]
         except Unsaved:
             return ""
-        said = (settings.mode, settings.order, settings.globals, settings.group, strict, *parts)
+        shaped = (settings.globals, settings.group, settings.conformances)
+        said = (settings.mode, settings.order, *shaped, strict, *parts)
         return kernel_key(self._options, self._target, "plan", self._module, self._function, *said)
 
     def find(self, key: str) -> Launchable | None:

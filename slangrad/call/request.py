@@ -13,6 +13,7 @@ from slangrad.call.given import Source
 from slangrad.marshal.marshal import PRIMAL, Marshal
 
 RESULT = "_result"
+Named = tuple[str, str, int]  # an interface, a type that values of it can have, its id
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,6 +32,7 @@ class Settings:
     given: tuple[Source, ...] = ()
     globals: tuple[str, ...] = ()
     group: tuple[int, ...] | None = None
+    conformances: tuple[Named, ...] = ()  # types behind interfaces
     key: Hashable = ()
 
 
@@ -41,6 +43,7 @@ def settings_key(settings: Settings) -> Hashable:
         repr(settings.map_positional),
         repr(sorted(settings.map_named.items())),
         settings.group,
+        settings.conformances,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -144,3 +146,71 @@ def test_a_larger_instance_has_to_be_announced() -> None:
     buffer = device.create_buffer(size=120, struct_size=40, data=np.full(120, 0, np.uint8))
     with pytest.raises(ValueError, match="'Sum<5>' takes 20 bytes, more than the 16 of 'IValue'"):
         module.put(buffer, 0)
+
+
+CALLED = """
+interface IScale { [Differentiable] float apply(float x); }
+struct Cube : IScale { [Differentiable] float apply(float x) { return x * x * x; } }
+struct Times<let N : int> : IScale { [Differentiable] float apply(float x) { return N * x; } }
+namespace deep { struct Negated : IScale { [Differentiable] float apply(float x) { return -x; } } }
+struct Other {}
+[Differentiable] float scaled(int id, float x) { IScale scale = createDynamicObject<IScale>(id, 0); return scale.apply(x); }
+void fill(uint3 dispatchThreadID, RWTensor<float, 1> x) { x[int(dispatchThreadID.x)] = scaled(int(dispatchThreadID.x), 3); }
+"""
+GIVEN = [spy.TypeConformance("IScale", "Times<5>", 1), ("IScale", "deep::Negated", 0)]
+
+
+@pytest.fixture
+def called() -> spy.Module:
+    return spy.Module.load_from_source(spy.create_device(), "called", CALLED)
+
+
+def test_calls(called: spy.Module) -> None:
+    """Without more said, all types of the module that conform, in the order of their declarations."""
+    assert called.scaled([0, 1], 2.0).to_numpy().tolist() == [8, -2]
+    given = called.scaled.type_conformances(GIVEN)
+    assert given([0, 1, 0], [2.0, 3.0, 4.0]).to_numpy().tolist() == [-2, 15, -4]
+    assert called.scaled.type_conformances([("IScale", "Cube")])(0, 3.0) == 27
+    assert called.scaled([0, 1], 2.0).to_numpy().tolist() == [8, -2]
+
+
+def test_calls_add_up(called: spy.Module) -> None:
+    first = called.scaled.type_conformances([("IScale", "Times<5>", 1)])
+    assert first.type_conformances([("IScale", "Cube", 4)])([1, 4], 2.0).to_numpy().tolist() == [10, 8]
+    with pytest.raises(CallError, match="Duplicate type id 1"):
+        first.type_conformances([("IScale", "Cube", 1)])
+
+
+def test_derivatives_of_calls(called: spy.Module) -> None:
+    x = spy.Tensor.from_numpy(called.device, np.float32([2, 3])).with_grads()
+    called.scaled.type_conformances([*GIVEN, ("IScale", "Cube", 2)]).bwds([2, 1], x)
+    assert x.grad.to_numpy().tolist() == [12, 5]
+
+
+def test_kernels_of_functions(called: spy.Module) -> None:
+    x = spy.Tensor.empty(called.device, (2,), "float")
+    called.fill.type_conformances(GIVEN).thread_group_size([2, 1, 1]).dispatch([2, 1, 1], x=x)
+    assert x.to_numpy().tolist() == [-3, 15]
+
+
+@pytest.mark.parametrize(
+    ("interface", "name", "message"),
+    [
+        ("IMissing", "Cube", 'Interface type "IMissing" not found'),
+        ("IScale", "Missing", 'Type "Missing" not found'),
+        ("IScale", "Other", "'Other' does not conform to 'IScale'"),
+    ],
+)
+def test_calls_with_what_is_no_conformance(
+    called: spy.Module, interface: str, name: str, message: str
+) -> None:
+    with pytest.raises(CallError, match=message):
+        called.scaled.type_conformances([(interface, name)])(0, 1.0)
+
+
+def test_later_processes(called: spy.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels on disk are found by the types, too."""
+    monkeypatch.setenv("SLANGRAD_CACHE", str(tmp_path))
+    for kind, expected in (("Cube", 8), ("Times<5>", 10), ("Cube", 8)):
+        module = spy.Module.load_from_source(spy.create_device(), "called", CALLED)
+        assert module.scaled.type_conformances([("IScale", kind)])(0, 2.0) == expected
