@@ -49,7 +49,7 @@ SPLAT           = 1
 LITERAL_FITS    = 23     # an integer literal to another integer type that holds it
 UNSIZE          = 30
 TO_INTERFACE    = 50
-FROM_BOOL       = 120
+FROM_BOOL       = 120    # to int
 PROMOTION       = 150    # to more bits of the same kind
 TO_OPTIONAL     = 150
 TO_SIGNED       = 200    # to a signed type with more bits
@@ -101,7 +101,7 @@ def scalar_cost(source: Scalar, target: Scalar) -> int:
     if target is BOOL:
         return NARROWING
     if source is BOOL:
-        return FROM_BOOL + (TO_FLOAT if target.is_float else 0)
+        return _from_bool_cost(target)
     if target.is_float:
         return _to_float_cost(source, target)
     if source.is_float:
@@ -113,6 +113,15 @@ def scalar_cost(source: Scalar, target: Scalar) -> int:
     if target.kind == "uint":
         return TO_UNSIGNED
     return TO_SIGNED if target.bits > source.bits else SAME_SIZE
+
+
+def _from_bool_cost(target: Scalar) -> int:
+    """`int` comes first, then unsigned types, then signed ones."""
+    if target.is_float:
+        return FROM_BOOL + TO_FLOAT
+    if target is INT:
+        return FROM_BOOL
+    return PROMOTION if target.kind == "uint" else TO_SIGNED
 
 
 def _to_float_cost(source: Scalar, target: Scalar) -> int:
