@@ -98,6 +98,10 @@ class Caller:
 
         return run
 
+    def plan_of(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
+        """The plan of such calls."""
+        return self._find(settings, args, kwargs)[0].plan
+
     def _find(
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Entry, list[Any], int, int | None]:

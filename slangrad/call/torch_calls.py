@@ -21,7 +21,7 @@ from torch.autograd.graph import increment_version
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
 from slangrad.call.torch_functions import Forward, apply, is_seen
-from slangrad.call.torch_sites import Place, Site, Slot, constants_of, is_plain_whole
+from slangrad.call.torch_sites import Place, Site, Slot, changing_places, constants_of, is_plain_whole
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.cells import Cell
@@ -47,11 +47,14 @@ class TorchEntry:
         self._loses = _losing_output(plan, values, created, request.result_kind)
         site = self._site = Site(caller, settings, request, tuple(slots), created is not None, carries)
         site.sinks, site.cells = _sinks_of(plan, site), _cells_of(plan)
+        site.nest((*site.sinks, *site.cells))
+        self._changing = changing_places(plan, site)
         self._finders = [_finder(slot.given, slot.path) for slot in slots]
         self._watched = [
             find for slot, find in zip(slots, self._finders) if slot.writes or slot.carries or slot.is_lost
         ]
 
+        self._suspects = any(slot.writes or slot.is_lost for slot in slots)
         # Where nothing comes out there is nothing to follow.
         gives = site.created or self._loses or any(slot.writes for slot in slots)
         self._records = settings.mode != BACKWARD and bool(self._watched) and gives
@@ -71,11 +74,12 @@ class TorchEntry:
         tensors = [find(values) for find in self._finders]
         site = self._site
         self._check(tensors)
-        for slot, tensor in zip(site.slots, tensors):
-            if slot.is_output and tensor.requires_grad and tensor.is_leaf:
-                tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
-        constants = constants_of(site, values, self._plan)
+        constants = constants_of(site, values, self._changing)
         job = Forward(site, constants, threads, self._plan, values)
+        if not self._changed:
+            outputs = apply(job, tensors)
+            job.values = []
+            return outputs[0]
         outputs = apply(job, [_to_fill(slot, each) for slot, each in zip(site.slots, tensors)])
         job.values = []
         for i, output in zip(site.outputs, outputs[site.created :]):
@@ -94,7 +98,7 @@ class TorchEntry:
             message = f"'{self._loses}' cannot tell autograd where its values come from"
             note = "let the call make a torch tensor or fill one, pass x.detach(), or use torch.no_grad()"
             raise CallError("E1011", message, (), note)
-        for slot, tensor in zip(self._site.slots, tensors):
+        for slot, tensor in zip(self._site.slots, tensors) if self._suspects else ():
             own = slot.carries and not slot.is_plain
             if slot.reads and slot.writes and (own or tensor.requires_grad):
                 message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
@@ -113,6 +117,8 @@ class TorchEntry:
 
 def _to_fill(slot: Slot, tensor: Any) -> Any:
     """What the call fills in place of a view: autograd follows only copies into these."""
+    if slot.is_output and tensor.requires_grad and tensor.is_leaf:
+        tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
     if not slot.is_output or not tensor._is_view():
         return tensor
     own = tensor.detach()

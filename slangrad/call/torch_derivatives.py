@@ -231,6 +231,7 @@ def _site_of(page: Page, caller: Caller) -> Site:
     gradients = [new for i in page.wanted for slot, new in placed if slot is site.slots[i]]
     made = Site(caller, settings, request, (*inputs, *cotangents, *gradients), False, False)
     made.sinks = tuple(each._replace(given=at[each.given]) for each in site.sinks if each.given in at)
+    made.nest(made.sinks)
     return made
 
 

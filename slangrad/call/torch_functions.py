@@ -19,7 +19,7 @@ from torch.autograd import forward_ad
 
 from slangrad.call.plan import Plan
 from slangrad.call.torch_derivatives import reverse_site
-from slangrad.call.torch_sites import Site, copied, filled, found_at
+from slangrad.call.torch_sites import Site, copied, found_at, put
 from slangrad.marshal.marshal import BACKWARD
 from slangrad.marshal.values import DiffPair
 
@@ -54,17 +54,10 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
     """What autograd sees of a job."""
 
     @staticmethod
-    def forward(job: Job, *tensors: Any) -> tuple[Any, ...]:
-        return job.run(tensors)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        job, *tensors = inputs
-        ctx.job = job
-        ctx.save_for_backward(*[tensors[i] for i in job.kept])
-        if job.changed:
-            ctx.mark_dirty(*[tensors[i] for i in job.changed])
-        ctx.mark_non_differentiable(*[each for each in output if not each.is_floating_point()])
+    def forward(ctx: Any, job: Job, *tensors: Any) -> tuple[Any, ...]:
+        outputs = job.run(tensors)
+        _remember(ctx, job, tensors, outputs)
+        return outputs
 
     @staticmethod
     def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
@@ -79,6 +72,29 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
         return (None, *gradients)
 
 
+class Transformable(torch.autograd.Function):  # type: ignore[misc]
+    """The same in the form that the transforms of torch.func ask for; it takes longer."""
+
+    @staticmethod
+    def forward(job: Job, *tensors: Any) -> tuple[Any, ...]:
+        return job.run(tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        job, *tensors = inputs
+        _remember(ctx, job, tensors, output)
+
+    backward = Operation.backward
+
+
+def _remember(ctx: Any, job: Job, tensors: Tensors, outputs: Tensors) -> None:
+    ctx.job = job
+    ctx.save_for_backward(*[tensors[i] for i in job.kept])
+    if job.changed:
+        ctx.mark_dirty(*[tensors[i] for i in job.changed])
+    ctx.mark_non_differentiable(*[each for each in outputs if not each.is_floating_point()])
+
+
 def is_seen(tensors: Tensors) -> bool:
     """Whether autograd, a dual level or a transform of torch.func follows one of the tensors."""
     if torch.is_grad_enabled():
@@ -90,7 +106,11 @@ def is_seen(tensors: Tensors) -> bool:
 
 def apply(job: Job, tensors: Tensors) -> tuple[Any, ...]:
     """The outputs of a job, followed by autograd if one of its inputs is."""
-    found: tuple[Any, ...] = Operation.apply(job, *tensors) if is_seen(tensors) else job.run(tensors)
+    found: tuple[Any, ...]
+    if transforms_are_active():
+        found = Transformable.apply(job, *tensors)
+    else:
+        found = Operation.apply(job, *tensors) if is_seen(tensors) else job.run(tensors)
     return found
 
 
@@ -114,7 +134,10 @@ class Forward(Job):
         return self.site.outputs
 
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
-        made = self.plan.run(filled(self.values, self.site.slots, tensors), self.threads)
+        values = self.site.opened(self.values)
+        for slot, tensor in zip(self.site.slots, tensors):
+            put(values, slot, tensor)
+        made = self.plan.run(values, self.threads)
         outputs = [tensors[i] for i in self.site.outputs]
         return (made, *outputs) if self.site.created else tuple(outputs)
 
@@ -145,30 +168,24 @@ class Reverse(Job):
 
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
         values, result, gradients = self._values(tensors)
-        self.site.call(BACKWARD, values, result, self.threads)
+        self.site.run(BACKWARD, self.wanted, values, result, self.threads)
         return gradients
 
     def _values(self, tensors: Tensors) -> tuple[list[Any], Any, tuple[Any, ...]]:
         """The values of the backward call, a result if it needs one, and where gradients will be."""
         site = self.site
+        values = site.opened(self.constants)
         gradients: dict[int, Any] = dict.fromkeys(self.wanted)
-        kept, given = iter(tensors[: len(site.kept)]), iter(tensors[len(site.kept) :])
+        for i, tensor in zip(site.kept, tensors):
+            put(values, site.slots[i], self._input(i, tensor, gradients))
+        given = iter(tensors[len(site.kept) :])
         result = _as_cotangent(next(given), False) if site.result_carries else None
-        fillings: list[Any] = []
-        places = []
-        for i, slot in enumerate(site.slots):
-            if slot.is_output and slot.carries:
-                fillings.append(_as_cotangent(next(given), slot.is_plain or slot.is_paired))
-            elif i in site.kept:
-                fillings.append(self._input(i, next(kept), gradients))
-            else:
-                continue
-            places.append(slot)
-        values = filled(self.constants, places, fillings)
-        values = filled(values, site.sinks, [copied(found_at(values, each)) for each in site.sinks])
-        values = filled(
-            values, site.cells, [_without_cotangent(found_at(values, each)) for each in site.cells]
-        )
+        for slot in site.carrying_outputs:
+            put(values, slot, _as_cotangent(next(given), slot.is_plain or slot.is_paired))
+        for place in site.sinks:
+            put(values, place, copied(found_at(values, place)))
+        for place in site.cells:
+            put(values, place, _without_cotangent(found_at(values, place)))
         return values, result, tuple(gradients.values())
 
     def _input(self, i: int, tensor: Any, gradients: dict[int, Any]) -> Any:

@@ -8,8 +8,9 @@ the slots with other things: tensors, pairs of a tensor and its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
 THREADS = "_thread_count"
+ATOMS = (bool, int, float, NoneType)
 
 
 class Place(NamedTuple):
@@ -80,23 +82,40 @@ class Site:
         self.sinks: tuple[Place, ...] = ()
         self.cells: tuple[Place, ...] = ()
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
+        self.carrying_outputs = tuple(slot for slot in slots if slot.is_output and slot.carries)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
         self.followers: dict[Any, Any] = {}  # sites of derivatives, by what they are asked for
+        self._plans: dict[Any, Plan] = {}
+        self.nested = tuple({slot.given for slot in slots if slot.path})
 
     @property
     def cotangent_count(self) -> int:
-        return self.result_carries + sum(self.slots[i].carries for i in self.outputs)
+        return self.result_carries + len(self.carrying_outputs)
 
-    def call(self, mode: str, values: list[Any], result: Any, threads: int | None) -> Any:
-        """Call the function in another mode with these values; `result` stands for one that the call makes."""
-        settings, args, kwargs = self.arguments(mode, values)
-        if self.result_at >= 0:
-            result = values[self.result_at]
+    def nest(self, places: Iterable[Place]) -> None:
+        """Values inside of these, too, will be replaced."""
+        self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
+
+    def run(self, mode: str, key: Any, values: list[Any], result: Any, threads: int | None) -> None:
+        """Call the function in another mode with these values; `result` stands for one that the call makes. What is
+        asked for, `key`, says which plan serves."""
+        plan = self._plans.get((mode, key, threads is None))
+        if plan is None:
+            settings, args, kwargs = self.arguments(mode, values)
+            given = values[self.result_at] if self.result_at >= 0 else result
+            kwargs |= {} if given is None else {RESULT: given}
+            kwargs |= {} if threads is None else {THREADS: threads}
+            plan = self._plans[mode, key, threads is None] = self.caller.plan_of(settings, args, kwargs)
         if result is not None:
-            kwargs[RESULT] = result
-        if threads is not None:
-            kwargs[THREADS] = threads
-        return self.caller.call(settings, args, kwargs)
+            values.insert(self.globals_at, result)
+        plan.run(values, threads)
+
+    def opened(self, constants: list[Any]) -> list[Any]:
+        """Constants as values whose slots can be filled."""
+        values = list(constants)
+        for given in self.nested:
+            values[given] = _reopened(values[given])
+        return values
 
     def bind(self, mode: str, values: list[Any], result: Any) -> Any:
         """How the function would be called so."""
@@ -109,7 +128,7 @@ class Site:
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
         settings = replace(self.settings, mode=mode, result=None, given=(held,) if held else ())
-        settings = replace(settings, key=settings_key(settings)) if mode != self.settings.mode else settings
+        settings = replace(settings, key=settings_key(settings))
         return (
             settings,
             tuple(values[: self.positional]),
@@ -124,22 +143,15 @@ def found_at(values: list[Any], place: Place | Slot) -> Any:
     return found
 
 
-def filled(constants: Sequence[Any], slots: Iterable[Place | Slot], fillings: Iterable[Any]) -> list[Any]:
-    """Constants with the slots filled."""
-    made = list(constants)
-    opened: set[int] = set()
-    for slot, each in zip(slots, fillings):
-        if not slot.path:
-            made[slot.given] = each
-            continue
-        if slot.given not in opened:
-            opened.add(slot.given)
-            made[slot.given] = _reopened(made[slot.given])
-        inside = made[slot.given]
-        for step in slot.path[:-1]:
-            inside = inside[step]
-        inside[slot.path[-1]] = each
-    return made
+def put(values: list[Any], place: Place | Slot, value: Any) -> None:
+    """Fill a place; dicts and lists around it are those of `values`."""
+    if not place.path:
+        values[place.given] = value
+        return
+    inside = values[place.given]
+    for step in place.path[:-1]:
+        inside = inside[step]
+    inside[place.path[-1]] = value
 
 
 def _reopened(value: Any) -> Any:
@@ -149,23 +161,34 @@ def _reopened(value: Any) -> Any:
     return [_reopened(each) for each in value] if isinstance(value, list) else value
 
 
-def constants_of(site: Site, values: list[Any], plan: Plan) -> list[Any]:
+def constants_of(site: Site, values: list[Any], places: Iterable[Place]) -> list[Any]:
     """The values of a call without its torch tensors. What somebody may overwrite before the derivative is asked for
-    is copied: PyTorch knows when its own tensors change, and nobody when others do."""
-    made = [_reopened(value) for value in values]
-    made = filled(made, site.slots, [_standing(slot, found_at(values, slot)) for slot in site.slots])
-    for leaf, source in zip(plan.call.leaves, plan.call.sources):
-        if source.given == results.CREATED or isinstance(leaf, BufferLeaf) or not leaf.role.reads:
-            continue
-        place = Place(source.given, source.path)
-        made = filled(made, [place], [copied(found_at(made, place))])
+    is copied, at `places`: PyTorch knows when its own tensors change, and nobody when others do."""
+    made = [value if type(value) in ATOMS else _reopened(value) for value in values]
+    for slot in site.slots:
+        put(made, slot, None if not slot.writes else _standing(slot, found_at(made, slot)))
+    for place in places:
+        put(made, place, copied(found_at(made, place)))
     return made
+
+
+def changing_places(plan: Plan, site: Site) -> tuple[Place, ...]:
+    """Where a call reads what is no torch tensor and may change."""
+    slots = {(slot.given, slot.path) for slot in site.slots}
+    return tuple(
+        Place(source.given, source.path)
+        for leaf, source in zip(plan.call.leaves, plan.call.sources)
+        if source.given != results.CREATED
+        and not isinstance(leaf, BufferLeaf)
+        and leaf.role.reads
+        and (source.given, source.path) not in slots
+    )
 
 
 def _standing(slot: Slot, tensor: Any) -> Any:
     """What is kept in a slot: of what is read and written, as it was; of what only takes numbers without derivatives,
     something of that shape."""
-    if not slot.writes or (slot.is_output and slot.carries):
+    if slot.is_output and slot.carries:
         return None
     own = tensor.detach()
     return own.clone() if slot.reads else own.new_empty(()).expand(own.shape)
