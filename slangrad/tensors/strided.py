@@ -11,6 +11,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Type
@@ -19,6 +21,7 @@ from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import TypeView, structured_dtype
 from slangrad.tensors.shape import Shape, is_contiguous
+from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 
@@ -118,6 +121,15 @@ class StridedView:
             )
         source = source_for(self.element_type, self.element_count, source)
         self.storage.runtime.write(self.address, source)
+
+    def to_torch(self) -> Any:
+        """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`; a copy
+        where PyTorch cannot use it: of a read-only tensor, and of one with negative strides."""
+        return torch_tensor_of(self.host_view())
+
+    def copy_from_torch(self, tensor: Any) -> None:
+        """Overwrite all elements, as `copy_from_numpy` does."""
+        self.copy_from_numpy(np.ascontiguousarray(host_array_of(tensor)))
 
     def clear(self, command_encoder: Any = None) -> None:
         """Set the elements of this view to zero, at once or as a command of an encoder."""

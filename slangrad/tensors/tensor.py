@@ -31,6 +31,7 @@ from slangrad.tensors.exchange import Shared, host_array, shared_memory
 from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
 from slangrad.tensors.strided import StridedView
+from slangrad.tensors.torch_exchange import host_array_of
 from slangrad.tensors.transfer import filled, import_array
 from slangrad.tensors.views import View, broadcast, indexed, retyped, transposed
 
@@ -202,8 +203,7 @@ class Tensor(StridedView):
         device: object, tensor: Any, dtype: object = None, usage: BufferUsage = READ_WRITE
     ) -> Tensor:
         """A copy of a PyTorch tensor. With `dtype` the last dimensions become vectors, matrices or structs."""
-        detached = tensor.detach() if hasattr(tensor, "detach") else tensor
-        return Tensor.from_dlpack(device, detached, usage, dtype=dtype, copy=True)
+        return Tensor.from_dlpack(device, host_array_of(tensor), usage, dtype=dtype, copy=True)
 
     @staticmethod
     def load_from_image(
