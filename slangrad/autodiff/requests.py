@@ -35,7 +35,7 @@ from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Derivatives, Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import BODILESS, Derivatives, Function, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
@@ -129,7 +129,7 @@ class _Requests:
             return self._derivative(self._substitute(f, mode), mode, span)
         made = f"{name}.{mode}"
         if made not in self._new:
-            if custom is None and f.attributes.get("bodiless"):
+            if custom is None and f.attributes.get(BODILESS):
                 raise CompileError([_missing(f, mode, span)])
             self._new[made] = self._settled(name, _MAKE[mode](self, f, custom))
         return made
@@ -322,7 +322,10 @@ class _Requests:
             return Callee("", *flags, body=f.region, made_for=made_for)
         derivative = self._derivative(f.name, mode, f.span)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
-        source = self._acts(derivative) or (mode == "jvp" and self._brings(derivative, inputs, results))
+        brings = mode == "jvp" and (
+            bool(f.attributes.get(BODILESS)) or self._brings(derivative, inputs, results)
+        )
+        source = self._acts(derivative) or brings
         drop = bool(f.attributes.get("drop_primal"))
         return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop)
 
@@ -374,7 +377,7 @@ class _Requests:
             return not self._changes(f.name)
         if self._duals.has_any(f):
             return False
-        return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
+        return _custom(f, mode) is not None or bool(f.attributes.get(BODILESS))
 
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""

@@ -196,6 +196,20 @@ def _column_major(world: World, node: ast.Declaration) -> None:
     world.error("E0704", "matrices are stored by rows: 'column_major' is not supported", node.name_span, note)
 
 
+_OF_VALUES = ("DifferentialPair", "Optional", "Tuple", "Array")
+
+
+def drop_layouts(node: ast.Variable | ast.Parameter) -> None:
+    """Nor does it show in `DifferentialPair<column_major float3x3>`, where that is the type of such a variable."""
+    kind = node.value_type
+    if not isinstance(kind, ast.GenericApplication) or not isinstance(kind.base, ast.Name):
+        return
+    if kind.base.name in _OF_VALUES and _is_value(node):
+        for i, each in enumerate(kind.arguments):
+            if isinstance(each, ast.ModifiedType) and each.modifier == "column_major":
+                kind.arguments[i] = each.element
+
+
 def _is_value(node: ast.Variable | ast.Parameter) -> bool:
     if isinstance(node, ast.Parameter):
         owner = node.parent

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.check.targets import chosen_case
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -76,7 +77,8 @@ def _do_catch(node: ast.DoCatch) -> bool:
 
 
 def _target_switch(node: ast.TargetSwitch) -> bool:
-    return any(_sequence(case.body) for case in node.cases)
+    chosen = chosen_case(node)
+    return any(_sequence(case.body) for case in (node.cases if chosen is None else [chosen]))
 
 
 _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
@@ -95,4 +97,5 @@ _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
     ast.DoWhile: _do_while,
     ast.Labeled: lambda node: falls_through(node.statement),
     ast.TargetSwitch: _target_switch,
+    ast.TargetAssembly: lambda node: False,
 }

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.check.attributes import drop_layouts
 from slangrad.check.checked import (
     CaseInfo,
     FunctionInfo,
@@ -110,6 +111,7 @@ def _variable(world: World, node: ast.Variable) -> VariableInfo:
     )
     made = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
     if node.value_type is not None:
+        drop_layouts(node)
         made.type = world.resolve_type(scope, node.value_type)
         node.checked = made
     _initialize(world, scope, node, made)
@@ -265,6 +267,7 @@ def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> N
     for parameter in parameters:
         if parameter.value_type is None or parameter.checked is not None:
             continue
+        drop_layouts(parameter)
         kind = world.resolve_type(scope, parameter.value_type)
         implied = _implied_type(world, node, parameter, kind)
         if implied is not None:
@@ -320,6 +323,7 @@ def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:
     if node.value_type is None:
         world.error("E0322", f"the parameter '{node.name}' needs a type", node.name_span)
         return ParameterInfo(ERROR, node.direction)
+    drop_layouts(node)
     kind = world.resolve_type(scope, node.value_type)
     if kind is VOID:
         world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)

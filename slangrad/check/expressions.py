@@ -232,6 +232,11 @@ def _refuse(what: str) -> Callable[[Scope, Any], Type]:
     return rule
 
 
+def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
+    """Where it is meant for another target it may be anything."""
+    return ERROR if scope.foreign else _refuse("assembly for another target")(scope, node)
+
+
 # --- Index --------------------------------------------------------------------------------------------
 
 
@@ -354,7 +359,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.As: _as,
     ast.New: _refuse("'new'"),
     ast.Try: check_try,
-    ast.AssemblyBlock: _refuse("assembly for another target"),
+    ast.AssemblyBlock: _assembly,
     ast.Lambda: _lambda,
 }
 

@@ -18,7 +18,17 @@ from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.equalities import known_equal
 from slangrad.check.generics import requirement_substitution
 from slangrad.check.infer import Solver
-from slangrad.check.lookup import Member, concrete_members, conforms, interface_bases
+from slangrad.check.lookup import (
+    ANY,
+    Member,
+    concrete_members,
+    conforms,
+    declared,
+    extensions_of,
+    filed_extensions,
+    interface_bases,
+    is_stated,
+)
 from slangrad.check.signatures import signature_of
 from slangrad.check.substitution import (
     nominal_parameters,
@@ -52,7 +62,9 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
     if base is ERROR:
         return ERROR
     if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
-        return known_equal(world, associated_type(base, interface, declaration))
+        abstract = associated_type(base, interface, declaration)
+        equal = known_equal(world, abstract)
+        return equal if equal is not abstract else _by_extension(world, abstract)
     key = (base, interface, declaration)
     found = world.view.witnesses.get(key)
     if found is None:
@@ -63,6 +75,21 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
         if settling.complete:
             world.view.witnesses[key] = found
     kind: Type = found
+    return kind
+
+
+def _by_extension(world: World, kind: AssociatedType) -> Type:
+    """`T.Name` where T conforms by an extension of all types of its bounds, which says what the name is."""
+    base = kind.base
+    if isinstance(base, InterfaceType) or not filed_extensions(world, ANY):
+        return kind
+    if is_stated(world, base, kind.interface):
+        return kind
+    for extension, bindings in extensions_of(world, base):
+        bases = (substitute(world, each, bindings) for each in interface_bases(world, extension))
+        for found in declared(world, extension, kind.declaration.name):
+            if is_type_declaration(found) and any(each is kind.interface for each in bases):
+                return member_type(world, Member(found, bindings, "extension"))
     return kind
 
 

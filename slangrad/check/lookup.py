@@ -286,6 +286,14 @@ def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
     return result
 
 
+def is_stated(world: World, kind: Type, interface: InterfaceType) -> bool:
+    """Whether a type conforms by what its own declaration says, not by an extension."""
+    found: dict[InterfaceType, None] = {}
+    for each in _stated(world, kind):
+        _add_with_bases(world, kind, each, found)
+    return interface in found
+
+
 def _add_bases_of_extension(
     world: World, kind: Type, extension: ast.Extension, found: dict[InterfaceType, None]
 ) -> None:

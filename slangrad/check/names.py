@@ -175,9 +175,14 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
         mark_type(node.base, base.type)
         return type_member(scope, node, base.type, base.told_by)
     if isinstance(base, OverloadMeaning):
+        if node.name in DERIVATIVES:
+            return refer(scope, ast.Differentiate(node.span, node.name, node.base))
         scope.world.error("E0302", f"'{base.name}' is a function, which has no members", node.base.span)
         return fail(node)
     return fail(node) if isinstance(base, ErrorMeaning) else value_member(scope, node, node.base)
+
+
+DERIVATIVES = ("fwd_diff", "bwd_diff")  # members of functions: `f.fwd_diff(x)` is `fwd_diff(f)(x)`
 
 
 def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:

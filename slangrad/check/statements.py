@@ -17,6 +17,7 @@ from slangrad.check.attributes import check_attributes, check_modifiers
 from slangrad.check.coerce import coerce, value_after
 from slangrad.check.generics import supposing
 from slangrad.check.scopes import Scope
+from slangrad.check.targets import chosen_case, meant_by
 from slangrad.check.throwing import check_throw, declare_error
 from slangrad.check.types import (
     ERROR,
@@ -320,12 +321,28 @@ def _refuse(what: str) -> Callable[[Scope, Any], None]:
 
 
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
+    chosen = chosen_case(node)
     for case in node.cases:
         body = Scope(scope.world, scope)
         body.breakable = scope.breakable | {"switch"}
-        for statement in case.body:
+        body.foreign = case is not chosen
+        for i, statement in enumerate(case.body):
             if not isinstance(statement, ast.TargetAssembly):
                 check_statement(body, statement)
+            elif case is chosen:
+                case.body[i] = _target_assembly(body, statement)
+
+
+def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
+    """What assembly in the case that is meant stands for."""
+    meant = meant_by(scope, node)
+    if meant is None:
+        note = 'a text that calls a function of the library is: "$P_exp($0)"'
+        scope.world.error("E0607", "this assembly is not supported", node.span, note)
+        return node
+    statement, inside = meant
+    check_statement(inside, statement)
+    return statement
 
 
 # --- Attributes ---------------------------------------------------------------------------------------

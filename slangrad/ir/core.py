@@ -20,6 +20,9 @@ from slangrad.ir.types import Struct, Type
 Attribute = bool | int | float | str | Type | tuple[int, ...]
 
 
+BODILESS = "bodiless"  # the attribute of a function of which there is only a declaration, and derivatives
+
+
 @dataclass(slots=True, eq=False)
 class Value:
     """Made once, by an op or as a region's parameter. `hint` is only a name for people."""

@@ -12,7 +12,7 @@ from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.check.signatures import declared_parameters
 from slangrad.check.types import is_pack
-from slangrad.ir.core import Attribute, Derivatives, Function, Region, Value
+from slangrad.ir.core import BODILESS, Attribute, Derivatives, Function, Region, Value
 from slangrad.lower import closures, dispatch, intrinsics, statements
 from slangrad.lower.applied import lower_applied
 from slangrad.lower.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key, PackPart
@@ -30,10 +30,13 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     key = dispatch.dispatched(lowering, reference)
     constructs = isinstance(declared, ast.Constructor) and key is None
     keys, inputs = _enter(f, signature, reference, constructs)
+    given, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
     if key is not None:
         dispatch.lower_dispatch(f, signature, reference, keys, key)
     elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
+    elif declared.body is None and given is not None:  # there is something to call, if not itself
+        attributes[BODILESS] = True
     else:
         lower_body(f, declared)
     return Function(
@@ -42,8 +45,8 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
         signature.result_type,
         Region(inputs, f.b.ops, _yields(f, signature, keys, THIS if constructs else RESULT)),
         signature.result_differentiable or signature.dual is not None,
-        derivatives=_custom_derivatives(lowering, signature, reference),
-        attributes=_attributes(declared),
+        derivatives=given,
+        attributes=attributes,
         span=declared.span,
     )
 

@@ -90,6 +90,17 @@ def _zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     return f.b.zero(t)
 
 
+def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    value = places[0].get(f)
+    if value.type is t:
+        return value
+    f.error(
+        "E0713", "a value can be seen as one of a type of the same form only", f.b.span, "convert it: T(x)"
+    )
+    return f.b.zero(t)
+
+
 def _extreme(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     """The lowest or highest number of a type."""
     assert isinstance(t, Scalar)
@@ -225,6 +236,7 @@ RULES: dict[str, Rule] = {
     "shl": _shift,
     "shr": _shift,
     "zero": _zero,
+    "same": _same,
     "highest": _extreme,
     "lowest": _extreme,
     "differential_zero": _tangent_zero,

@@ -13,6 +13,7 @@ from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.statements import assertion_text
+from slangrad.check.targets import TARGETS, chosen_case
 from slangrad.check.types import VOID
 from slangrad.ir.core import Value
 from slangrad.lower import expressions, loops, statics, throwing
@@ -284,15 +285,8 @@ def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
     f.branch(present, _arm(f, then), _arm(f, partial(lower_statements, f, otherwise)))
 
 
-TARGETS = {  # the cases that are meant here; the first that is found counts
-    "__target_switch": ("cpu", "cpp", "default"),
-    "__stage_switch": ("compute", "default"),
-}
-
-
 def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
-    named = {target: case for case in reversed(node.cases) for target in case.targets}
-    case = next((named[each] for each in TARGETS[node.keyword] if each in named), None)
+    case = chosen_case(node)
     if case is None:
         wanted = TARGETS[node.keyword][0]
         f.error("E0704", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Value, walk
+from slangrad.ir.core import BODILESS, Function, Op, Program, Value, walk
 from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op
 
@@ -63,6 +63,8 @@ class _Inline(Rebuild):
         callee = self._done[_callee(op)]
         if self._keep(callee):
             return copy_op(rebuild, b, op)
+        if callee.attributes.get(BODILESS):
+            raise CompileError([_no_body(callee, op)])
         self._grow(callee, op)
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
         if callee.attributes.get("segment"):  # code of the caller's own
@@ -76,6 +78,11 @@ class _Inline(Rebuild):
             message = f"'{self._caller.name}' has more than {self._limit} operations after inlining"
             note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
             raise CompileError([Diagnostic("E0791", message, op.span or self._caller.span, note)])
+
+
+def _no_body(callee: Function, op: Op) -> Diagnostic:
+    message = f"'{callee.name}' is declared but has no body"
+    return Diagnostic("E0708", message, op.span or callee.span, "only derivatives of it can be called")
 
 
 def _callee(op: Op) -> str:

@@ -295,3 +295,20 @@ def test_forward_mode(device, load):
     assert (out.primal, out.grad) == (9, 12)
     with pytest.raises(CallError, match="no place for the derivative"):
         module.polynomial.fwds(2, 8, -1, x, _result="numpy")
+
+
+DECLARED = """
+DifferentialPair<float> f_fwd(DifferentialPair<float> x) { return diffPair(2 * x.p, 3 * x.d); }
+[ForwardDerivative(f_fwd)] float f(float x);
+float itself(float x) { return f(x); }
+float forward(float x) { return fwd_diff(f)(diffPair(x, 1.0)).d; }
+float backward(float x) { var p = diffPair(x); bwd_diff(f)(p, 1.0); return p.d; }
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("itself", "E0708"), ("backward", "E0551")])
+def test_what_is_declared_only_has_the_derivatives_that_were_given(name, code):
+    module = spy.Module.load_from_source(spy.create_device(), "declared", DECLARED)
+    assert module.forward(2.0) == 3.0
+    with pytest.raises(ValueError, match=code):
+        getattr(module, name)(2.0)
