@@ -181,8 +181,12 @@ class ModuleScope(Scope):
     def all_names(self) -> set[str]:
         names = set(self.names)
         for module in self.imports:
-            names |= set(module.names)
+            names |= {name for name in module.names if module.exported(name)}
         return names
+
+    def that_hides(self, name: str) -> str | None:
+        """The imported module that declares a name for itself only."""
+        return next((module.name for module in self.imports if name in module.names), None)
 
 
 def is_exported(declaration: ast.Declaration) -> bool:
@@ -235,9 +239,11 @@ _BUILTIN_NAMES = {
 
 
 def suggestion(scope: Scope, name: str) -> str | None:
-    """A visible name that looks like a misspelled one."""
+    """Who has the name for itself, or a visible name that looks like a misspelled one."""
     names = {*_BUILTIN_NAMES, "void"}
     for each in levels(scope):
+        if isinstance(each, ModuleScope) and (module := each.that_hides(name)):
+            return f"module '{module}' declares '{name}', but not as public"
         names |= each.all_names()
     near = get_close_matches(name, sorted(names), n=1, cutoff=0.7)
     return f"did you mean '{near[0]}'?" if near else None
