@@ -77,7 +77,9 @@ def source_for(t: Type, count: int, source: AnyArray) -> AnyArray:
     """`source`, which has no gaps, as the bytes of exactly `count` elements."""
     if source.dtype.names is not None:
         source = _structs(source, t)
-    elif not (holds_structs(t) and source.dtype.itemsize == 1):
+    elif holds_structs(t):
+        _check_numbers(source, t, "data")
+    else:
         source = convert_exactly(source, numpy_layout(t)[0], "data")
     wanted = count * layout_of(t).size
     if source.nbytes > wanted:
@@ -122,16 +124,21 @@ def _type_of(given: AnyArray) -> Type:
     return found
 
 
-def _bytes_of_structs(given: AnyArray, t: Type) -> AnyArray:
-    """Structs as rows of their numbers, which are all of one type: (5, 4) floats as 5 { float3, float }."""
-    name, size = slang_name(t), layout_of(t).size
+def _check_numbers(given: AnyArray, t: Type, argument: str) -> None:
+    """Bytes fit all structs, numbers those that have no others."""
     parts = set(_leaves(t))
-    if {numpy_layout(each)[0] for each in parts} != {given.dtype}:
+    if given.dtype.itemsize != 1 and {numpy_layout(each)[0] for each in parts} != {given.dtype}:
         found = ", ".join(sorted(map(slang_name, parts)))
         raise ValueError(
-            f"ndarray: an array of {given.dtype} does not match type {name}, which is made of {found}; give a "
-            "structured array, or its bytes as np.uint8"
+            f"{argument}: an array of {given.dtype} does not match type {slang_name(t)}, which is made of {found}; "
+            "give a structured array, or its bytes as np.uint8"
         )
+
+
+def _bytes_of_structs(given: AnyArray, t: Type) -> AnyArray:
+    """Structs as rows of their numbers, which are all of one type: (5, 4) floats as 5 { float3, float }."""
+    _check_numbers(given, t, "ndarray")
+    name, size = slang_name(t), layout_of(t).size
     if given.ndim == 0 or given.shape[-1] * given.dtype.itemsize != size:
         count = size // given.dtype.itemsize
         raise ValueError(

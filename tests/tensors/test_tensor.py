@@ -274,6 +274,34 @@ def test_structured_arrays_that_do_not_match(device: CpuDevice) -> None:
         Tensor.zeros(device, (2,), "float").copy_from_numpy(array)
 
 
+def test_structs_of_one_type_of_number(device: CpuDevice) -> None:
+    ball = ir.struct("Ball", (("center", ir.vector(ir.F32, 3)), ("radius", ir.F32)))
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    made = Tensor.from_numpy(device, np.asfortranarray(rows), dtype=ball)
+    filled = Tensor.zeros(device, (2,), ball)
+    filled.copy_from_numpy(rows)
+    for tensor in (made, filled):
+        assert tensor.shape == (2,)
+        records = tensor.to_numpy(structured=True)
+        assert records["center"].tolist() == [[0, 1, 2], [4, 5, 6]]
+        assert records["radius"].tolist() == [3, 7]
+    with pytest.raises(
+        ValueError, match="float64 does not match type Ball, which is made of float"
+    ):
+        filled.copy_from_numpy(rows.astype(np.float64))
+    with pytest.raises(ValueError, match="larger than the tensor"):
+        filled.copy_from_numpy(np.zeros(12, np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_numbers_that_are_no_struct(device: CpuDevice, dtype: type) -> None:
+    """Not their values as bytes, even where each would fit."""
+    with pytest.raises(ValueError, match="does not match type Particle, which is made of"):
+        Tensor.zeros(device, (2,), PARTICLE).copy_from_numpy(np.zeros(40, dtype))
+    with pytest.raises(ValueError, match="does not match type Particle, which is made of"):
+        Tensor.from_numpy(device, np.zeros((2, 20), dtype), dtype=PARTICLE)
+
+
 def test_the_dtype_that_users_see(device: CpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     declared = ModuleType(PARTICLE)
     tensor = Tensor.zeros(device, (2,), declared)
