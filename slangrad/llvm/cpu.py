@@ -1,8 +1,9 @@
 """A kernel of W lanes as an LLVM module for a CPU: the entry that runs the threads of a chunk, wave by wave.
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     all threads of one chunk
-    void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` chunks from shared->next
-    void plan(const void* arguments, Launch* launch, i64 0)          before: launch->partial_size, or -1: run `literal`
+    void drain(const void* arguments, Launch* launch, i64 limit)     up to `limit` lots of chunks from shared->next
+    void plan(const void* arguments, Launch* launch, i64 0)          before: launch->partial_size, or -1: run `literal`;
+                                                                     launch->lot: chunks with the same partial sums
     void finish(const void* arguments, Launch* launch, i64 0)        after: adds the partial sums to memory
 
 The last two, `literal` and `literal_drain` are there for kernels whose adds are delayed. A chunk is a part of
@@ -107,8 +108,9 @@ def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
 def _plan_and_finish(
     kernel: Kernel, delayed: Delayed, plan: Writer, finish: Writer, sites: Sites
 ) -> list[str]:
-    size = _emitter_of_one(plan, kernel, sites).region(delayed.plan.region)[0]
+    size, lot, *_ = _emitter_of_one(plan, kernel, sites).region(delayed.plan.region)
     write_field(plan, "%launch", "partial_size", size)
+    write_field(plan, "%launch", "lot", lot)
     _emitter_of_one(finish, kernel, sites).region(delayed.finish.region)
     parts = []
     for name, w in (("plan", plan), ("finish", finish)):
@@ -311,19 +313,23 @@ def counted_loop(w: Writer, start: str, limit: str, step: int) -> Iterator[str]:
 
 
 def _write_drain(w: Writer, entry: str) -> None:
-    """Take chunks until there are no more, `limit` were run or somebody asks to stop."""
-    shared = read_field(w, "%launch", "shared")
-    chunks = read_field(w, "%launch", "chunks")
-    take, run, done = w.labels("take", "run", "done")
+    """Take lots until there are no more, `limit` were run or somebody asks to stop."""
+    shared, chunks, lot = (read_field(w, "%launch", name) for name in ("shared", "chunks", "lot"))
+    take, done = w.labels("take", "done")
     with counted_loop(w, "0", "%limit", 1):
-        stopping = w.value(f"load atomic i32, ptr {field_address(w, shared, 'stop')} monotonic, align 4")
-        w.branch(w.value(f"icmp ne i32 {stopping}, 0"), done, take)
-        w.block(take)
         counter = field_address(w, shared, "next")
-        chunk = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
-        w.branch(w.value(f"icmp ult i64 {chunk}, {chunks}"), run, done)
-        w.block(run)
-        w.line(f"call void @{entry}(ptr %arguments, ptr %launch, i64 {chunk})")
+        taken = w.value(f"atomicrmw add ptr {counter}, i64 1 monotonic, align 8")
+        first = w.value(f"mul i64 {taken}, {lot}")
+        w.branch(w.value(f"icmp ult i64 {first}, {chunks}"), take, done)
+        w.block(take)
+        whole = w.value(f"add i64 {first}, {lot}")
+        end = w.value(f"call i64 @llvm.umin.i64(i64 {whole}, i64 {chunks})")
+        with counted_loop(w, first, end, 1) as chunk:
+            (run,) = w.labels("run")
+            stopping = w.value(f"load atomic i32, ptr {field_address(w, shared, 'stop')} monotonic, align 4")
+            w.branch(w.value(f"icmp ne i32 {stopping}, 0"), done, run)
+            w.block(run)
+            w.line(f"call void @{entry}(ptr %arguments, ptr %launch, i64 {chunk})")
     w.jump(done)
     w.block(done)
     w.line("ret void")

@@ -8,8 +8,8 @@ In: a flat kernel. Out: one whose atomics add into blocks of their own, a plan t
 that runs after it. An add may wait only if nobody asks what was there before and nothing else in the launch looks at
 the memory: the plan compares the addresses that the kernel reaches. Where they overlap, the kernel as it was must run.
 A block is an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`); else
-it is one number for each element in the partial sums of the chunk, or the memory itself where the plan finds that each
-thread has elements of its own (own_elements.py). delayed_sums.py says what is in the plan.
+it is one number for each element in the partial sums of the chunk's lot, or the memory itself where the plan finds that
+each thread has elements of its own (own_elements.py). delayed_sums.py says what is in the plan.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, count_uses
 from slangrad.ir.types import F16, F32, I64, Pointer, Scalar, is_float, pointer
-from slangrad.opt.delayed_sums import Accumulators, Block, Plan, finish_of, launch_field, plan_of
+from slangrad.opt.delayed_sums import (
+    Accumulators,
+    Block,
+    Plan,
+    adds_of_a_thread,
+    finish_of,
+    partials_of_lot,
+    plan_of,
+)
 from slangrad.opt.intervals import Interval, Intervals
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.own_elements import own_elements
@@ -54,7 +62,7 @@ def delay_adds(kernel: Function) -> DelayedAdds | None:
     blocks = _blocks(survey)
     if blocks is None:
         return None
-    plan = plan_of(survey, launch, blocks)
+    plan = plan_of(survey, launch, blocks, adds_of_a_thread(kernel.region, blocks))
     if plan is None:
         return None
     return DelayedAdds(_rewritten(kernel, plan, survey), plan.function, finish_of(plan), plan.accumulators())
@@ -154,9 +162,8 @@ def _start(b: Builder, number: int, block: Block) -> Value:
     if block.accumulators:
         made = pointer(block.sums, "local")
         return b.emit("accumulators", type=made, block=number, count=block.accumulators)
-    chunk = b.emit("mul", launch_field(b, "chunk"), launch_field(b, "partial_size"))
     offset = b.emit("planned", type=I64, index=Plan.offset_index(number))
-    at = b.emit("add", b.emit("add", launch_field(b, "partials"), chunk), offset)
+    at = b.emit("add", partials_of_lot(b), offset)
     if block.own is not None:
         base = b.emit("planned", type=I64, index=Plan.base_index(number))
         at = b.emit("select", b.emit("less", offset, b.constant(I64, 0)), base, at)

@@ -1,12 +1,13 @@
 """Before and after a launch whose adds are delayed: the plan and the finish.
 
-    plan:    may the adds wait?  ->  bytes of partial sums for each chunk, or -1; then for each block the address of its
-             first element, and where the block lies in the partial sums
-    finish:  for each element of each block: sum over the chunks, in their order; added to memory unless it is zero
+    plan:    may the adds wait?  ->  bytes of partial sums for each lot, or -1; how many chunks a lot has; then for each
+             block the address of its first element, and where the block lies in the partial sums
+    finish:  for each element of each block: sum over the lots, in their order; added to memory unless it is zero
 
 Adds may wait where no other access of the kernel meets their memory, no block meets one of another type, and what the
 plan has loaded is not written by the kernel. Partial sums that would take more memory or time than the launch itself
-are not worth it.
+are not worth it: the larger they are, the fewer lots there are, each of more chunks; too large for one lot, adds do
+not wait.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import I64, Pointer, Scalar, pointer
 from slangrad.opt.intervals import Interval
@@ -23,7 +24,8 @@ from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.reach import Survey
 
 CHEAP_BYTES = 1 << 20  # of partial sums, for any launch
-BYTES_OF_A_THREAD = 8  # more for each thread
+BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a byte takes about a nanosecond
+UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
 MOST_BYTES = 1 << 28
 ALIGNMENT = 64
 
@@ -31,7 +33,7 @@ ALIGNMENT = 64
 @dataclass(frozen=True, slots=True)
 class Block:
     """Elements that adds of one type reach from one root. `accumulators`: how many elements there are where each has
-    an accumulator for each lane; 0 where the chunk has one number for each element."""
+    an accumulator for each lane; 0 where the lot has one number for each element."""
 
     adds: tuple[Op, ...]
     root: Value  # a number in the plan
@@ -45,7 +47,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """Of one block: how many elements there are, and where their sums go in the partial sums of the chunk."""
+    """Of one block: how many elements there are, and where their sums go in the partial sums of the lot."""
 
     block: int
     count: int
@@ -75,11 +77,11 @@ class Plan:
     @staticmethod
     def base_index(block: int) -> int:
         """Which result of the plan is the address of a block's first element."""
-        return 1 + 2 * block
+        return 2 + 2 * block
 
     @staticmethod
     def offset_index(block: int) -> int:
-        return 2 + 2 * block
+        return 3 + 2 * block
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,8 @@ class _Range:
     high: Value
 
 
-def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block]) -> Plan | None:
-    """None where some access cannot be followed."""
+def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int) -> Plan | None:
+    """None where some access cannot be followed. `adds`: how many a thread makes."""
     b = launch.plan
     conditions: list[Value] = []
     delayed = [
@@ -112,9 +114,10 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block]) -> Plan |
     counts = [_count(b, block, own) for block, own in zip(blocks, owns, strict=True)]
     offsets, size = _offsets(b, blocks, counts)
     offsets, size = _marked(b, owns, offsets, size)
-    allowed = b.emit("and", _all(b, conditions), _is_worth(b, size))
+    room = _room(b, adds)
+    allowed = b.emit("and", _all(b, conditions), b.emit("less_equal", size, room))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
-    yields = (result, *(v for pair in zip(bases, offsets, strict=True) for v in pair))
+    yields = (result, _lot(b, size, room), *(v for pair in zip(bases, offsets, strict=True) for v in pair))
     return Plan(_function("plan", Region((), b.ops, yields)), blocks, bases, counts, offsets)
 
 
@@ -211,7 +214,7 @@ def _count(b: Builder, block: Block, own: Value | None) -> Value:
 
 
 def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list[Value], Value]:
-    """Where each block lies in the partial sums of a chunk, and how many bytes these take."""
+    """Where each block lies in the partial sums of a lot, and how many bytes these take."""
     end, offsets = b.constant(I64, 0), []
     for block, count in zip(blocks, counts, strict=True):
         offsets.append(end)
@@ -221,15 +224,42 @@ def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list
     return offsets, end
 
 
-def _is_worth(b: Builder, size: Value) -> Value:
-    """Not where sums of chunks would take more than the launch."""
+def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
+    """About how many adds into blocks without accumulators a thread makes."""
+    added = {op for block in blocks if not block.accumulators for op in block.adds}
+    constants = {op.results[0]: op.attributes["value"] for op in walk(region) if op.name == "const"}
 
+    def count(region: Region) -> int:
+        return sum(trips(op) * sum(map(count, op.regions)) + (op in added) for op in region.ops)
+
+    def trips(op: Op) -> int:
+        if op.name not in ("for", "while"):
+            return 1
+        known = constants.get(op.operands[0]) if op.name == "for" else None
+        return known if isinstance(known, int) else UNKNOWN_TRIPS
+
+    return count(region)
+
+
+def _room(b: Builder, adds: int) -> Value:
+    """How many bytes the partial sums of all lots may have, so that they take no longer than the launch."""
     rows = b.emit("mul", launch_field(b, "ny"), launch_field(b, "nz"))
-    threads = b.emit("mul", launch_field(b, "nx"), rows)
-    of_threads = b.emit("mul", threads, b.constant(I64, BYTES_OF_A_THREAD))
-    most = b.emit("min", b.emit("add", of_threads, b.constant(I64, CHEAP_BYTES)), b.constant(I64, MOST_BYTES))
-    fits = b.emit("less_equal", size, most)
-    return b.emit("and", fits, b.emit("less_equal", b.emit("mul", size, launch_field(b, "chunks")), most))
+    threads = b.emit("min", b.emit("mul", launch_field(b, "nx"), rows), b.constant(I64, MOST_BYTES))
+    of_threads = b.emit("mul", threads, b.constant(I64, min(BYTES_OF_AN_ADD * adds, MOST_BYTES)))
+    return b.emit("min", b.emit("add", of_threads, b.constant(I64, CHEAP_BYTES)), b.constant(I64, MOST_BYTES))
+
+
+def _lot(b: Builder, size: Value, room: Value) -> Value:
+    """How many chunks share partial sums, so that these have room."""
+    one, chunks = b.constant(I64, 1), launch_field(b, "chunks")
+    lots = b.emit("max", b.emit("div", room, b.emit("max", size, one)), one)
+    return b.emit("div", b.emit("sub", b.emit("add", chunks, lots), one), lots)
+
+
+def partials_of_lot(b: Builder) -> Value:
+    """Where the partial sums of a chunk's lot begin."""
+    lot = b.emit("div", launch_field(b, "chunk"), launch_field(b, "lot"))
+    return b.emit("add", launch_field(b, "partials"), b.emit("mul", lot, launch_field(b, "partial_size")))
 
 
 # --- the finish
@@ -249,7 +279,7 @@ def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Bloc
     place = body.emit("mul", element, body.constant(I64, block.sums.size))
     partials = launch_field(body, "partials")
     first = body.emit("add", body.emit("add", partials, offset), place)
-    total = _sum_of_chunks(body, first, block.sums)
+    total = _sum_of_lots(body, first, block.sums)
     inner, nothing = body.nested(), body.nested()
     at = inner.emit("add", base, inner.emit("mul", element, inner.constant(I64, block.element.size)))
     _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
@@ -258,14 +288,15 @@ def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Bloc
     b.control("for", (count,), (), (Region((element,), body.ops, ()),))
 
 
-def _sum_of_chunks(b: Builder, first: Value, sums: Scalar) -> Value:
-    chunk, carried, body = Value(I64, "chunk"), Value(sums, "total"), b.nested()
-    distance = body.emit("mul", chunk, launch_field(body, "partial_size"))
+def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:
+    lot, carried, body = Value(I64, "lot"), Value(sums, "total"), b.nested()
+    distance = body.emit("mul", lot, launch_field(body, "partial_size"))
     place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
     total = body.emit("add", carried, body.emit("load", place, type=sums))
-    loop = Region((chunk, carried), body.ops, (total,))
-    chunks = launch_field(b, "chunks")
-    (made,) = b.control("for", (chunks, b.zero(sums)), (sums,), (loop,))
+    loop = Region((lot, carried), body.ops, (total,))
+    chunks, size = launch_field(b, "chunks"), launch_field(b, "lot")
+    rounded = b.emit("sub", b.emit("add", chunks, size), b.constant(I64, 1))
+    (made,) = b.control("for", (b.emit("div", rounded, size), b.zero(sums)), (sums,), (loop,))
     return made
 
 

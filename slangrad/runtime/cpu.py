@@ -4,11 +4,11 @@ In: a `NativeKernel` (addresses of compiled functions), an argument block, a gri
 Out: the effects of the kernel, and the exception for what it reported.
 
     void entry(const void* arguments, Launch* launch, i64 chunk)     // all threads of one chunk
-    void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` chunks from shared->next
+    void drain(const void* arguments, Launch* launch, i64 limit)     // up to `limit` lots of chunks from shared->next
     void finish(const void* arguments, Launch* launch, i64 chunks)   // once, at the end: adds partial sums
     void plan(const void* arguments, Launch* launch, i64 chunks)     // once, first: the size of partial sums, or -1
 
-Chunks depend on grid and kernel only, so results do not depend on the number of threads.
+Chunks and lots depend on grid and kernel only, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from slangrad.runtime.reports import Failure, exception_of
 DEFAULT_GRANULARITY = 256
 MOST_CHUNKS = 512
 MOST_CHUNKS_WITH_PARTIALS = 128
-ALL_CHUNKS = 1 << 62
+ALL_LOTS = 1 << 62
 PROBE = 16
 
 # Nanoseconds, measured on a two-core virtual machine; they decide who works, never what comes out.
 CALL_COST = 1_000
-SHORT_CHUNK = 5_000
+SHORT_LOT = 5_000
 WORTH_A_HELPER = 50_000
 BETWEEN_SIGNALS = 5_000_000
 
@@ -67,10 +67,10 @@ class NativeKernel(Kernel):
     `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
     kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
-    keeps the machine code loaded. Each chunk has `partial_size` bytes for partial sums, which `finish` adds up;
-    where there is a `plan`, it writes the size to the launch record, or -1 if `literal` is to run instead; a size
-    that is no multiple of ALIGNMENT says that some adds go to memory itself. A kernel that runs whole groups of `group`
-    threads has chunks of groups, and `granularity` counts groups.
+    keeps the machine code loaded. Each lot of chunks has `partial_size` bytes for partial sums, which `finish` adds
+    up; where there is a `plan`, it writes to the launch record how many chunks a lot has, and the size, or -1 if
+    `literal` is to run instead; a size that is no multiple of ALIGNMENT says that some adds go to memory itself. A
+    kernel that runs whole groups of `group` threads has chunks of groups, and `granularity` counts groups.
     """
 
     entry: int
@@ -181,18 +181,18 @@ class CpuDevice(Device):
     def _run_with_partials(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, size: int, failures: Failures
     ) -> None:
-        """Each chunk adds into bytes of its own; `finish` adds those up, in the order of the chunks."""
-        launch, chunks = record.launch, record.launch.chunks
+        """Each lot adds into bytes of its own; `finish` adds those up, in the order of the lots."""
+        launch, lots = record.launch, _lots(record)
         try:
-            partials = HOST_MEMORY.allocate(chunks * size, zero=True)
+            partials = HOST_MEMORY.allocate(lots * size, zero=True)
         except MemoryError as error:
-            raise MemoryError(f"kernel '{kernel.name}': partial sums of {chunks} chunks: {error}") from None
+            raise MemoryError(f"kernel '{kernel.name}': partial sums of {lots} lots: {error}") from None
         launch.partials, launch.partial_size = partials.address, size
         with _ordered if size % ALIGNMENT else nullcontext():  # others may add to the same memory
             self._run_chunks(kernel, arguments, record, failures)
         if kernel.run_finish is not None and not record.shared.stop:
             with _ordered:
-                kernel.run_finish(arguments, record.address, chunks)
+                kernel.run_finish(arguments, record.address, lots)
 
     def _run_chunks(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
@@ -242,6 +242,11 @@ class CpuDevice(Device):
         """Launches are finished when they return."""
 
 
+def _lots(record: LaunchRecord) -> int:
+    chunks: int = record.launch.chunks
+    return -(-chunks // record.launch.lot)
+
+
 class _HostMemory:
     """Raw memory in the shape NumPy asks for; NumPy keeps this object as the array's base."""
 
@@ -259,9 +264,9 @@ class _HostMemory:
 
 
 class _Run:
-    """A launch of several chunks in progress."""
+    """A launch of several chunks in progress, taken by lots."""
 
-    __slots__ = ("_arguments", "_chunks", "_failures", "_kernel", "_lock", "_record")
+    __slots__ = ("_arguments", "_failures", "_kernel", "_lock", "_lots", "_record")
 
     def __init__(
         self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord, failures: Failures
@@ -270,15 +275,15 @@ class _Run:
         self._arguments = arguments
         self._record = record
         self._failures = failures
-        self._chunks: int = record.launch.chunks
+        self._lots = _lots(record)
         self._lock = threading.Lock()
 
     def all_chunks(self, threads: int) -> None:
-        """Run a few chunks, see how long they take, and ask for as much help as the rest is worth."""
-        spent = self._time_of_a_chunk(1)
-        if spent < SHORT_CHUNK and self._chunks > 2 * PROBE:
-            spent = self._time_of_a_chunk(PROBE)
-        left = max(0, self._chunks - self._record.shared.next)
+        """Run a few lots, see how long they take, and ask for as much help as the rest is worth."""
+        spent = self._time_of_a_lot(1)
+        if spent < SHORT_LOT and self._lots > 2 * PROBE:
+            spent = self._time_of_a_lot(PROBE)
+        left = max(0, self._lots - self._record.shared.next)
         helpers = min(threads - 1, left, spent * left // WORTH_A_HELPER)
         batch = max(1, BETWEEN_SIGNALS // max(spent, 1))
         if helpers == 0:
@@ -294,7 +299,7 @@ class _Run:
         if job.error is not None:
             raise job.error
 
-    def _time_of_a_chunk(self, count: int) -> int:
+    def _time_of_a_lot(self, count: int) -> int:
         began = perf_counter_ns()
         self._take(self._record, count)
         return max(perf_counter_ns() - began - CALL_COST, 0) // count
@@ -307,27 +312,30 @@ class _Run:
     def _take_all(self, batch: int) -> None:
         """In batches, so that Python sees signals in between."""
         shared = self._record.shared
-        while shared.next < self._chunks and not shared.stop:
+        while shared.next < self._lots and not shared.stop:
             self._take(self._record, batch)
 
     def _take(self, record: LaunchRecord, limit: int) -> None:
         if self._kernel.run_many is not None:
             self._kernel.run_many(self._arguments, record.address, limit)
             return
-        while limit > 0 and not record.shared.stop:
+        for _ in range(limit):
             with self._lock:
-                chunk = record.shared.next
-                record.shared.next = chunk + 1
-            if chunk >= self._chunks:
+                taken = record.shared.next
+                record.shared.next = taken + 1
+            if taken >= self._lots:
                 return
-            self._kernel.run(self._arguments, record.address, chunk)
-            limit -= 1
+            first = taken * record.launch.lot
+            for chunk in range(first, min(first + record.launch.lot, record.launch.chunks)):
+                if record.shared.stop:
+                    return
+                self._kernel.run(self._arguments, record.address, chunk)
 
     def _help(self) -> None:
         record = take_record()
         record.join(self._record)
         try:
-            self._take(record, ALL_CHUNKS)
+            self._take(record, ALL_LOTS)
         finally:
             raised = _close(record, self._failures)
         if raised is not None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slangrad import BoundsError
 from tests.delayed.launching import LANES, compiled, may_wait, oracle, run
 
 F = np.float32
@@ -326,6 +327,55 @@ def test_tables_are_the_same_for_any_number_of_threads(size):
     arguments = {"table": np.zeros(size, F), "index": index, "x": parts(64_000)}
     results = {run(TABLE, arguments, 64_000, 0, n).arrays["table"].tobytes() for n in (1, 2, 2, 3)}
     assert len(results) == 1
+
+
+SEVERAL = """
+RWStructuredBuffer<float> table;
+
+[shader("compute")] [numthreads(64, 1, 1)]
+void main(uint3 id : SV_DispatchThreadID, uniform uint* index, uniform float* x, uniform float* sums)
+{
+    uint i = id.y * 100 + id.x;
+    if (id.x >= 100)
+        return;
+    InterlockedAdd(table[index[i]], x[i]);
+    InterlockedAdd(sums[0], x[i]);
+    InterlockedAdd(sums[1], 2 * x[i]);
+}
+"""
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize(("size", "lots"), [(1, 300), (1000, 300), (5_000, 60), (100_000, 3), (200_000, 1)])
+def test_the_larger_the_table_the_fewer_lots(size, lots, lanes):
+    """Rows of a grid are chunks; neighboring ones share partial sums."""
+    random = np.random.default_rng(2)
+    index = random.integers(0, size, 30_000).astype(np.uint32)
+    arguments = {"table": numbers(size), "index": index, "x": numbers(30_000), "sums": np.ones(2, F)}
+    outcome = run(SEVERAL, arguments, (100, 300, 1), lanes)
+    assert (outcome.waited, outcome.lots) == (True, lots)
+    x = arguments["x"]
+    assert (outcome.arrays["table"] == arguments["table"] + np.bincount(index, x, size)).all()
+    assert outcome.arrays["sums"].tolist() == [1 + x.sum(), 1 + 2 * x.sum()]
+
+
+@pytest.mark.parametrize("size", (5_000, 200_000))
+def test_lots_are_the_same_for_any_number_of_threads(size):
+    index = np.random.default_rng(2).integers(0, size, 30_000).astype(np.uint32)
+    x = np.random.default_rng(3).normal(size=30_000).astype(F)
+    arguments = {"table": np.zeros(size, F), "index": index, "x": x, "sums": np.zeros(2, F)}
+    runs = [run(SEVERAL, arguments, (100, 300, 1), workers=n).arrays for n in (1, 2, 3)]
+    results = {found["table"].tobytes() + found["sums"].tobytes() for found in runs}
+    assert len(results) == 1
+    assert runs[0]["table"] == pytest.approx(np.bincount(index, x, size), abs=1e-4)
+
+
+def test_lots_stop_where_an_index_is_out_of_range():
+    index = np.zeros(30_000, np.uint32)
+    index[20_000] = 9_000
+    arguments = {"table": np.zeros(5_000, F), "index": index, "x": np.ones(30_000, F), "sums": np.zeros(2, F)}
+    with pytest.raises(BoundsError, match="9000"):
+        run(SEVERAL, arguments, (100, 300, 1))
 
 
 def test_a_table_that_is_what_is_added():

@@ -63,20 +63,21 @@ def test_the_struct_that_compiled_code_sees() -> None:
         "shared": 48,
         "partials": 56,
         "partial_size": 64,
-        "chunk": 72,
-        "arena": 80,
-        "arena_used": 88,
-        "arena_size": 96,
-        "error": 104,
-        "site": 108,
-        "index": 112,
-        "extent": 120,
-        "error_chunk": 128,
-        "print": 136,
-        "reserve": 144,
-        "poll": 152,
-        "released": 160,
-        "lists": 168,
+        "lot": 72,
+        "chunk": 80,
+        "arena": 88,
+        "arena_used": 96,
+        "arena_size": 104,
+        "error": 112,
+        "site": 116,
+        "index": 120,
+        "extent": 128,
+        "error_chunk": 136,
+        "print": 144,
+        "reserve": 152,
+        "poll": 160,
+        "released": 168,
+        "lists": 176,
     }
     assert SHARED_OFFSETS == {"next": 0, "stop": 8}
 
@@ -264,20 +265,20 @@ define void @entry(ptr %arguments, ptr %launch, i64 %chunk) {
   br i1 %early, label %done, label %fail
 fail:
   %code = load i32, ptr %arguments
-  %error.p = getelementptr i8, ptr %launch, i64 104
+  %error.p = getelementptr i8, ptr %launch, i64 112
   %error = load i32, ptr %error.p
   %first = icmp eq i32 %error, 0
   br i1 %first, label %record, label %done
 record:
   store i32 %code, ptr %error.p
-  %site.p = getelementptr i8, ptr %launch, i64 108
+  %site.p = getelementptr i8, ptr %launch, i64 116
   store i32 1, ptr %site.p
   %index = mul i64 %chunk, 7
-  %index.p = getelementptr i8, ptr %launch, i64 112
+  %index.p = getelementptr i8, ptr %launch, i64 120
   store i64 %index, ptr %index.p
-  %extent.p = getelementptr i8, ptr %launch, i64 120
+  %extent.p = getelementptr i8, ptr %launch, i64 128
   store i64 5, ptr %extent.p
-  %error_chunk.p = getelementptr i8, ptr %launch, i64 128
+  %error_chunk.p = getelementptr i8, ptr %launch, i64 136
   store i64 %chunk, ptr %error_chunk.p
   br label %done
 done:
@@ -330,16 +331,16 @@ def test_a_failed_assertion(native: Native) -> None:
 TAPE = """
 define void @entry(ptr %arguments, ptr %launch, i64 %chunk) {
 start:
-  %used.p = getelementptr i8, ptr %launch, i64 88
+  %used.p = getelementptr i8, ptr %launch, i64 96
   store i64 0, ptr %used.p
-  %chunk.p = getelementptr i8, ptr %launch, i64 72
+  %chunk.p = getelementptr i8, ptr %launch, i64 80
   store i64 %chunk, ptr %chunk.p
   %count = load i64, ptr %arguments
   %size.p = getelementptr i64, ptr %arguments, i64 1
   %size = load i64, ptr %size.p
   %out.p = getelementptr ptr, ptr %arguments, i64 2
   %out = load ptr, ptr %out.p
-  %reserve.p = getelementptr i8, ptr %launch, i64 144
+  %reserve.p = getelementptr i8, ptr %launch, i64 152
   %reserve = load ptr, ptr %reserve.p
   %last = sub i64 %size, 1
   %byte = trunc i64 %chunk to i8
@@ -404,7 +405,7 @@ define void @entry(ptr %arguments, ptr %launch, i64 %chunk) {
   %half = fmul double %number, 0.5
   %second = getelementptr i64, ptr %values, i64 1
   store double %half, ptr %second
-  %print.p = getelementptr i8, ptr %launch, i64 136
+  %print.p = getelementptr i8, ptr %launch, i64 144
   %print = load ptr, ptr %print.p
   call void %print(ptr %launch, i32 0, ptr %values)
   ret void

@@ -285,9 +285,7 @@ def test_structs_of_one_type_of_number(device: CpuDevice) -> None:
         records = tensor.to_numpy(structured=True)
         assert records["center"].tolist() == [[0, 1, 2], [4, 5, 6]]
         assert records["radius"].tolist() == [3, 7]
-    with pytest.raises(
-        ValueError, match="float64 does not match type Ball, which is made of float"
-    ):
+    with pytest.raises(ValueError, match="float64 does not match type Ball, which is made of float"):
         filled.copy_from_numpy(rows.astype(np.float64))
     with pytest.raises(ValueError, match="larger than the tensor"):
         filled.copy_from_numpy(np.zeros(12, np.float32))
