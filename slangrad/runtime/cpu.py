@@ -244,7 +244,8 @@ class CpuDevice(Device):
 
 def _lots(record: LaunchRecord) -> int:
     chunks: int = record.launch.chunks
-    return -(-chunks // record.launch.lot)
+    lot: int = record.launch.lot
+    return -(-chunks // lot)
 
 
 class _HostMemory:
