@@ -46,6 +46,7 @@ _HOMES = {
     "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":          "Options",
     "slangrad.marshal.buffer_cursor": "BufferCursor BufferElementCursor",
+    "slangrad.call.compared":         "GradientError",
     "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
                                       "ResolveException",
     "slangrad.marshal.generators":    "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid rand_float "
@@ -53,11 +54,12 @@ _HOMES = {
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.runtime.device":        "DeviceClosedError",
-    "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError",
+    "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError "
+                                      "NotFiniteError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
     "slangrad.tensors.shape":         "Shape",
     "slangrad.tensors.tensor":        "Tensor",
-    "slangrad.transforms.finite_differences": "GradientError check_gradients",
+    "slangrad.transforms.finite_differences": "check_gradients",
     "slangrad.transforms.gradients":  "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on

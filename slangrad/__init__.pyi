@@ -75,6 +75,7 @@ from slangrad.base.diagnostics import CompileWarning as CompileWarning
 from slangrad.base.diagnostics import Diagnostic as Diagnostic
 from slangrad.base.diagnostics import SlangCompileError as SlangCompileError
 from slangrad.base.options import Options as Options
+from slangrad.call.compared import GradientError as GradientError
 from slangrad.marshal.buffer_cursor import BufferCursor as BufferCursor
 from slangrad.marshal.buffer_cursor import BufferElementCursor as BufferElementCursor
 from slangrad.marshal.errors import BoundVariableException as BoundVariableException
@@ -104,13 +105,13 @@ from slangrad.runtime.reports import BoundsError as BoundsError
 from slangrad.runtime.reports import KernelAssertionError as KernelAssertionError
 from slangrad.runtime.reports import KernelRecursionError as KernelRecursionError
 from slangrad.runtime.reports import KernelTypeError as KernelTypeError
+from slangrad.runtime.reports import NotFiniteError as NotFiniteError
 from slangrad.tensors.buffer import Buffer as Buffer
 from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage
 from slangrad.tensors.buffer import MemoryType as MemoryType
 from slangrad.tensors.shape import Shape as Shape
 from slangrad.tensors.tensor import Tensor as Tensor
-from slangrad.transforms.finite_differences import GradientError as GradientError
 from slangrad.transforms.finite_differences import check_gradients as check_gradients
 from slangrad.transforms.gradients import grad as grad
 from slangrad.transforms.gradients import hvp as hvp

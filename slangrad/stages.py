@@ -38,6 +38,7 @@ from slangrad.opt.branches import simplify_branches
 from slangrad.opt.chunk_sums import chunk_sums
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.finite_checks import check_finite
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
 from slangrad.opt.inline import inline_into
@@ -118,6 +119,8 @@ def differentiate_requests(c: Compilation) -> None:
 def inline_all(c: Compilation) -> None:
     begun = begin_statics(c.program, c.function)
     c.replace(settle_statics(inline_into(c.program, begun, lambda _: False, c.options.limits)))
+    if c.options.check:
+        c.replace(check_finite(c.function))
 
 
 def clean(c: Compilation) -> None:

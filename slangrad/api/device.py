@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 import platform
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from slangrad.api.compiler_options import SlangCompilerOptions
 from slangrad.api.current import is_current, pop_current_device, push_current_device
@@ -32,6 +34,7 @@ from slangrad.api.features import (
 from slangrad.api.session import SHADER, SlangSession
 from slangrad.base.late import Late
 from slangrad.base.options import Options
+from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
@@ -78,12 +81,32 @@ class Device:
         given.include_paths = [*_folders(include_paths), *given.include_paths]
         given.defines = {**given.defines, **(defines or {})}
         self.desc.compiler_options = given
+        self.sessions: WeakSet[SlangSession] = WeakSet()
+        self.checking = CheckMode() if self.options.check else None
         self.slang_session = SlangSession(self, given, self.options)
         self._submits: int = 0
         self._close_callbacks: dict[int, Callable[[Device], None]] = {}
         self._callback_numbers = count(1)
         _created.add(self)
         push_current_device(self)
+
+    @contextmanager
+    def check_mode(
+        self, *, gradients: bool = True, rtol: float | None = None, atol: float = 0.0
+    ) -> Iterator[None]:
+        """Calls of functions inside stop at the first NaN or infinity (NotFiniteError), and each `bwds` is compared
+        with finite differences (GradientError) where `gradients` is True."""
+        before = self.checking
+        self._check(CheckMode(gradients, rtol, atol))
+        try:
+            yield
+        finally:
+            self._check(before)
+
+    def _check(self, mode: CheckMode | None) -> None:
+        self.checking = mode
+        for session in list(self.sessions):
+            session.check(mode)
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"

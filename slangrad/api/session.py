@@ -15,12 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from slangrad.api.compiler_options import SlangCompilerOptions
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.call.check_mode import CheckedSession, CheckMode
 from slangrad.call.compiled import Compiled
 from slangrad.call.module_index import ModuleIndex
 from slangrad.check.files import Files
@@ -92,6 +94,10 @@ class SlangSession:
         self._aliases: dict[CheckedModule, str] = {}
         self._modules: dict[CheckedModule, SlangModule] = {}
         self._linked: dict[tuple[CheckedModule, ...], SlangModule] = {}
+        self.callers: WeakSet[Any] = WeakSet()
+        self.checking: CheckMode | None = device.checking
+        self._checked: CheckedSession | None = None
+        device.sessions.add(self)
 
     def __repr__(self) -> str:
         return f"SlangSession(modules={[each.name for each in self._modules.values()]})"
@@ -132,6 +138,22 @@ class SlangSession:
                     made = FRONT.KernelCompiler(self.program, self.settings, self.target, self.lock)
                     self._compiler = made
         return self._compiler
+
+    @property
+    def checked(self) -> CheckedSession:
+        """The session as calls in check mode see it."""
+        if self._checked is None:
+            make = lambda settings: FRONT.KernelCompiler(self.program, settings, self.target, self.lock)
+            self._checked = CheckedSession(self, make)
+        return self._checked
+
+    def check(self, mode: CheckMode | None) -> None:
+        """Calls from now on are in check mode, or no longer."""
+        with self.lock:
+            changes = (mode is None) != (self.checking is None)
+            self.checking = mode
+            for each in self.callers if changes else ():
+                each.change_plans()
 
     # --- Modules ---
 

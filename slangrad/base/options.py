@@ -45,6 +45,7 @@ class Limits:
 # line of its own, the type that is wanted and those that may be there.
 RECURSION_DEPTH = "recursion_depth"
 TYPE_OF_VALUE = "type of a value"
+NOT_FINITE = "not finite"
 
 
 def limit_note(name: str) -> str:
@@ -66,6 +67,7 @@ class Options:
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     optimize: int = 2                    # LLVM's code generation level
+    check: bool = False                  # report numbers that are not finite, compare gradients with differences
     verify: bool = False                 # check the IR after each pass
     dump: tuple[str, ...] = ()           # stages to print
     disable_warnings: frozenset[str] = frozenset()    # codes of warnings that are not told
@@ -86,6 +88,7 @@ class Options:
             segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),
             threads=_integer(environment, "THREADS", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
+            check=_switch(environment, "CHECK", False),
             verify=_switch(environment, "VERIFY", False),
             dump=_names(environment, "DUMP"),
             disable_warnings=frozenset(_names(environment, "DISABLE_WARNINGS")),

@@ -23,17 +23,21 @@ from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import REVERSE
+from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
+COMPARED = Late("slangrad.call.compared")
 
 
 class Caller:
     """The calls of the functions of one name, with the plans of all signatures met so far."""
 
-    __slots__ = ("_binder", "_make_binder", "_name", "_plans", "_session", "_store", "_strict")
+    # fmt: off
+    __slots__ = ("__weakref__", "_binder", "_make_binder", "_name", "_other_plans", "_plans", "_session", "_store",
+                 "_strict")
+    # fmt: on
 
     def __init__(
         self,
@@ -50,6 +54,12 @@ class Caller:
         self._store = store
         self._strict = strict
         self._plans: dict[Hashable, _Entry] = {}
+        self._other_plans: dict[Hashable, _Entry] = {}
+        session.callers.add(self)
+
+    def change_plans(self) -> None:
+        """Calls in check mode have plans of their own, so that others need not ask whether it is on."""
+        self._plans, self._other_plans = self._other_plans, self._plans
 
     @property
     def binder(self) -> Any:
@@ -74,10 +84,16 @@ class Caller:
         """Run the function over the arguments."""
         entry, values, count, threads = self._find(settings, args, kwargs)
         if entry.is_special:
-            return self._call_specially(entry, values, threads)
+            return self._call_specially(entry, settings, values, threads)
         given = values[count] if entry.returns_given else None
         made = entry.plan.run(values, threads)
         return _shown(given) if entry.returns_given else made
+
+    def call_unchecked(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same without a comparison of gradients."""
+        entry, values, count, threads = self._find(settings, args, kwargs)
+        made = entry.plan.run(list(values), threads)
+        return _shown(values[count]) if entry.returns_given else made
 
     def compile(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
@@ -129,9 +145,14 @@ class Caller:
                 entry = self._enter(key, named, args, kwargs, values, kind, count, threads)
         return entry, values, count, threads
 
-    def _call_specially(self, entry: _Entry, values: list[Any], threads: int | None) -> Any:
+    def _call_specially(
+        self, entry: _Entry, settings: Settings, values: list[Any], threads: int | None
+    ) -> Any:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
+        checking = self._session.checking
+        if entry.check is not None and checking is not None and checking.gradients and threads is None:
+            entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)
         run = entry.plan.run if entry.torch is None else entry.torch.run
         if not entry.holds_objects:
             made = run(list(values), threads)
@@ -163,7 +184,11 @@ class Caller:
         torch = None
         if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
             torch = TORCH_CALLS.TorchEntry(self, settings, request, plan, [unwrap(each) for each in values])
-        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch)
+        check = None
+        if self._session.checking is not None and settings.mode == BACKWARD and torch is None:
+            at = count if kind is True else -1
+            check = COMPARED.BackwardCheck(self, len(args), tuple(kwargs), at, plan.call)
+        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check)
         self._plans[key] = entry
         return entry
 
@@ -197,6 +222,11 @@ class Caller:
 
     def _make_plan(self, request: Request, key: Any) -> Plan:
         """A plan from the disk, or a new one."""
+        if self._session.checking is not None:
+            bound = Kernels("", self._session.checked, lambda: self.binder.bind(request))
+            return Plan(
+                bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
+            )
         on_disk = self._store.key(request.settings, key[1:], self._strict)
         call = self._store.find(on_disk)
         kernels = Kernels(on_disk, self._session, lambda: self.binder.bind(request))
@@ -214,10 +244,11 @@ class _Entry:
     holds_objects: bool
     result_at: int
     torch: Any = None  # the calls of this signature, where torch tensors are among the values
+    check: Any = None  # what compares its gradients, in check mode
     is_special: bool = False
 
     def __post_init__(self) -> None:
-        self.is_special = self.holds_objects or self.torch is not None
+        self.is_special = self.holds_objects or self.torch is not None or self.check is not None
 
     @property
     def returns_given(self) -> bool:

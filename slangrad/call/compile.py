@@ -99,7 +99,8 @@ class KernelCompiler:
         return self._newest[1]
 
     def _make(self, call: BoundCall, written: KernelText) -> Any:
-        name = f"kernel {len(self._compiled) + 1} of {call.function.name}"
+        kind = "checked kernel" if self.options.check else "kernel"
+        name = f"{kind} {len(self._compiled) + 1} of {call.function.name}"
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
         made = self._run_pipeline(SourceFile(name, written.text), written, call.conformances)

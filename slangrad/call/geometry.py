@@ -46,13 +46,14 @@ class Loops:
     grid: tuple[int, int, int]
 
 
-def plan_loops(shape: Shape, streams: Sequence[Stream]) -> Loops:
-    """Merge and order the dimensions of a call; a call without dimensions has one loop of one round."""
+def plan_loops(shape: Shape, streams: Sequence[Stream], in_order: bool = False) -> Loops:
+    """Merge and order the dimensions of a call; a call without dimensions has one loop of one round. `in_order`: the
+    number of a thread is that of its call."""
     rank = max(len(shape), 1)
     dims = [
         (size, tuple(each.strides[dim] for each in streams)) for dim, size in enumerate(shape) if size != 1
     ]
-    dims = _with_lanes_last(_merged(dims))
+    dims = _merged(dims) if in_order else _with_lanes_last(_merged(dims))
     still = tuple(0 for _ in streams)
     dims = [(1, still)] * (rank - len(dims)) + dims
     extents = tuple(size for size, _ in dims)

@@ -5,6 +5,7 @@ In: the regions that the arguments of a call touch.   Out: nothing to do, region
     f(x, _result=x)          the same elements by the same threads: fine
     f(x[:-1], _result=x[1:])  x is copied first, so the call reads what was there before
     f(a, out=x, _result=x)   two outputs: refused (E1008)
+    f.bwds(x, _result=x')    x' over the memory of x: the call has overwritten what its derivative needs (E1008)
 
 What is only read and overlaps what is written is copied first, as if all inputs were read before any output
 is written. Parameters that are whole tensors may overlap each other in what they write, as in the language
@@ -17,9 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.memory import TENSOR_ACCESS
+from slangrad.tensors.tensor import Tensor
 
 Shape = tuple[int, ...]
+MOST_WORK = 100_000
 
 
 @dataclass(slots=True)
@@ -68,6 +74,52 @@ class Conflicts:
 
     copies: list[Region]
     shared: bool
+
+
+@dataclass(slots=True)
+class Overwritten:
+    """An input that reverse mode reads, and an output that the call has written: numbers of leaves with their names."""
+
+    read: int
+    written: int
+    labels: tuple[str, str]
+
+
+def overwritten_of(leaves: Sequence[Any]) -> list[Overwritten]:
+    """The pairs to look at in a reverse mode; none in others."""
+    if all(leaf.role.gives != "add" for leaf in leaves):
+        return []
+    tensors = [(i, leaf) for i, leaf in enumerate(leaves) if getattr(leaf, "access", None) is TENSOR_ACCESS]
+    return [
+        Overwritten(i, j, (first.label, second.label))
+        for i, first in tensors
+        for j, second in tensors
+        if first.role.reads and second.role.takes and not second.role.reads
+    ]
+
+
+def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> None:
+    """CallError where the memory of an input is that of an output."""
+    for each in pairs:
+        x, y = values[each.read], values[each.written]
+        if x.storage.address >= y.storage.address + y.storage.size:
+            continue
+        if y.storage.address < x.storage.address + x.storage.size and _meet(x, y):
+            first, second = each.labels
+            message = (
+                f"'{first}' and '{second}' overlap in memory: the call has written '{second}', so the values "
+            )
+            message += f"of '{first}' that its derivative needs are gone"
+            raise CallError("E1008", message, (), f"give '{second}' memory of its own")
+
+
+def _meet(x: Tensor, y: Tensor) -> bool:
+    """Whether an element of one is one of the other; yes where that is hard to say."""
+    try:
+        most: Any = MOST_WORK
+        return np.shares_memory(x.host_view(), y.host_view(), most)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) -> Conflicts | None:

@@ -19,7 +19,14 @@ from slangrad.call.broadcast import Mapped, call_shape
 from slangrad.call.compiled import Compiled
 from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, plan_loops
 from slangrad.call.launchable import Launchable
-from slangrad.call.overlap import Conflicts, Region, find_conflicts, pairs_of
+from slangrad.call.overlap import (
+    Conflicts,
+    Region,
+    find_conflicts,
+    overwritten_of,
+    pairs_of,
+    refuse_overwritten,
+)
 from slangrad.call.regions import added_alone, refuse_races, regions_of
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
@@ -27,6 +34,7 @@ from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
 from slangrad.marshal.memory import home_of
 from slangrad.runtime.device import Device
 from slangrad.runtime.device import Region as Bytes
+from slangrad.runtime.reports import NotFiniteError
 
 MOST_GEOMETRIES = 256
 
@@ -67,17 +75,20 @@ class Plan:
     """The calls of one signature on one device."""
 
     # fmt: off
-    __slots__ = ("_created", "_finishers", "_geometries", "_kernels", "_layouts", "_leaves", "_paths",
-                 "_prepares", "_runtime", "_scratch_size", "_scratches", "_strict", "call", "compile_for",
-                 "device")
+    __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_kernels", "_layouts", "_leaves",
+                 "_overwritten", "_paths", "_prepares", "_runtime", "_scratch_size", "_scratches", "_strict",
+                 "call", "compile_for", "device")
     # fmt: on
 
-    def __init__(self, call: Launchable, compile_for: CompileFor, device: Any, strict: bool) -> None:
+    def __init__(
+        self, call: Launchable, compile_for: CompileFor, device: Any, strict: bool, in_order: bool = False
+    ) -> None:
         self.call = call
         self.compile_for = compile_for
         self.device = device
         self._runtime: Device = device.runtime
         self._strict = strict
+        self._in_order = in_order
         self._leaves = call.leaves
         self._created = call.created
         self._geometries: dict[Hashable, Geometry] = {}
@@ -87,6 +98,7 @@ class Plan:
         self._paths = None if _is_flat(call) else [(each.given, each.path) for each in call.sources]
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
         self._layouts = [(i, leaf.layout) for i, leaf in enumerate(call.leaves) if self._has_layout(leaf)]
+        self._overwritten = overwritten_of(call.leaves)
         self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
 
     def _has_layout(self, leaf: Leaf) -> bool:
@@ -149,9 +161,14 @@ class Plan:
                     self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
                     return
                 kept = self._copy_first(conflicts, scalars)
+        if self._overwritten:
+            refuse_overwritten(self._overwritten, values)
         if 0 not in geometry.shape:
             packed = geometry.compiled.packer.pack(scalars)
-            self._runtime.launch(geometry.compiled.kernel, packed, geometry.loops.grid)
+            try:
+                self._runtime.launch(geometry.compiled.kernel, packed, geometry.loops.grid)
+            except NotFiniteError as error:
+                raise _in_call(error, geometry) from None
         kept.clear()
         if scratch is not None:
             for i, finish in self._finishers:
@@ -295,7 +312,7 @@ class Plan:
             for leaf, measure in zip(self._leaves, along)
             for spec, strides in zip(leaf.streams, measure.strides)
         ]
-        loops = plan_loops(over, streams)
+        loops = plan_loops(over, streams, self._in_order)
         if loops.grid[0] > MOST_THREADS:
             raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
         refuse_races(self._leaves, over, along)
@@ -345,6 +362,18 @@ class Plan:
             letters[leaf.name] = classes[at : at + len(leaf.streams)]
             at += len(leaf.streams)
         return letters
+
+
+def _in_call(error: NotFiniteError, geometry: Geometry) -> NotFiniteError:
+    """With the index of the call."""
+    if error.thread is None:
+        return error
+    (x, y, z), (nx, ny, _) = error.thread, geometry.loops.grid
+    number, index = (z * ny + y) * nx + x, []
+    for size in reversed(geometry.shape):
+        index.append(number % size)
+        number //= size
+    return error.in_call(tuple(reversed(index)))
 
 
 def _nothing() -> None:

@@ -20,7 +20,7 @@ from typing import Protocol
 
 from slangrad.base.diagnostics import CODES
 from slangrad.base.formats import Value, parse_format
-from slangrad.base.options import RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
+from slangrad.base.options import NOT_FINITE, RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
 from slangrad.base.source import Span, excerpt
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
@@ -109,6 +109,44 @@ class KernelTypeError(TypeError):
         super().__init__(describe(self.code, message, site, note))
 
 
+class NotFiniteError(FloatingPointError):
+    """In check mode: a kernel computed or loaded a NaN or an infinity. `thread` is its x, y and z, None where these are
+    too large to be told; `call` the index of the call, for calls of functions."""
+
+    code = "E0906"
+
+    def __init__(
+        self,
+        kernel: str,
+        site: Site,
+        what: str,
+        thread: tuple[int, int, int] | None,
+        call: tuple[int, ...] | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.location = site.location
+        self.thread = thread
+        self.call = call
+        self._site = site
+        self._what = what
+        where = "" if thread is None else f" in thread {thread}"
+        if call is not None:
+            where = f" in call {call}" if call else ""
+        note = f"in kernel '{kernel}'; check mode stops at the first number that is not finite"
+        super().__init__(describe(self.code, f"{what}{where}", site, note))
+
+    def in_call(self, call: tuple[int, ...]) -> NotFiniteError:
+        return NotFiniteError(self.kernel, self._site, self._what, self.thread, call)
+
+    @staticmethod
+    def of(kernel: str, site: Site, failure: Failure) -> NotFiniteError:
+        """From the numbers that opt/finite_checks.py packs."""
+        packed = -1 - failure.index
+        x, y, z = packed & 0xFFFFFFFF, packed >> 32 & 0xFFFF, packed >> 48 & 0x7FFF
+        thread = None if y == 0xFFFF or z == 0x7FFF else (x, y, z)
+        return NotFiniteError(kernel, site, "a NaN" if failure.extent == 1 else "an infinity", thread)
+
+
 class Reports(Protocol):
     """Where a kernel written in Python reports to."""
 
@@ -140,6 +178,8 @@ def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limi
         return KernelRecursionError(kernel, site, failure.extent - 1)
     if failure.error == BOUNDS and site.text.startswith(TYPE_OF_VALUE):
         return KernelTypeError(kernel, site, failure.index - 1)
+    if failure.error == BOUNDS and site.text == NOT_FINITE:
+        return NotFiniteError.of(kernel, site, failure)
     if failure.error == BOUNDS:
         return BoundsError(kernel, site, failure.index, failure.extent)
     assert failure.error == ASSERTION, f"kernel '{kernel}' recorded error {failure.error}"

@@ -13,35 +13,16 @@ a bound of what rounding may have done to it; one that agrees is enough.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from slangrad.api.function import Function
+from slangrad.call.compared import STEPS, Found, exactness, judge, least_step
+from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
 from slangrad.transforms.arguments import CODE, in_their_types
-from slangrad.transforms.directions import floats_of, has_derivative, inner, moved, random_like, restricted
 from slangrad.transforms.gradients import Place, forward, label_of, reverse, values_of, with_cotangent
-
-STEPS = (1.0, 8.0, 0.125, 64.0, 1.0 / 64)
-
-
-class GradientError(CallError):
-    """Derivatives of a call that disagree."""
-
-
-@dataclass(slots=True)
-class Found:
-    """What was found along one direction. `size` is that of the terms that were added up; differences come with what
-    rounding may have done to them. `epsilon`: how exactly the kernel computes."""
-
-    label: str
-    reverse: float
-    forward: float | None
-    differences: list[tuple[float, float]]
-    size: float
-    epsilon: float
 
 
 def check_gradients(
@@ -102,9 +83,9 @@ def along(
     direction = restricted(direction, gradient)
     terms = inner(gradient, direction)
     tangent = forward(f, args, kwargs, {place: direction})[1]
-    epsilon = max(float(np.finfo(each.dtype).eps) for part in (value, result) for each in floats_of(part))
-    reach = max(1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(value)))
-    least = epsilon ** (1 / 3) * reach
+    call = f.bound(*args, **kwargs)
+    epsilon = exactness(call, place if isinstance(place, int) else len(args) + list(kwargs).index(place))
+    least = least_step(value, epsilon)
     made = [
         _difference(f, args, kwargs, place, direction, cotangent, least * each, epsilon) for each in STEPS
     ]
@@ -132,25 +113,3 @@ def _difference(
         sides.append(inner(cotangent, f(*own, **named)))
     difference = float(np.sum(sides[0] - sides[1])) / (2 * h)
     return difference, 4 * epsilon * float(np.linalg.norm(sides[0])) / h
-
-
-def judge(found: Found, rtol: float | None = None, atol: float = 0.0) -> None:
-    """GradientError where what was found disagrees."""
-    if not np.isfinite([found.reverse, found.forward or 0.0]).all():
-        raise _disagreement(found, "it is not finite")
-    exact = atol + found.size * (4 * found.epsilon**0.5 if rtol is None else rtol)
-    if found.forward is not None and abs(found.forward - found.reverse) > exact:
-        raise _disagreement(found, "forward and reverse mode disagree")
-    rough = atol + found.size * (2 * found.epsilon ** (1 / 3) if rtol is None else rtol)
-    if all(not abs(found.reverse - each) <= rough + noise for each, noise in found.differences):
-        raise _disagreement(found, "reverse mode and finite differences disagree")
-
-
-def _disagreement(found: Found, what: str) -> GradientError:
-    details = [f"reverse mode        {found.reverse!r}"]
-    details += [] if found.forward is None else [f"forward mode        {found.forward!r}"]
-    details += [f"finite differences  {each!r} (rounding: {noise:.1e})" for each, noise in found.differences]
-    note = "where a branch or max() changes sides there is no derivative to agree on"
-    return GradientError(
-        "E1031", f"the derivative by {found.label} along a random direction: {what}", details, note
-    )

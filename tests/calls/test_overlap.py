@@ -1,7 +1,10 @@
 """Overlapping memory of one call."""
 
+import numpy as np
 import pytest
 
+import slangrad as spy
+from slangrad import Tensor
 from slangrad.call.overlap import Region, find_conflicts, pairs_of
 from slangrad.marshal.errors import CallError
 
@@ -69,3 +72,43 @@ def test_a_cotangent_must_not_lie_where_gradients_are_added():
     with pytest.raises(CallError, match="separate buffers") as caught:
         conflicts([0, 0], taken, region("x", 1, adds=True))
     assert caught.value.code == "E1007"
+
+
+SQUARE = """
+    [Differentiable] float f(float x) { return x * x; }
+    [Differentiable] void g(int i, ITensor<float, 1> x, IWTensor<float, 1> y) { y[i] = x[i] * x[i]; }
+    [Differentiable] float h(float x, float y) { return x * y; }
+"""
+
+
+def test_an_input_that_the_call_has_overwritten(device, load):
+    module = load(SQUARE)
+    x = Tensor.from_numpy(device, np.array([1, 2, 3, 4], np.float32))
+    ones = Tensor.ones(device, (4,), "float")
+    module.f(x, _result=x)
+    assert x.to_numpy().tolist() == [1, 4, 9, 16]
+    input, output = x.with_grads(), x.with_grads(grad_in=ones)
+    message = "'x' and '{}' overlap in memory: the call has written '{}'"
+    with pytest.raises(CallError, match=message.format("_result", "_result")) as caught:
+        module.f.bwds(input, _result=output)
+    assert caught.value.code == "E1008"
+    with pytest.raises(CallError, match=message.format("y", "y")):
+        module.g.bwds(spy.grid((4,)), input, output)
+    with pytest.raises(CallError, match="overlap"):
+        module.f.bwds(input[:3], _result=output[1:])
+    module.f.bwds(input[:2], _result=output[2:])
+    module.f.bwds(input[::2], _result=output[1::2])
+    assert input.grad.to_numpy().tolist() == [2 + 2, 8, 18, 0]
+    module.h.bwds(input, x, _result=Tensor.zeros_like(x).with_grads(grad_in=ones))
+
+
+def test_one_buffer_of_gradients_for_two_arguments(device, load):
+    module = load(SQUARE)
+    a = Tensor.from_numpy(device, np.array([1, 2, 3], np.float32))
+    b = Tensor.from_numpy(device, np.array([4, 5, 6], np.float32))
+    shared = Tensor.zeros(device, (3,), "float")
+    module.h.bwds(a.with_grads(grad_out=shared), b.with_grads(grad_out=shared))
+    assert shared.to_numpy().tolist() == [5, 7, 9]
+    own = a.with_grads(grad_out=a)
+    module.h.bwds(own, b)
+    assert a.to_numpy().tolist() == [5, 7, 9]

@@ -20,7 +20,6 @@ from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.element_types import holds_structs, slang_name, structured_dtype
 from slangrad.tensors.tensor import Tensor
-from slangrad.transforms.arguments import CODE
 
 Array = npt.NDArray[Any]
 
@@ -151,5 +150,5 @@ def _move_array(own: Array, by: Array, step: float, value: Tensor) -> None:
         if name not in own.dtype.names:
             kind = slang_name(value.element_type)
             message = f"the Differential of '{kind}' has a field '{name}', which the type has not"
-            raise CallError(CODE, message, (), "finite differences need fields of the same names")
+            raise CallError("E1030", message, (), "finite differences need fields of the same names")
         _move_array(own[name], by[name], step, value)

@@ -1,0 +1,300 @@
+"""Derivatives compared with differences of values: what is found along one direction, and whether it agrees.
+
+In check mode each `bwds` is compared before it runs, on copies of its arguments: for each tensor or pair x that gets a
+gradient, and a random direction v, with J the sum of all outputs times their cotangents,
+
+    <gradient of x, v>   must be   (J(x + h v) - J(x - h v)) / 2h
+
+for one h of several, up to what rounding may have done to J.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from slangrad.call.launchable import Launchable
+from slangrad.call.request import RESULT, Settings, settings_key
+from slangrad.check.types import Array, Matrix, Scalar, Vector
+from slangrad.marshal.buffers import BufferLeaf
+from slangrad.marshal.directions import floats_of, inner, moved, random_like
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf
+from slangrad.marshal.memory import without_gaps
+from slangrad.marshal.values import DiffPair, ValueRef
+from slangrad.marshal.vectors import HostArray
+from slangrad.runtime.reports import NotFiniteError
+from slangrad.tensors.tensor import Tensor
+
+STEPS = (64.0, 1.0, 8.0, 0.125, 1.0 / 64)
+
+
+class GradientError(CallError):
+    """Derivatives of a call that disagree."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What was found along one direction. `size` is that of the terms that were added up; differences come with what
+    rounding may have done to them. `epsilon`: how exactly the kernel computes."""
+
+    label: str
+    reverse: float
+    forward: float | None
+    differences: list[tuple[float, float]]
+    size: float
+    epsilon: float
+
+
+def judge(found: Found, rtol: float | None = None, atol: float = 0.0) -> None:
+    """GradientError where what was found disagrees."""
+    if not np.isfinite([found.reverse, found.forward or 0.0]).all():
+        raise _disagreement(found, "it is not finite")
+    exact = atol + found.size * (4 * found.epsilon**0.5 if rtol is None else rtol)
+    if found.forward is not None and abs(found.forward - found.reverse) > exact:
+        raise _disagreement(found, "forward and reverse mode disagree")
+    if not any(agrees(found, *each, rtol, atol) for each in found.differences):
+        raise _disagreement(found, "reverse mode and finite differences disagree")
+
+
+def agrees(found: Found, difference: float, noise: float, rtol: float | None, atol: float) -> bool:
+    """A difference in which rounding may have done more than is tolerated says nothing, unless no other has less."""
+    rough = atol + found.size * (2 * found.epsilon ** (1 / 3) if rtol is None else rtol)
+    telling = noise <= max(rough, min(each for _, each in found.differences))
+    return telling and bool(abs(found.reverse - difference) <= rough + noise)
+
+
+def _disagreement(found: Found, what: str) -> GradientError:
+    details = [f"reverse mode        {found.reverse!r}"]
+    details += [] if found.forward is None else [f"forward mode        {found.forward!r}"]
+    details += [f"finite differences  {each!r} (rounding: {noise:.1e})" for each, noise in found.differences]
+    note = "where a branch or max() changes sides there is no derivative to agree on"
+    return GradientError(
+        "E1031", f"the derivative by {found.label} along a random direction: {what}", details, note
+    )
+
+
+_EXACT = {"half": 2.0**-10, "float": 2.0**-23, "double": 2.0**-52}
+
+
+def exactness(call: Launchable, given: int) -> float:
+    """How exactly outputs and an argument of a primal call are known, by the types of the parameters."""
+    known = [
+        _exactness_of(leaf.type)
+        for source, leaf in zip(call.sources, call.leaves)
+        if leaf.role.writes or source.given == given
+    ]
+    return max(known, default=0.0) or _EXACT["float"]
+
+
+def _exactness_of(t: Any) -> float:
+    while not isinstance(t, Scalar):
+        if not isinstance(t, (Vector, Matrix, Array)):  # a struct, or a tensor of some
+            elements = getattr(t, "arguments", None)
+            return _exactness_of(elements[0]) if elements else _EXACT["float"]
+        t = t.element
+    return _EXACT.get(t.name, 0.0)
+
+
+def least_step(value: Any, epsilon: float) -> float:
+    """A step that is neither lost in rounding nor large."""
+    reach = max([1.0, *(float(np.max(np.abs(each), initial=0.0)) for each in floats_of(value))])
+    return float(epsilon ** (1 / 3) * reach)
+
+
+# --- Calls of bwds ------------------------------------------------------------------------------------
+
+Path = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class BackwardCheck:
+    """Compares the calls of one signature. `values` of a call are its arguments, its result if one is given, and values
+    outside of functions, as `Caller` has them."""
+
+    caller: Any
+    positional: int
+    names: tuple[str, ...]
+    result_at: int
+    call: Launchable
+    comparable: bool = True
+    primal: Launchable | None = None
+    settings: Settings = field(default_factory=Settings)  # of the newest call
+
+    def __post_init__(self) -> None:
+        for leaf in self.call.leaves:
+            if isinstance(leaf, BufferLeaf) and leaf.written:
+                self.comparable = False
+                message = (
+                    f"check mode: bwds of '{self.call.name}' is not compared, as '{leaf.label}' is no tensor"
+                )
+                warnings.warn(message, stacklevel=2)
+
+    def __call__(self, settings: Settings, values: list[Any], rtol: float | None, atol: float) -> None:
+        if not self.comparable:
+            return
+        self.settings = settings
+        random = np.random.default_rng(0)
+        copied = [fresh(value) for value in values]
+        self._run(BACKWARD, copied)
+        start = None
+        for source, leaf in zip(self.call.sources, self.call.leaves):
+            if not leaf.role.gives:
+                continue
+            gradient = _gradient(_at(copied[source.given], source.path))
+            value = _primal(_at(values[source.given], source.path))
+            direction = random_like(value, random)
+            if gradient is None or direction is None:
+                continue
+            start = self._outputs(values) if start is None else start
+            self._compare(
+                values, source.given, source.path, leaf, (value, direction, gradient), start, (rtol, atol)
+            )
+
+    def _compare(
+        self,
+        values: list[Any],
+        given: int,
+        path: Path,
+        leaf: Leaf,
+        known: tuple[Any, Any, Any],
+        start: np.ndarray[Any, Any],
+        tolerances: tuple[float | None, float],
+    ) -> None:
+        value, direction, gradient = known
+        terms = inner(gradient, direction)
+        assert self.primal is not None
+        epsilon = exactness(self.primal, given)
+        label = f"'{leaf.label}' of '{self.call.name}'"
+        found = Found(label, float(np.sum(terms)), None, [], float(np.linalg.norm(terms)), epsilon)
+        least, size = least_step(value, epsilon), float(np.linalg.norm(start))
+        for each in STEPS:
+            h = least * each
+            try:
+                sides = [self._outputs(self._moved(values, given, path, direction, step)) for step in (h, -h)]
+            except NotFiniteError:  # there are no values so far away
+                continue
+            difference = float(np.sum(sides[0] - sides[1])) / (2 * h)
+            found.differences.append((difference, 4 * epsilon * size / h))
+            if np.isfinite(found.reverse) and agrees(found, *found.differences[-1], *tolerances):
+                return
+        if found.differences:
+            judge(found, *tolerances)
+
+    @staticmethod
+    def _moved(values: list[Any], given: int, path: Path, direction: Any, step: float) -> list[Any]:
+        changed = list(values)
+        changed[given] = _with_moved(values[given], path, direction, step)
+        return changed
+
+    # --- runs on copies
+
+    def _run(self, mode: str, values: list[Any]) -> Any:
+        count = self.positional + len(self.names)
+        args, kwargs = values[: self.positional], dict(zip(self.names, values[self.positional : count]))
+        result = self._given_result()
+        by_position = result is not None and result < self.positional
+        if by_position and mode == PRIMAL:
+            args.pop()  # it is the last one
+        if result is not None and (
+            not by_position if mode == BACKWARD else isinstance(values[result], Tensor)
+        ):
+            kwargs[RESULT] = values[result]
+        settings = replace(self.settings, mode=mode, result=None)
+        settings = replace(settings, key=settings_key(settings))
+        if mode == PRIMAL and self.primal is None:
+            self.primal = self.caller.bound(settings, tuple(args), dict(kwargs))
+        return self.caller.call_unchecked(settings, tuple(args), kwargs)
+
+    def _given_result(self) -> int | None:
+        """Which value is the result that was given."""
+        for source, leaf in zip(self.call.sources, self.call.leaves):
+            if leaf.label == RESULT and source.given >= 0:
+                return source.given
+        return self.result_at if self.result_at >= 0 else None
+
+    def _outputs(self, values: list[Any]) -> np.ndarray[Any, Any]:
+        """All outputs times their cotangents, in a run on copies."""
+        copied = [fresh(value) for value in values]
+        made = self._run(PRIMAL, copied)
+        terms: list[Any] = []
+        result = self._given_result()
+        if made is not None:
+            terms += self._terms(
+                made, None if result is None else _cotangent(values[result]), result is not None
+            )
+        for source, leaf in zip(self.call.sources, self.call.leaves):
+            if leaf.role.takes and leaf.label != RESULT:
+                terms += self._terms(
+                    _primal(_at(copied[source.given], source.path)),
+                    _cotangent(_at(values[source.given], source.path)),
+                    True,
+                )
+        return np.concatenate(terms) if terms else np.zeros(0)
+
+    def _terms(self, value: Any, cotangent: Any, given: bool) -> Iterator[Any]:
+        """Ones stand for a cotangent that is not given; one of a pair is that of every call."""
+        numbers = [np.asarray(each) for each in floats_of(value)]
+        if not given:
+            return iter([np.ravel(each).astype(np.float64) for each in numbers])
+        if isinstance(cotangent, Tensor) or not isinstance(value, Tensor):
+            return iter([inner(value, cotangent)])
+        weights = np.asarray(cotangent.data if isinstance(cotangent, HostArray) else cotangent, np.float64)
+        return iter([np.ravel(each.astype(np.float64) * weights) for each in numbers])
+
+
+def fresh(value: Any) -> Any:
+    """A copy with memory of its own; what gradients are added to is zero."""
+    if isinstance(value, Tensor):
+        made = without_gaps(value.detach())
+        if value.grad_out is not None:
+            made.grad_out = Tensor.zeros_like(value.grad_out)
+        if value.grad_in is not None:
+            made.grad_in = without_gaps(value.grad_in)
+        return made
+    if isinstance(value, DiffPair):
+        return DiffPair(value.primal, value.grad, value.needs_grad)
+    if isinstance(value, ValueRef):
+        return ValueRef(value.value)
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [fresh(each) for each in value]
+    if isinstance(value, dict):
+        return {name: fresh(each) for name, each in value.items()}
+    return value
+
+
+def _at(value: Any, path: Sequence[Any]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def _primal(value: Any) -> Any:
+    return value.primal if isinstance(value, DiffPair) else value
+
+
+def _gradient(value: Any) -> Any:
+    return value.grad_out if isinstance(value, Tensor) else getattr(value, "grad", None)
+
+
+def _cotangent(value: Any) -> Any:
+    return value.grad_in if isinstance(value, Tensor) else getattr(value, "grad", None)
+
+
+def _with_moved(value: Any, path: Sequence[Any], direction: Any, step: float) -> Any:
+    """The argument with the value at a path moved; all else as it is."""
+    if path:
+        copied = list(value) if isinstance(value, list) else dict(value)
+        copied[path[0]] = _with_moved(value[path[0]], path[1:], direction, step)
+        return copied
+    if isinstance(value, DiffPair):
+        return DiffPair(moved(value.primal, direction, step), value.grad, value.needs_grad)
+    changed = moved(value, direction, step)
+    changed.grad_in, changed.grad_out = value.grad_in, value.grad_out
+    return changed

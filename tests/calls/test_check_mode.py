@@ -1,0 +1,212 @@
+"""Check mode: gradients are compared with differences, numbers that are not finite are told where they arise."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import BoundsError, GradientError, NotFiniteError, Tensor
+
+F, D = np.float32, np.float64
+
+WRONG = """
+    [BackwardDerivative(back)]
+    {0} square({0} x) {{ return x * x; }}
+    void back(inout DifferentialPair<{0}> x, {0} d) {{ x = diffPair(x.p, 3 * x.p * d); }}
+    [Differentiable] {0} f({0} s, {0} x) {{ return s * square(x); }}
+    [Differentiable] {0} good({0} s, {0} x) {{ return s * sin(x); }}
+"""
+
+
+def tensor(device, values, dtype=F):
+    return Tensor.from_numpy(device, np.asarray(values, dtype))
+
+
+@pytest.mark.parametrize("dtype, name", [(np.float16, "half"), (F, "float"), (D, "double")])
+def test_wrong_gradients_are_told_and_right_ones_pass(device, load, dtype, name):
+    module = load(WRONG.format(name))
+    s, x = tensor(device, [1, 2], dtype).with_grads(), tensor(device, [0.5, 0.75], dtype).with_grads()
+    with device.check_mode():
+        module.good.bwds(s, x)
+        assert np.allclose(x.grad.to_numpy(), [1, 2] * np.cos(x.to_numpy()), rtol=1e-2)
+        x.grad.clear()
+        with pytest.raises(
+            GradientError, match=r"the derivative by 'x' of 'f' .*finite differences disagree"
+        ) as caught:
+            module.f.bwds(s, x)
+        assert caught.value.code == "E1031"
+        assert x.grad.to_numpy().tolist() == [0, 0]
+        with pytest.raises(GradientError, match="'x' of 'f'"):
+            module.f.bwds(2.0, spy.diffPair(0.5))
+    with device.check_mode(rtol=0.9):
+        module.f.bwds(s, x)
+    with device.check_mode(gradients=False):
+        module.f.bwds(s, x)
+    module.f.bwds(s, x)
+    assert x.grad.to_numpy().tolist() == [4.5, 13.5]
+
+
+def test_cotangents_outputs_fields_and_slices(device, load):
+    module = load("""
+        struct P : IDifferentiable { float a; float2 v; int n; }
+        [Differentiable] float2 f(P p, float k) { return p.v * p.a * p.n * k; }
+        [Differentiable] void g(int i, ITensor<float, 1> x, IWTensor<float, 1> y, out float z, inout float w)
+        {
+            y[i] = x[i] * x[0] * w;
+            z = x[i] * 3;
+            w = w * w;
+        }
+    """)
+    random = np.random.default_rng(0)
+
+    def own(*shape):
+        made = tensor(device, random.normal(size=shape)).with_grads()
+        made.grad.copy_from_numpy(random.normal(size=shape).astype(F))
+        return made
+
+    with device.check_mode():
+        p = {"a": own(5), "v": own(5, 2), "n": 2}
+        module.f.bwds(p, 2.0, own(5, 2))
+        module.f.bwds(p, spy.diffPair(2.0), _result=spy.diffPair(spy.float2(0), spy.float2(1, -1)))
+        module.f.bwds(p, 2.0)
+        w = own(5)
+        w = w.with_grads(grad_in=w.grad, grad_out=own(5).detach())
+        module.g.bwds(spy.grid((5,)), own(5), own(5), own(5), w)
+        module.g.bwds(spy.grid((5,)), own(5, 2)[:, 1], own(5), own(5), w)
+
+
+def test_values_outside_of_functions_and_objects(device, load):
+    module = load("""
+        uniform float gain;
+        [Differentiable] float f(float x) { return gain * x * x; }
+        struct Line : IDifferentiable
+        {
+            float slope;
+            [Differentiable] float at(float x) { return slope * x; }
+        }
+    """)
+    x, slope = tensor(device, [1, 2]).with_grads(), tensor(device, [3]).with_grads()
+
+    class Held:
+        def get_this(self):
+            return {"slope": slope}
+
+    with device.check_mode():
+        for gain in (3.0, 5.0):
+            x.grad.clear()
+            module.f.set(gain=gain).bwds(x)
+            assert x.grad.to_numpy().tolist() == [2 * gain, 4 * gain]
+        module.Line.at.bwds(Held(), x)
+    assert slope.grad.to_numpy().tolist() == [3]
+
+
+def test_gradients_that_get_lost_are_told(device, load):
+    module = load("""
+        float fetch(RWStructuredBuffer<float> b, int i) { return b[i]; }
+        [Differentiable] float f(float x, RWStructuredBuffer<float> b) { return x * no_diff fetch(b, 0); }
+        [Differentiable] float g(float x) { return x * detach(x); }
+    """)
+    x = tensor(device, [1, 2]).with_grads()
+    with device.check_mode():
+        with pytest.raises(GradientError, match="'x' of 'g'"):
+            module.g.bwds(x)
+        with pytest.warns(UserWarning, match="bwds of 'f' is not compared, as 'b' is no tensor"):
+            module.f.bwds(x, tensor(device, [3]))
+
+
+NUMBERS = """
+    [Differentiable] float f(float x, float w)
+    {
+        float y = x * w;
+        if (x > 0)
+            y += log(x);
+        return y / w;
+    }
+    float3 g(float3 v) { return normalize(v) / v.x; }
+    float later(ITensor<float, 1> x, int i)
+    {
+        float sum = 0;
+        for (int k = 0; k < 3; k++)
+            sum += x[k + i];
+        return sum;
+    }
+    [Differentiable] float root(float x) { return pow(x, 0.5); }
+"""
+
+
+def told(call):
+    with pytest.raises(NotFiniteError) as caught:
+        call()
+    return caught.value
+
+
+def test_the_first_number_that_is_not_finite(device, load):
+    module = load(NUMBERS)
+    with device.check_mode():
+        x, w = np.ones((4, 3), F), np.array([1, 2, 0], F)
+        assert module.f(-x, w[:2].repeat(2)[:3]).to_numpy().tolist() == [[-1] * 3] * 4
+        error = told(lambda: module.f(x, w))
+        assert error.call == (0, 2) and error.code == "E0906" and error.location.endswith(":7:16")
+        assert "a NaN in call (0, 2)" in str(error) and "return y / w;" in str(error)
+        error = told(lambda: module.f(3e38, 2.0))
+        assert "an infinity" in str(error) and error.location.endswith(":4:19") and error.call == ()
+        v = np.ones((5, 3), F)
+        v[3, 0] = 0
+        assert told(lambda: module.g(v)).call == (3,)
+        t = tensor(device, [1, 1, 1, np.inf, 1, 1])
+        error = told(lambda: module.later(t, spy.grid((3,))))
+        assert error.call in ((1,), (2,)) and "an infinity" in str(error)
+    assert np.isnan(module.f(x, w).to_numpy()[0, 2])
+
+
+def test_gradients_that_are_not_finite(device, load):
+    module = load(NUMBERS)
+    x = tensor(device, [4, 1, 0, 9]).with_grads()
+    with device.check_mode():
+        error = told(lambda: module.root.bwds(x))
+    assert error.call == (2,) and "pow(x, 0.5)" in str(error)
+
+
+def test_other_errors_and_results_are_the_same(device, load):
+    module = load("""
+        float f(int i, ITensor<float, 1> x) { return x[i]; }
+        void both(float x, out float y, inout float z) { y = 2 * x; z += x; }
+        int count(int x) { return x + 1; }
+    """)
+    with device.check_mode():
+        with pytest.raises(BoundsError, match="index 7"):
+            module.f(7, tensor(device, [1, 2]))
+        assert module.count(np.arange(3, dtype=np.int32)).to_numpy().tolist() == [1, 2, 3]
+        y, z = spy.floatRef(), spy.floatRef(1)
+        module.both(3.0, y, z)
+        assert (y.value, z.value) == (6, 4)
+
+
+def test_modes_nest_and_end(device, load):
+    f = load("float f(float x) { return 1 / x; }").f
+    assert f(0.0) == np.inf
+    with device.check_mode():
+        with device.check_mode(gradients=False), pytest.raises(NotFiniteError):
+            f(0.0)
+        with pytest.raises(NotFiniteError):
+            f(0.0)
+        inside = spy.Module.load_from_source(device, "loaded_inside", "float f(float x) { return 2 / x; }").f
+        with pytest.raises(NotFiniteError):
+            inside(0.0)
+    assert f(0.0) == np.inf and inside(0.0) == np.inf
+
+
+def test_the_option_checks_kernels_as_well():
+    device = spy.create_device(options=spy.Options(check=True))
+    module = spy.Module.load_from_source(
+        device, "dispatched", "void main(uint3 dispatchThreadID, RWStructuredBuffer<float> x) "
+        "{ uint i = dispatchThreadID.x; if (i < 4) x[i] = 1 / x[i]; }"
+    )  # fmt: skip
+    with pytest.raises(NotFiniteError) as caught:
+        module.main.dispatch([4, 1, 1], x=tensor(device, [1, 2, 0, 3]).storage)
+    assert caught.value.thread == (2, 0, 0)
+    assert spy.Options.from_environment({"SLANGRAD_CHECK": "1"}).check
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not spy.Options.from_environment({}).check
