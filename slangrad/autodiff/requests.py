@@ -23,6 +23,8 @@ from slangrad.autodiff.report import Report, report
 from slangrad.autodiff.reverse import Planned, planned, vjp
 from slangrad.autodiff.segments import Choice
 from slangrad.autodiff.signatures import (
+    handed_by_jvp,
+    handed_by_vjp,
     input_flags,
     jvp_function,
     result_flags,
@@ -142,15 +144,17 @@ class _Requests:
 
     def _make_jvp(self, f: Function, custom: str | None) -> Function:
         if custom is not None:
-            return jvp_function(f, wrap_jvp(f, self._new[custom], self._space), self._space)
+            region = wrap_jvp(f, self._new[custom], self._space)
+            return jvp_function(f, handed_by_jvp(f, region, self._space), self._space)
         ready = self._ready(f, "jvp", lambda g: False)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         region = jvp(ready.region, inputs, results, self._space, lambda name: self._callee(name, "jvp"))
-        return jvp_function(f, region, self._space)
+        return jvp_function(f, handed_by_jvp(f, region, self._space), self._space)
 
     def _make_vjp(self, f: Function, custom: str | None) -> Function:
         if custom is not None:
-            return vjp_function(f, wrap_vjp(f, self._new[custom], self._space), self._space)
+            region = wrap_vjp(f, self._new[custom], self._space)
+            return vjp_function(f, handed_by_vjp(f, region, self._space), self._space)
         ready, preferences = self._prepared(f)
         made = self._planned(f, ready, preferences)
         chosen = self._long_loops(made)
@@ -158,7 +162,7 @@ class _Requests:
             ready, preferences = self._cut(ready, preferences, chosen, made.outline)
             made = self._planned(f, ready, preferences)
         reverse = vjp(made, self._space, self._vjp_callee)
-        function = vjp_function(f, reverse.region, self._space)
+        function = vjp_function(f, handed_by_vjp(f, reverse.region, self._space), self._space)
         self.result.reports[function.name] = report(function.name, reverse)
         return function
 

@@ -51,6 +51,28 @@ def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
     return Function(f"{f.name}.vjp", (*inputs, *cotangents, *outputs), None, region, span=f.span)
 
 
+def handed_by_jvp(f: Function, region: Region, space: VectorSpace) -> Region:
+    """The region of a jvp with its tangents as they are handed out."""
+    flags = result_flags(f, space)
+    flagged = [v for v, flag in zip(region.yields[: len(flags)], flags, strict=True) if flag]
+    return _settled(region, len(flags), flagged, space)
+
+
+def handed_by_vjp(f: Function, region: Region, space: VectorSpace) -> Region:
+    """The region of a vjp with its cotangents as they are handed out."""
+    flags = input_flags(f, space)
+    flagged = [v for v, flag in zip(region.parameters[: len(flags)], flags, strict=True) if flag]
+    return _settled(region, 0, flagged, space)
+
+
+def _settled(region: Region, first: int, primals: list[Value], space: VectorSpace) -> Region:
+    """The derivatives that a region yields from a position on, as they are handed out beside their primals."""
+    b = Builder()
+    pairs = zip(primals, region.yields[first:], strict=True)
+    made = tuple(space.settled(b, primal.type, tangent, primal) for primal, tangent in pairs)
+    return Region(region.parameters, [*region.ops, *b.ops], (*region.yields[:first], *made))
+
+
 def _results(f: Function) -> Iterator[Parameter]:
     """The results as "out" parameters."""
     if f.return_type is not None:
@@ -78,7 +100,7 @@ def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Region:
     assert len(user.inputs) == len(primals), f"{user.name} does not take what {f.name} takes"
     derivative = dict(zip(varied, tangents, strict=True))
     arguments = tuple(
-        _pair(b, expected.type, p, derivative[p]) if p in derivative else p
+        _pair(b, expected.type, p, space.settled(b, p.type, derivative[p], p)) if p in derivative else p
         for p, expected in zip(primals, user.inputs, strict=True)
     )
     made = b.control("call", arguments, user.result_types, (), {"callee": user.name})
@@ -98,8 +120,12 @@ def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Region:
     b, results = Builder(span=user.span), list(zip(_results(f), result_flags(f, space), strict=True))
     primals = tuple(Value(p.type, p.name) for p in f.inputs)
     cotangents = [Value(tangent_of(p.type, space), f"d{p.name}") if flag else None for p, flag in results]
-    returned = cotangents[: len(cotangents) - len(f.outputs)]
-    of_outputs, of_inputs = iter(cotangents[len(returned) :]), iter(primals)
+    handed = [
+        None if ct is None else space.settled(b, p.type, ct)
+        for ct, (p, _) in zip(cotangents, results, strict=True)
+    ]
+    returned = handed[: len(handed) - len(f.outputs)]
+    of_outputs, of_inputs = iter(handed[len(returned) :]), iter(primals)
     arguments: list[Value] = []
     for p in f.parameters:
         ct = None if p.direction == "in" else next(of_outputs)

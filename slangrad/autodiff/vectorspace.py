@@ -10,13 +10,14 @@ zero of a tape is bits of zero, whatever the user's `dzero` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Differential, Region, Value
 from slangrad.ir.types import (
+    BOOL,
     U32,
     Array,
     Struct,
@@ -101,6 +102,52 @@ class VectorSpace:
         if not self._has_functions(primal):
             return b.emit("add_index", x, index, y)
         return b.emit("set_index", x, index, self.add(b, primal, b.emit("index", x, index), y))
+
+    # --- what a tangent has from its primal
+
+    def settled(self, b: Builder, primal: Type, tangent: Value, value: Value | None = None) -> Value:
+        """A tangent as it is handed out: with what it has from its primal value. Where that is not known the tangent is
+        one of something that is there.
+        """
+        if not self._keeps(primal):
+            return tangent
+        if isinstance(primal, Array) and (primal.length is None or primal.length > UNROLLED):
+            return self._settled_array(b, primal, tangent, value)
+        for own, position in self._rows(primal):
+            part = None if value is None else b.emit("get", value, index=own)
+            inner = self.settled(b, _component(primal, own), b.emit("get", tangent, index=position), part)
+            tangent = b.emit("set", tangent, inner, index=position)
+        row = self._functions(primal)
+        for own, position in () if row is None else row.kept:
+            there = b.constant(BOOL, True) if value is None else b.emit("get", value, index=own)
+            tangent = b.emit("set", tangent, there, index=position)
+        return tangent
+
+    def _rows(self, primal: Type) -> Iterable[tuple[int, int]]:
+        row = self._functions(primal)
+        if row is not None:
+            return row.fields
+        assert isinstance(primal, Array)
+        return ((i, i) for i in range(primal.length or 0))
+
+    def _settled_array(self, b: Builder, primal: Array, tangent: Value, value: Value | None) -> Value:
+        if primal.length is None:
+            return tangent
+
+        def element(nb: Builder, i: Value) -> Value:
+            part = None if value is None else nb.emit("index", value, i)
+            return self.settled(nb, primal.element, nb.emit("index", tangent, i), part)
+
+        return self._loop(b, primal, tangent, element)
+
+    def _keeps(self, primal: Type) -> bool:
+        if isinstance(primal, Array):
+            return self._keeps(primal.element)
+        if not isinstance(primal, Struct) or self.tangent(primal) is None:
+            return False
+        row = self._differential(primal)
+        assert row is not None
+        return bool(row.kept) or any(self._keeps(primal.fields[own][1]) for own, _ in row.fields)
 
     def _tangent_of(self, primal: Type) -> Type:
         made = self.tangent(primal)
@@ -195,6 +242,13 @@ class VectorSpace:
         same = derivative is primal and second is derivative
         tangent = t if same else struct(f"{t.name}.Differential", (("p", derivative), ("d", second)))
         return Differential(tangent, ((0, 0), (1, 1)))
+
+
+def _component(t: Type, index: int) -> Type:
+    if isinstance(t, Array):
+        return t.element
+    assert isinstance(t, Struct)
+    return t.fields[index][1]
 
 
 def _sum_of_tapes(span: Span | None) -> Diagnostic:

@@ -131,12 +131,15 @@ class Differential:
 
     `fields` pairs a primal field index with a tangent field index; other fields carry no derivative. With
     `zero` and `add` (functions' names) the user's `dzero` and `dadd` are used instead of componentwise ones.
+    `kept` pairs fields which a tangent has from its primal, as whether there is a value in an optional; where a tangent
+    is handed out they are those of the primal, else they mean nothing.
     """
 
     type: Type
     fields: tuple[tuple[int, int], ...] = ()
     zero: str | None = None
     add: str | None = None
+    kept: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -153,19 +153,23 @@ class _Parser:
     def _differential(self, program: Program) -> None:
         primal = self._struct_type()
         self._expect(":")
-        tangent, fields = self._type(), []
+        tangent = self._type()
+        rows: dict[str, list[tuple[int, int]]] = {"->": [], "=": []}
         self._expect("(")
         while not self._accept(")"):
             field = int(self._take("number"))
-            self._expect("->")
-            fields.append((field, int(self._take("number"))))
+            sign = "=" if self._accept("=") else "->"
+            if sign == "->":
+                self._expect("->")
+            rows[sign].append((field, int(self._take("number"))))
             self._accept(",")
         functions: dict[str, str | None] = {"zero": None, "add": None}
         while self._peek() in functions:
             word = self._take("name")
             self._expect("=")
             functions[word] = self._take_symbol()
-        program.differentials[primal] = Differential(tangent, tuple(fields), **functions)
+        fields, kept = (tuple(each) for each in rows.values())
+        program.differentials[primal] = Differential(tangent, fields, **functions, kept=kept)
 
     def _dual(self, program: Program) -> None:
         pointer = self._struct_type()

@@ -199,7 +199,8 @@ def _field(name: str) -> str:
 
 
 def _print_differential(s: t.Struct, d: Differential) -> str:
-    fields = ", ".join(f"{primal} -> {tangent}" for primal, tangent in d.fields)
+    rows = [f"{primal} -> {tangent}" for primal, tangent in d.fields]
+    fields = ", ".join((*rows, *(f"{primal} = {tangent}" for primal, tangent in d.kept)))
     named = (("zero", d.zero), ("add", d.add))
     functions = "".join(f" {word}={_symbol(name)}" for word, name in named if name)
     return f"differential {s} : {d.type} ({fields}){functions}\n"

@@ -42,7 +42,11 @@ def add(lowering: Lowering, b: Builder, primal: Type | None, x: Value, y: Value)
         return _add_by_loop(lowering, b, primal, x, y)
     parts = [part for part, _ in _parts(lowering, primal)]
     pairs = [(b.emit("get", x, index=i), b.emit("get", y, index=i)) for i in range(len(parts))]
-    sums = (add(lowering, b, part, *pair) for part, pair in zip(parts, pairs, strict=True))
+    either = set() if row is None else {position for _, position in row.kept}
+    sums = (
+        b.emit("or", *pair) if i in either else add(lowering, b, parts[i], *pair)
+        for i, pair in enumerate(pairs)
+    )
     return b.emit("make", *sums, type=t)
 
 

@@ -346,7 +346,10 @@ class TypeMap:
             if own is not None and isinstance(tangent, types.Struct)
         )
         zero, add = (None if each is None else self._function(each) for each in (info.zero, info.add))
-        self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add)
+        kept: tuple[tuple[int, int], ...] = ()
+        if t.declaration is self.program.standard("Optional"):
+            fields, kept = fields[:1], fields[1:]  # the value, and whether there is one
+        self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add, kept)
 
     def _enter_tuple(self, t: checked.Tuple, lowered: types.Struct) -> None:
         info = self.program.differential(t)
