@@ -13,15 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.check.derivative_places import loses_derivative
-from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
+from slangrad.check.differentiable import pointer_tangent, tangent
+from slangrad.check.memory_effects import holds_numbers, is_in_memory, leads_to_memory, stores_numbers
 from slangrad.check.places import value_type
 from slangrad.check.signatures import declared_parameters
-from slangrad.check.types import Array, StructType, Tuple, Type, is_dynamic
+from slangrad.check.types import Pointer, Type, is_dynamic
 from slangrad.check.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children
@@ -55,6 +57,9 @@ class Flow:
     info: checked.FunctionInfo
     into: dict[Node, Sources] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
+    storing: list[tuple[DeclRef, Lost]] = field(
+        default_factory=list
+    )  # calls, and what is lost if these store
 
     def add(self, target: Node, sources: Sources) -> None:
         self.into.setdefault(target, set()).update(sources)
@@ -69,19 +74,50 @@ def check_activity(world: World, declaration: Any) -> None:
     flow = Flow(world, info)
     for statement in declaration.body.statements:
         _statement(flow, statement)
-    if not flow.lost:
+    if not flow.lost and not flow.storing:
         return
-    active = _reach(_turned(flow.into), _inputs(world, info))
-    wanted = _reach(flow.into, _outputs(world, info))
+    turned = _turned(flow.into)
+    active, wanted = _reach(turned, _inputs(world, info)), _reach(flow.into, _outputs(world, info))
+    behind = _reach(turned, _pointers(world, info))
     told: set[str] = set()
     for lost in flow.lost:
         repeated = lost.in_value and lost.reason in told
-        if (lost.stored or lost in wanted) and lost.inputs & active and not repeated:
+        if (lost.stored or lost in wanted) and lost.inputs & (active | behind) and not repeated:
             told.add(lost.reason)
-            name = declaration.name or "the lambda"
-            message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
-            report = world.warning if lost.allowed else world.error
-            report("E0505", message, lost.node.span, lost.note)
+            lost.allowed |= not lost.inputs & active
+            _report(world, declaration, lost)
+    calls = [(function, lost) for function, lost in flow.storing if lost.inputs & active]
+    if calls and not _is_standard(declaration):
+        world.later.append(partial(_report_stores, world, declaration, calls))
+
+
+def _report(world: World, declaration: Any, lost: Lost) -> None:
+    name = declaration.name or "the lambda"
+    message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
+    report = world.warning if lost.allowed else world.error
+    report("E0505", message, lost.node.span, lost.note)
+
+
+def _report_stores(world: World, declaration: Any, calls: list[tuple[DeclRef, Lost]]) -> None:
+    """When all bodies are checked: the calls of functions that store in memory."""
+    for function, lost in calls:
+        if stores_numbers(world, function):
+            _report(world, declaration, lost)
+
+
+def _pointers(world: World, info: checked.FunctionInfo) -> Sources:
+    """What leads to memory that has derivatives."""
+    own = ((each, world.info(each)) for each in info.parameters)
+    found: Sources = {
+        each for each, made in own if not made.no_diff and pointer_tangent(world, made.type) is not None
+    }
+    if (
+        info.this_type is not None
+        and not info.no_diff_this
+        and pointer_tangent(world, info.this_type) is not None
+    ):
+        found.add(THIS)
+    return found
 
 
 def _inputs(world: World, info: checked.FunctionInfo) -> Sources:
@@ -99,13 +135,13 @@ def _outputs(world: World, info: checked.FunctionInfo) -> Sources:
     found: Sources = set()
     for parameter in info.parameters:
         own = world.info(parameter)
-        if own.direction in ("out", "inout", "ref") and not own.no_diff and _holds_numbers(world, own.type):
+        if own.direction in ("out", "inout", "ref") and not own.no_diff and holds_numbers(world, own.type):
             found.add(parameter)
-    if info.mutating and info.this_type is not None and _holds_numbers(world, info.this_type):
+    if info.mutating and info.this_type is not None and holds_numbers(world, info.this_type):
         found.add(THIS)
     if not info.no_diff_result and tangent(world, info.result) is not None:
         found.add(RESULT)
-    if info.throws is not None and _holds_numbers(world, info.throws):
+    if info.throws is not None and holds_numbers(world, info.throws):
         found.add(THROWN)
     return found
 
@@ -171,6 +207,8 @@ def _sources(flow: Flow, node: Any) -> Sources:
     rule = _FORMS.get(type(node.ref))
     found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
     kind = None if node.type is None else value_type(node)
+    if node.conversion is not None and node.conversion.kind in _OF_NUMBERS and not _carries(flow, node.type):
+        return set()  # a whole number as a float
     if not _carries(flow, kind):
         return _lost_in(flow, node, kind, found)
     conversion = node.conversion
@@ -179,14 +217,19 @@ def _sources(flow: Flow, node: Any) -> Sources:
     return found
 
 
+_OF_NUMBERS = ("numeric", "splat")
+
+
 def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
     """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
     functions without a derivative are constants."""
+    if leads_to_memory(flow.world, kind):
+        return {each for each in found if not isinstance(each, Lost)}
     inputs = _with_derivatives(found)
     hidden = node.conversion is not None and node.conversion.kind == "interface" and _carries(flow, node.type)
     if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
         return inputs
-    if kind is None or not inputs or not (hidden or _holds_numbers(flow.world, kind)):
+    if kind is None or not inputs or not (hidden or holds_numbers(flow.world, kind)):
         return set()
     note = (
         "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
@@ -199,20 +242,6 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
 
 def _with_derivatives(sources: Sources) -> Sources:
     return {each for each in sources if not isinstance(each, Lost) or each.in_value}
-
-
-def _holds_numbers(world: World, kind: Type) -> bool:
-    """Whether there are floating-point numbers in a type, not behind pointers."""
-    if tangent(world, kind) is not None:
-        return True
-    if isinstance(kind, Array):
-        return _holds_numbers(world, kind.element)
-    if isinstance(kind, Tuple):
-        return any(_holds_numbers(world, each) for each in kind.elements)
-    if not isinstance(kind, StructType):
-        return False
-    fields = (each for each in field_references(kind) if not has_no_diff(each.declaration))
-    return any(_holds_numbers(world, field_type(world, each)) for each in fields)
 
 
 def _below(flow: Flow, node: ast.Node) -> Sources:
@@ -242,12 +271,22 @@ def _call(
         assert isinstance(function, DeclRef)
         name = _name(function)
         note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+        if node.type is not None and leads_to_memory(flow.world, value_type(node)):
+            return inputs
         lost = Lost(f"'{name}' is not differentiable", note, node, inputs)
         flow.lost.append(lost)
+        flow.storing.append((function, _stored_by(function, node, inputs)))
         result = {lost}
     for each in written:
         flow.add(each, result)
     return result
+
+
+def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
+    """What a function without a derivative stores in memory."""
+    reason = f"'{_name(function)}' stores in memory, which has no derivative"
+    note = "put 'detach(...)' around what is passed if this is meant"
+    return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
 
 
 def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
@@ -298,6 +337,7 @@ def _name(function: DeclRef) -> str:
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     arguments: list[tuple[Sources, ast.Parameter | None]] = []
     written: Sources = set()
+    in_memory = False
     declared: tuple[Any, ...] = ()
     if isinstance(form.function, DeclRef):
         info = flow.world.info(form.function.declaration)
@@ -316,7 +356,11 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
             constant = not _carries(flow, value_type(argument))
             if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
                 constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
+            in_memory |= not constant and is_in_memory(flow.world, argument)
             written |= set() if constant else _root(argument)
+    if in_memory and isinstance(form.function, DeclRef) and not _passes(flow, form.function):
+        inputs = {source for sources, _ in arguments for source in sources}
+        flow.lost.append(_stored_by(form.function, node, inputs))
     return _call(flow, node, form.function, arguments, written)
 
 
@@ -437,6 +481,25 @@ def _part(flow: Flow, node: ast.Expression, form: Any) -> Sources:
     return found
 
 
+def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
+    found = _part(flow, node, form)
+    return _read(flow, node, found) if isinstance(value_type(form.base), Pointer) else found
+
+
+def _dereference(flow: Flow, node: ast.Expression, form: checked.Dereference) -> Sources:
+    return _read(flow, node, _sources(flow, form.pointer))
+
+
+def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
+    """What a pointer leads to."""
+    if not pointer or not _carries(flow, value_type(node)):
+        return pointer
+    note = "read it in a function with derivatives of its own"
+    lost = Lost("what a pointer leads to is read without its derivative", note, node, pointer)
+    flow.lost.append(lost)
+    return {lost}
+
+
 def _local(flow: Flow, node: ast.Expression, form: checked.Local) -> Sources:
     return {form.declaration}
 
@@ -470,7 +533,8 @@ _FORMS: dict[type, Rule] = {
     checked.TupleElement: _part,
     checked.PackElement: _part,
     checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
-    checked.Element: _part,
+    checked.Element: _element,
+    checked.Dereference: _dereference,
     checked.Swizzle: _part,
     checked.Property: _accessed,
     checked.Subscript: _accessed,

@@ -116,3 +116,122 @@ def test_the_hints() -> None:
     assert problem(f"{start} {{ square(x, p.x); }}").endswith(
         "(pass a variable, and store detach(...) of it if this is meant)"
     )
+
+
+MEMORY = """
+groupshared float total[4];
+static float lasting;
+RWStructuredBuffer<float> buffer;
+RWByteAddressBuffer bytes;
+struct Cell { float* p; [mutating] void put(float x) { *p = x; } }
+struct Slot { RWStructuredBuffer<float> b; property float first { get { return b[0]; } set { b[0] = newValue; } } }
+void into_shared(float x) { total[0] = x; }
+void into_static(float x) { if (x > 0) lasting += x; }
+void through(float* p, float x) { p[1] = x; }
+void further(float x) { into_shared(2 * x); }
+void assign(inout float p, float x) { p = x; }
+void by_setter(Slot s, float x) { s.first = x; }
+void vectors(RWStructuredBuffer<float3> v, float x) { v[0].yz = x; }
+void count(float x) { if (x > 0) InterlockedAdd(counter[0], 1); }
+RWStructuredBuffer<int> counter;
+void whole(float x) { counter[0] = int(x); }
+void show(float x) { printf("%g", x); }
+float plain(float x) { float y[2]; y[0] = x; return y[0]; }
+[Differentiable] void kept(float x) { into_shared(detach(x)); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("into_shared(x)", "into_shared"),
+        ("into_static(x * x)", "into_static"),
+        ("through(q, x)", "through"),
+        ("further(x)", "further"),
+        ("assign(buffer[1], x)", "assign"),
+        ("assign(*q, x)", "assign"),
+        ("cell.put(x)", "put"),
+        ("by_setter(slot, x)", "by_setter"),
+        ("vectors(v, x)", "vectors"),
+        ("bytes.Store(0, x)", "Store"),
+        ("InterlockedAdd(buffer[0], x)", "InterlockedAdd"),
+    ],
+)
+def test_what_functions_without_a_derivative_store(call: str, name: str) -> None:
+    parameters = "float x, float* q, Cell cell, Slot slot, RWStructuredBuffer<float3> v"
+    found = problem(f"{MEMORY}[Differentiable] float f({parameters}) {{ {call}; return x; }}")
+    reason = f"'{name}' stores in memory, which has no derivative"
+    assert found.startswith(f"E0505: {reason}, so the derivative of 'f' would be lost here")
+    assert codes(f"{MEMORY}float f({parameters}) {{ {call}; return x; }}") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "into_shared(detach(x))",
+        "no_diff into_shared(x)",
+        "into_shared(2)",
+        "count(x)",
+        "whole(x)",
+        "show(x)",
+        "kept(x)",
+        "float y; assign(y, 2); unused(y)",
+        "float y = no_diff plain(x); unused(y)",
+        "InterlockedAdd(counter[0], 1)",
+    ],
+)
+def test_what_stores_nothing_that_has_a_derivative(call: str) -> None:
+    assert codes(f"{MEMORY}[Differentiable] float f(float x) {{ {call}; return x; }}") == []
+
+
+PLACE = """
+struct Place : IDifferentiablePtrType
+{
+    typealias Differential = Place;
+    float* data;
+    RWStructuredBuffer<float> more;
+    int at;
+    float* address() { return data + at; }
+    int next() { return at + 1; }
+}
+float read(Place p) { return p.data[0]; }
+[BackwardDerivative(get_bwd)] float get(Place p) { return p.data[p.at]; }
+void get_bwd(DifferentialPtrPair<Place> p, float d) { p.d.data[p.d.at] += d; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("p.data[1]", "what a pointer leads to is read without its derivative"),
+        ("*p.data", "what a pointer leads to is read without its derivative"),
+        ("*(p.data + p.at)", "what a pointer leads to is read without its derivative"),
+        ("*p.address()", "what a pointer leads to is read without its derivative"),
+        ("p.more[1]", "'[]' is not differentiable"),
+        ("read(p)", "'read' is not differentiable"),
+    ],
+)
+def test_what_types_of_pointers_lead_to(value: str, reason: str) -> None:
+    text = f"{PLACE}[Differentiable] float f(Place p, float x) {{ return x * {value}; }}"
+    assert problem(text).startswith(f"E0505: {reason}, so the derivative of 'f' would be lost here")
+    local = (
+        f"{PLACE}[Differentiable] float f(Place p, float x) {{ Place q = p; let y = {value}; return x * y; }}"
+    )
+    assert problem(local.replace("* p", "* q")).startswith(f"E0505: {reason}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x * get(p);",
+        "return x * no_diff(p.data[1]);",
+        "return x * detach(p.data[1]);",
+        "return x * p.next() * p.at;",
+        "return x * other[1];",
+        "float y = p.data[1]; return x;",
+    ],
+)
+def test_pointers_whose_derivatives_are_followed_or_not_wanted(body: str) -> None:
+    assert codes(f"{PLACE}[Differentiable] float f(Place p, float* other, float x) {{ {body} }}") == []
+    free = "[Differentiable] float f(no_diff Place p, float x) { return x * p.data[1] * read(p); }"
+    assert codes(PLACE + free) == []
