@@ -57,6 +57,8 @@ _HOMES = {
     "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError "
                                       "NotFiniteError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
+    "slangrad.tensors.formats":       "DataType Format FormatChannels FormatInfo FormatType "
+                                      "get_format_info",
     "slangrad.tensors.shape":         "Shape",
     "slangrad.tensors.tensor":        "Tensor",
     "slangrad.transforms.finite_differences": "check_gradients",

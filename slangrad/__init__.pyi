@@ -110,6 +110,12 @@ from slangrad.tensors.buffer import Buffer as Buffer
 from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage
 from slangrad.tensors.buffer import MemoryType as MemoryType
+from slangrad.tensors.formats import DataType as DataType
+from slangrad.tensors.formats import Format as Format
+from slangrad.tensors.formats import FormatChannels as FormatChannels
+from slangrad.tensors.formats import FormatInfo as FormatInfo
+from slangrad.tensors.formats import FormatType as FormatType
+from slangrad.tensors.formats import get_format_info as get_format_info
 from slangrad.tensors.shape import Shape as Shape
 from slangrad.tensors.tensor import Tensor as Tensor
 from slangrad.transforms.finite_differences import check_gradients as check_gradients

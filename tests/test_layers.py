@@ -24,7 +24,9 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection_cursor"),
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
+    ("api", "slangrad.tensors.formats"),
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
+    ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),
     ("tensors", "PIL.Image"),
     ("tensors", "slangrad.api.current"),  # the device of what is unpickled

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 COMMANDS, KERNEL = Late("slangrad.api.commands"), Late("slangrad.api.kernel")
 CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection_cursor")
 
+FORMATS = Late("slangrad.tensors.formats")
+
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)
 CPU_NAMES = (None, "automatic", CPU)
@@ -248,6 +250,7 @@ class Device:
         struct_size: int | None = None,
         struct_type: object = None,
         resource_type_layout: object = None,
+        format: Any = None,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
         label: str = "",
@@ -255,8 +258,8 @@ class Device:
     ) -> Buffer:
         """Memory of `size` bytes, of `element_count` elements, or as big as `data`, which is copied into it.
 
-        Elements have a `struct_size` in bytes, or a type: `struct_type`, or that of a structured buffer's
-        `resource_type_layout`.
+        Elements have a `struct_size` in bytes, or a type: `struct_type`, that of a `format`, or that of a structured
+        buffer's `resource_type_layout`.
         """
         if isinstance(desc, BufferDesc):
             return Buffer.create(
@@ -271,6 +274,8 @@ class Device:
         element = struct_type
         if resource_type_layout is not None:
             element = REFLECTION.element_of_resource(resource_type_layout)
+        elif element is None and format is not None:
+            element = FORMATS.element_of(format)
         return Buffer.create(
             self,
             size if desc is None else desc,

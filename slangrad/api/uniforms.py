@@ -26,12 +26,13 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import scalars_of
 from slangrad.marshal.vectors import HostArray
-from slangrad.marshal.whole import FAMILIES, Family
+from slangrad.marshal.whole import FAMILIES, MOST_ELEMENTS, Family
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import numpy_layout, slang_name
 from slangrad.tensors.tensor import Tensor
+from slangrad.tensors.views import reach
 
 UNKNOWN, MISSING, UNFIT = "E1017", "E1018", "E1019"
 INTEGERS = (int, np.integer)
@@ -263,9 +264,16 @@ class TensorUniform(Uniform):
         if value.storage.runtime is not self._device:
             raise CallError(UNFIT, f"parameter '{label}': the {described(value)} belongs to another device")
         for part in self._parts(value, label):
+            self._check_extent(part, label)
             values[at] = part.address
             values[at + 1 : at + 1 + 2 * self._rank] = [*part.shape, *part.strides]
             at += 1 + 2 * self._rank
+
+    def _check_extent(self, part: Tensor, label: str) -> None:
+        found = reach(part.shape, part.strides)
+        if found is not None and found[1] - found[0] >= MOST_ELEMENTS:
+            message = f"parameter '{label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
+            raise CallError(UNFIT, message)
 
     def _parts(self, value: Tensor, label: str) -> list[Tensor]:
         found = []
@@ -289,7 +297,7 @@ def memory_of(
         raise CallError(UNFIT, message, (), "make it on the device of the kernel")
     if isinstance(value, Tensor):
         if not value.is_contiguous():
-            raise uniform.refuse(value, label, "the tensor has gaps: pass a contiguous copy")
+            raise uniform.refuse(value, label, "the tensor has gaps: pass tensor.copy()")
         if element is not None and not _alike(element, value.element_type):
             raise uniform.refuse(value, label)
         return value.address, value.element_count * value.element_size

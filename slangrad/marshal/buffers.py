@@ -109,7 +109,7 @@ class BufferLeaf(Leaf):
         found = find(value)
         if found is None:
             message = f"argument '{self.label}': {self.described} with gaps cannot be a '{self.type}'"
-            raise CallError("E1005", message, (), "pass a contiguous copy")
+            raise CallError("E1005", message, (), "pass a copy: tensor.copy() or np.ascontiguousarray()")
         return found
 
 

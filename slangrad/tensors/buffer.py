@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, IntFlag
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slangrad.base.late import Late
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Type
 from slangrad.runtime.device import Device, Region
@@ -23,7 +25,11 @@ from slangrad.runtime.memory import Block, foreign_block
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.element_types import holds_structs, numpy_layout
+from slangrad.tensors.shape import contiguous_strides
+from slangrad.tensors.torch_types import TORCH
+from slangrad.tensors.views import reach
 
+FORMATS = Late("slangrad.tensors.formats")
 BYTES = np.dtype(np.uint8)
 
 
@@ -167,6 +173,33 @@ class Buffer:
         made = Buffer(device, block, size, element, layout_of(element).size, usage)
         made.frozen = frozen
         return made
+
+    def to_torch(
+        self, type: object = None, shape: Sequence[int] = (), strides: Sequence[int] = (), offset: int = 0
+    ) -> Any:
+        """The memory itself as a PyTorch tensor of a dtype (without one: bytes), from byte `offset` on. Strides count
+        elements; without a shape there is one dimension."""
+        element = FORMATS.scalar_of(type)
+        size = layout_of(element).size
+        if offset < 0 or offset % size or offset > self.size:
+            raise ValueError(f"offset: {offset} is no multiple of {size} in a buffer of {self.size} bytes")
+        sizes = tuple(shape) or ((self.size - offset) // size,)
+        steps = tuple(strides) or contiguous_strides(sizes)
+        found = reach(sizes, steps)
+        if len(steps) != len(sizes):
+            raise ValueError(f"strides: {len(sizes)} are needed, not {len(steps)}")
+        if found is not None and (found[0] * size + offset < 0 or (found[1] + 1) * size + offset > self.size):
+            raise ValueError(
+                f"shape: the requested shape {sizes} exceeds the buffer size of {self.size} bytes"
+            )
+        dtype = numpy_layout(element)[0]
+        region = Region(self.address + offset, sizes, tuple(step * size for step in steps), dtype)
+        array = self.runtime.host_view(region, self)
+        if array is None:
+            raise BufferError("the host cannot reach this device's memory; use buffer.to_numpy()")
+        if self.frozen:
+            raise BufferError("PyTorch has no read-only tensors: use torch.from_numpy(buffer.to_numpy())")
+        return TORCH.from_numpy(array)
 
     def require_writes(self) -> None:
         """ValueError if this is memory of somebody who does not permit writing; the host may write all other."""

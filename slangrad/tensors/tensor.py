@@ -65,7 +65,7 @@ class Tensor(StridedView):
         sizes = as_shape(shape)
         if not isinstance(storage, Buffer):
             storage = Buffer.typed(storage, found, sizes.element_count, usage, memory_type)
-        steps = as_integers(strides, "strides") or contiguous_strides(sizes)
+        steps = as_integers(() if strides is None else strides, "strides") or contiguous_strides(sizes)
         self._set(storage, found, given, View(sizes, steps, operator.index(offset)))
         self._check()
         self._grad_in: Tensor | None = None
@@ -80,9 +80,10 @@ class Tensor(StridedView):
         dtype: object = None,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
+        program_layout: Any = None,
     ) -> Tensor:
-        """A tensor whose elements are not initialized."""
-        return _allocate(device, shape, dtype, usage, memory_type, zero=False)
+        """A tensor whose elements are not initialized. Names of types are looked up in a module's layout, if given."""
+        return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=False)
 
     @staticmethod
     def over_new_memory(device: object, element: Type, view: View, dtype: object) -> Tensor:
@@ -97,9 +98,10 @@ class Tensor(StridedView):
         dtype: object = None,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
+        program_layout: Any = None,
     ) -> Tensor:
         """A tensor whose bytes are zero."""
-        return _allocate(device, shape, dtype, usage, memory_type, zero=True)
+        return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=True)
 
     @staticmethod
     def full(
@@ -141,9 +143,10 @@ class Tensor(StridedView):
         ndarray: AnyArray,
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
+        program_layout: Any = None,
+        target_slang_dtype: object = None,
         *,
         dtype: object = None,
-        target_slang_dtype: object = None,
     ) -> Tensor:
         """A copy of an array. A transposed array stays transposed: the tensor gets its strides.
 
@@ -153,7 +156,7 @@ class Tensor(StridedView):
             raise TypeError(
                 f"ndarray: expected a NumPy array, not {type(ndarray).__name__}; use np.asarray()"
             )
-        given = target_slang_dtype if dtype is None else dtype
+        given = _named(target_slang_dtype if dtype is None else dtype, program_layout)
         found = import_array(ndarray, None if given is None else find_element_type(given))
         storage = Buffer.typed(device, found.element_type, prod(found.shape), usage, memory_type)
         storage.runtime.write(storage.address, found.data)
@@ -314,7 +317,7 @@ class Tensor(StridedView):
             retyped = self._retyped(find_element_type(dtype), dtype, shape is not None)
             return retyped if shape is None else retyped.view(shape, strides, offset)
         sizes = as_shape(shape)
-        steps = as_integers(strides, "strides") or contiguous_strides(sizes)
+        steps = as_integers(() if strides is None else strides, "strides") or contiguous_strides(sizes)
         made = View(sizes, steps, operator.index(offset))
         return self._viewed(lambda t: made)
 
@@ -494,6 +497,14 @@ def _shared(device: object, array: AnyArray, element: Type | None) -> Shared | N
         return None
     whole = Region(found.address, (0,), (1,), BYTES)
     return None if runtime_of(device).host_view(whole, None) is None else found
+
+
+def _named(dtype: object, program_layout: Any) -> object:
+    """A dtype; the type of that name, if there is a layout of a module that knows it."""
+    if program_layout is None or not isinstance(dtype, str):
+        return dtype
+    found: object = program_layout.find_type_by_name(dtype)
+    return dtype if found is None else found
 
 
 def _whole(shape: Shape) -> View:

@@ -1,0 +1,240 @@
+"""Formats of numbers in memory, in SlangPy's words: `Format.rgba32_float` is four floats of 32 bits.
+
+    get_format_info(Format.rg16_uint).channel_bit_count  ->  [16, 16, 0, 0]
+    element_of(Format.rgb32_float)                       ->  f32x3, what a buffer of that format holds
+
+Formats of textures that no Slang type has (normalized, packed, compressed, depth) have names and facts only.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, IntFlag
+
+from slangrad.ir import types as ir
+from slangrad.ir.types import Type, vector
+from slangrad.tensors.element_types import element_type, slang_name
+
+
+class DataType(Enum):
+    """Types of numbers; `void` for bytes."""
+
+    void = 0
+    bool = 1
+    int8 = 2
+    int16 = 3
+    int32 = 4
+    int64 = 5
+    uint8 = 6
+    uint16 = 7
+    uint32 = 8
+    uint64 = 9
+    float16 = 10
+    float32 = 11
+    float64 = 12
+
+
+class FormatType(Enum):
+    """How the numbers of a format are read."""
+
+    unknown = 0
+    float = 1
+    unorm = 2
+    unorm_srgb = 3
+    snorm = 4
+    uint = 5
+    sint = 6
+
+
+class FormatChannels(IntFlag):
+    """Which channels there are."""
+
+    none = 0
+    r = 1
+    g = 2
+    b = 4
+    a = 8
+    rg = 3
+    rgb = 7
+    rgba = 15
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    type: FormatType
+    bits: tuple[int, ...]  # of each channel
+    size: int  # bytes of a block
+    block: int = 1
+    depth: bool = False
+    stencil: bool = False
+
+    @property
+    def compressed(self) -> bool:
+        return self.block > 1
+
+
+_CHANNELS = {"r": 1, "rg": 2, "rgb": 3, "rgba": 4, "bgra": 4, "bgrx": 4}
+_PLAIN = """
+    r8_uint r8_sint r8_unorm r8_snorm rg8_uint rg8_sint rg8_unorm rg8_snorm rgba8_uint rgba8_sint rgba8_unorm
+    rgba8_unorm_srgb rgba8_snorm bgra8_unorm bgra8_unorm_srgb bgrx8_unorm bgrx8_unorm_srgb r16_uint r16_sint r16_unorm
+    r16_snorm r16_float rg16_uint rg16_sint rg16_unorm rg16_snorm rg16_float rgba16_uint rgba16_sint rgba16_unorm
+    rgba16_snorm rgba16_float r32_uint r32_sint r32_float rg32_uint rg32_sint rg32_float rgb32_uint rgb32_sint
+    rgb32_float rgba32_uint rgba32_sint rgba32_float r64_uint r64_sint
+"""
+
+
+def _plain(name: str) -> _Row:
+    """A row of the formats whose names say it all."""
+    found = re.fullmatch(r"([rgbax]+)(\d+)_(\w+)", name)
+    assert found is not None, name
+    channels, bits = _CHANNELS[found[1]], int(found[2])
+    return _Row(FormatType[found[3]], (bits,) * channels, channels * bits // 8)
+
+
+_F = FormatType
+# fmt: off
+_ROWS: dict[str, _Row] = {
+    "undefined":          _Row(_F.unknown,    (),              0),
+    **{name: _plain(name) for name in _PLAIN.split()},
+    "bgra4_unorm":        _Row(_F.unorm,      (4, 4, 4, 4),    2),
+    "b5g6r5_unorm":       _Row(_F.unorm,      (5, 6, 5),       2),
+    "bgr5a1_unorm":       _Row(_F.unorm,      (5, 5, 5, 1),    2),
+    "rgb9e5_ufloat":      _Row(_F.float,      (9, 9, 9, 5),    4),
+    "rgb10a2_uint":       _Row(_F.uint,       (10, 10, 10, 2), 4),
+    "rgb10a2_unorm":      _Row(_F.unorm,      (10, 10, 10, 2), 4),
+    "r11g11b10_float":    _Row(_F.float,      (11, 11, 10),    4),
+    "d32_float":          _Row(_F.float,      (32,),           4,  1, True),
+    "d16_unorm":          _Row(_F.unorm,      (16,),           2,  1, True),
+    "d32_float_s8_uint":  _Row(_F.float,      (32, 8),         8,  1, True, True),
+    "bc1_unorm":          _Row(_F.unorm,      (64, 0, 0),      8,  4),
+    "bc1_unorm_srgb":     _Row(_F.unorm_srgb, (64, 0, 0),      8,  4),
+    "bc2_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "bc2_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "bc3_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "bc3_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "bc4_unorm":          _Row(_F.unorm,      (64,),           8,  4),
+    "bc4_snorm":          _Row(_F.snorm,      (64,),           8,  4),
+    "bc5_unorm":          _Row(_F.unorm,      (128, 0),        16, 4),
+    "bc5_snorm":          _Row(_F.snorm,      (128, 0),        16, 4),
+    "bc6h_ufloat":        _Row(_F.float,      (128, 0, 0),     16, 4),
+    "bc6h_sfloat":        _Row(_F.float,      (128, 0, 0),     16, 4),
+    "bc7_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "bc7_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+}
+# fmt: on
+
+Format = Enum("Format", {name: i for i, name in enumerate(_ROWS)})  # type: ignore[misc]
+Format.__doc__ = "Formats of numbers in memory."
+
+_SCALARS: dict[tuple[FormatType, int], ir.Scalar] = {
+    (_F.uint, 8): ir.U8, (_F.uint, 16): ir.U16, (_F.uint, 32): ir.U32, (_F.uint, 64): ir.U64,
+    (_F.sint, 8): ir.I8, (_F.sint, 16): ir.I16, (_F.sint, 32): ir.I32, (_F.sint, 64): ir.I64,
+    (_F.float, 16): ir.F16, (_F.float, 32): ir.F32,
+}  # fmt: skip
+
+
+class FormatInfo:
+    """Facts about a format."""
+
+    __slots__ = ("_row", "format")
+
+    def __init__(self, format: Enum) -> None:
+        self.format = format
+        self._row = _ROWS[format.name]
+
+    def __repr__(self) -> str:
+        return f"FormatInfo({self.format.name}, {self.bytes_per_block} bytes)"
+
+    @property
+    def name(self) -> str:
+        return self.format.name
+
+    @property
+    def type(self) -> FormatType:
+        return self._row.type
+
+    @property
+    def bytes_per_block(self) -> int:
+        return self._row.size
+
+    @property
+    def channel_count(self) -> int:
+        return len(self._row.bits)
+
+    @property
+    def channel_bit_count(self) -> list[int]:
+        """Bits of each of four channels."""
+        return [*self._row.bits, 0, 0, 0, 0][:4]
+
+    @property
+    def is_depth(self) -> bool:
+        return self._row.depth
+
+    @property
+    def is_stencil(self) -> bool:
+        return self._row.stencil
+
+    @property
+    def is_compressed(self) -> bool:
+        return self._row.compressed
+
+    @property
+    def block_width(self) -> int:
+        return self._row.block
+
+    block_height = block_width
+
+    def is_depth_stencil(self) -> bool:
+        return self.is_depth or self.is_stencil
+
+    def is_float_format(self) -> bool:
+        return self.type is FormatType.float
+
+    def is_integer_format(self) -> bool:
+        return self.type in (FormatType.uint, FormatType.sint)
+
+    def is_normalized_format(self) -> bool:
+        return self.type in (FormatType.unorm, FormatType.unorm_srgb, FormatType.snorm)
+
+    def is_srgb_format(self) -> bool:
+        return self.type is FormatType.unorm_srgb
+
+    def get_channels(self) -> FormatChannels:
+        return FormatChannels((1 << self.channel_count) - 1)
+
+    def get_channel_bits(self, channels: FormatChannels) -> int:
+        """Bits of some channels together."""
+        return sum(bits for i, bits in enumerate(self.channel_bit_count) if channels & (1 << i))
+
+    def has_equal_channel_bits(self) -> bool:
+        return len(set(self._row.bits)) <= 1
+
+
+def get_format_info(format: Enum) -> FormatInfo:
+    if not isinstance(format, Format):
+        raise TypeError(f"format: expected a Format, not {format!r}")
+    return FormatInfo(format)
+
+
+def element_of(format: Enum) -> Type | None:
+    """The type of what a buffer of this format holds; None for `undefined`, ValueError where Slang has none."""
+    info = get_format_info(format)
+    if info.type is FormatType.unknown:
+        return None
+    scalar = _SCALARS.get((info.type, info.channel_bit_count[0]))
+    if scalar is None or not info.has_equal_channel_bits() or info.is_depth_stencil() or info.is_compressed:
+        raise ValueError(
+            f"format: no type of Slang has numbers as in {format.name}; give a struct_type instead"
+        )
+    return scalar if info.channel_count == 1 else vector(scalar, info.channel_count)
+
+
+def scalar_of(given: object) -> ir.Scalar:
+    """The type of numbers that a DataType, or any dtype of numbers, stands for; nothing and `void` are bytes."""
+    if given is None or given is DataType.void:
+        return ir.U8
+    found = element_type(given.name if isinstance(given, DataType) else given, "type")
+    if not isinstance(found, ir.Scalar):
+        raise TypeError(f"type: a type of numbers is needed, not {slang_name(found)}; give a shape as well")
+    return found
