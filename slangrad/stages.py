@@ -112,7 +112,7 @@ def lower(c: Compilation) -> None:
 
 
 def differentiate_requests(c: Compilation) -> None:
-    made = differentiate(c.program, inline_into, c.options.segment_trips)
+    made = differentiate(c.program, inline_into, c.options.segment_trips, c.options.residuals)
     c.program, c.reports = made.program, made.reports
 
 

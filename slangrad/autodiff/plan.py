@@ -7,7 +7,7 @@ In: the needed values.   Out: those to keep and those to compute again, and how 
 
 Values of the function's own region and loop indices are at hand anyway. Only pure ops are computed again,
 loads from constant memory among them; an array at hand is read again only if nobody ever writes it. Elements
-are kept, not arrays.
+are kept, not arrays. The choice is a minimum cut, or a fixed rule to compare it with.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from dataclasses import dataclass, field
 from slangrad.autodiff.cutting import SEGMENTED
 from slangrad.autodiff.minimum_cut import INFINITE, Network
 from slangrad.autodiff.outline import Loop, Outline, Place, holds_array
+from slangrad.base.options import CUT, STORE
 from slangrad.ir.core import Op, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import Array, Pointer, Type, array
+from slangrad.ir.types import Array, Pointer, Type, array, scalar_of
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
 LOOSE_TAPE = 1 << 10  # the same where most of them may be unused
@@ -34,6 +35,7 @@ FORBIDDING = 1000  # a factor
 MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
 VIEW = 1  # picking an array out of another one
 ARRAY = 4  # a factor: elements are kept rather than arrays, but where inner loops read them over and over
+CHEAP = KEEP + KEEP_WORD  # what the fixed rule computes again costs no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Wishes:
 
     prefer: Callable[[Value], str]
     may_repeat: Callable[[Op], bool]  # of a call: its function wishes it and has no effects
+    residuals: str = CUT  # see base/options.py
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ class _Choice:
             self._network.edge(self._nodes[v][1], user, INFINITE)
         for v in wanted:
             self._network.edge(self._nodes[v][1], Network.SINK, INFINITE)
-        stays = self._network.cut()
+        stays = self._network.cut() if self._wishes.residuals == CUT else None
         self._collect(wanted, stays)
         self._plan.keep = {v: self._plan.keep[v] for v in sorted(self._plan.keep, key=self._order)}
 
@@ -114,18 +117,24 @@ class _Choice:
             self._links.append((v, again))
         return operands
 
-    def _collect(self, wanted: list[Value], stays: set[int]) -> None:
-        """The values that are there, from the needed ones back to what they are made of."""
+    def _collect(self, wanted: list[Value], stays: set[int] | None) -> None:
+        """The values that are there, from the needed ones back to what they are made of: by a cut or by the rule."""
         todo = list(wanted)
         while todo:
             value = todo.pop()
             if value in self._plan.keep or value in self._plan.again:
                 continue
-            if self._nodes[value][0] in stays:
+            if self._is_kept_by_rule(value) if stays is None else self._nodes[value][0] in stays:
                 self._plan.keep[value] = self._reason(value)
                 continue
             op = self._plan.again[value] = self._outline.makers[value]
             todo += [v for v in op.operands if not self._outline.is_at_hand(v)]
+
+    def _is_kept_by_rule(self, value: Value) -> bool:
+        op = self._repeatable(value)
+        if op is None or self._wishes.prefer(value):
+            return op is None or self._wishes.prefer(value) == "checkpoint"
+        return self._wishes.residuals == STORE or self._price(op, value) > CHEAP
 
     def _reason(self, value: Value) -> str:
         """Why a value is kept."""
@@ -136,13 +145,15 @@ class _Choice:
             return _NOT_AGAIN.get(maker.name, _reason_of_op(maker))
         if self._wishes.prefer(value) == "checkpoint":
             return "[PreferCheckpoint]"
+        if self._wishes.residuals == STORE:
+            return "all that is needed is stored"
         again, kept = self._price(op, value), self._price_of_keeping(value, op)
         if again >= kept:
             return f"to compute it again would cost {again}, to keep it {kept}"
         return "what it is computed from would have to be kept instead"
 
     def _price(self, op: Op, value: Value) -> int:
-        cost = PRIMITIVES[op.name].cost if op.name in PRIMITIVES else 0
+        cost = PRIMITIVES[op.name].cost * _numbers(value.type) if op.name in PRIMITIVES else 0
         if holds_array(value.type):
             cost = VIEW if self._outline.is_view(value) else layout_of(value.type).size // 4
         return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
@@ -176,6 +187,12 @@ class _Choice:
         if self._outline.is_at_hand(operand):
             return self._outline.is_view(operand) or self._outline.is_constant(operand)
         return not (isinstance(operand.type, Array) and operand.type.length is None)
+
+
+def _numbers(t: Type) -> int:
+    """How many numbers an op on scalars, vectors or matrices computes."""
+    scalar = scalar_of(t)
+    return 1 if scalar is None else layout_of(t).size // scalar.size
 
 
 _NOT_AGAIN = {

@@ -35,6 +35,7 @@ from slangrad.autodiff.signatures import (
 from slangrad.autodiff.vanishing import vanishing
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.options import CUT
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import BODILESS, Derivatives, Function, Op, Program, Region, Value, walk
@@ -56,9 +57,11 @@ class Differentiated:
     reports: dict[str, Report] = field(default_factory=dict)
 
 
-def differentiate(program: Program, inline: Inline, segment_trips: int = 0) -> Differentiated:
+def differentiate(
+    program: Program, inline: Inline, segment_trips: int = 0, residuals: str = CUT
+) -> Differentiated:
     """`segment_trips`: how many iterations of loops without a small bound are kept at a time; 0: all."""
-    requests = _Requests(program, inline, segment_trips)
+    requests = _Requests(program, inline, segment_trips, residuals)
     of_types = [name for d in program.differentials.values() for name in (d.zero, d.add) if name is not None]
     for name in (*of_types, *program.functions):
         requests.process(name)
@@ -82,13 +85,14 @@ class _Preferences:
 
 
 class _Requests:
-    def __init__(self, program: Program, inline: Inline, segment_trips: int) -> None:
+    def __init__(self, program: Program, inline: Inline, segment_trips: int, residuals: str) -> None:
         made = Program({}, program.differentials, program.arguments)
         self.result = Differentiated(made)
         self._old = program.functions
         self._new = made.functions
         self._inline = inline
         self._segment_trips = segment_trips
+        self._residuals = residuals
         self._wishes: dict[Region, _Preferences] = {}  # of segments, which are ready to be differentiated
         self._space = VectorSpace(program.differentials)
         self._started: set[str] = set()
@@ -176,7 +180,7 @@ class _Requests:
 
     def _planned(self, f: Function, ready: Function, preferences: _Preferences) -> Planned:
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
-        wishes = Wishes(preferences.of, self._may_repeat)
+        wishes = Wishes(preferences.of, self._may_repeat, self._residuals)
         return planned(ready.region, inputs, results, self._space, self._vjp_callee, wishes)
 
     def _vjp_callee(self, name: str) -> Callee:

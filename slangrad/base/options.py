@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 MOST_LANES = 64
+RESIDUALS = CUT, STORE, RECOMPUTE = "cut", "store", "recompute"
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,6 +66,8 @@ class Options:
     bounds_checks: bool = True           # report indices out of range at run time
     deterministic: bool = True           # fixed order of additions, whatever the number of threads
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
+    residuals: str = CUT                 # what it keeps: by a minimum cut, "store": all that it needs, or
+                                         # "recompute": what is not cheap to compute again
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     optimize: int = 2                    # LLVM's code generation level
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
@@ -74,6 +77,13 @@ class Options:
     warnings_as_errors: frozenset[str] = frozenset()  # codes of those that are errors
     # fmt: on
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.residuals not in RESIDUALS:
+            one_of = ", ".join(map(repr, RESIDUALS))
+            raise ValueError(
+                f"residuals (SLANGRAD_RESIDUALS) must be one of {one_of}, not {self.residuals!r}"
+            )
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
@@ -86,6 +96,7 @@ class Options:
             bounds_checks=_switch(environment, "BOUNDS_CHECKS", True),
             deterministic=_switch(environment, "DETERMINISTIC", True),
             segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),
+            residuals=environment.get("SLANGRAD_RESIDUALS", "").strip() or CUT,
             threads=_integer(environment, "THREADS", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
             check=_switch(environment, "CHECK", False),

@@ -6,14 +6,20 @@ import random
 import pytest
 
 from slangrad.autodiff.minimum_cut import Network
+from slangrad.autodiff.requests import differentiate
 from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, walk
-from tests.autodiff.calculus import check, differentiated, parse
+from slangrad.ir.verify import DIFFERENTIATED, verify
+from slangrad.opt.inline import inline_into
+from tests.autodiff import calculus
+from tests.autodiff.calculus import check, differentiated, parse, request
 
 
-def plan_of(text: str) -> tuple[Function, list[str], list[str]]:
+def plan_of(text: str, residuals: str = "cut") -> tuple[Function, list[str], list[str]]:
     """The vjp of @f, and the names of what it keeps and of what it computes again."""
-    made, _ = differentiated(parse(text), "f", "vjp")
+    asking, _ = request(parse(text), "f", "vjp")
+    made = differentiate(asking, inline_into, 0, residuals)
+    verify(made.program, DIFFERENTIATED)
     report = made.reports["f.vjp"]
     return (
         made.program.functions["f.vjp"],
@@ -57,6 +63,61 @@ def test_three_cheap_values_cost_one_tape(attributes, stored, recomputed):
     _, kept, again = plan_of(text)
     assert (kept, again) == (stored, recomputed)
     check(parse(text), "f", (0.4, 3), order=2)
+
+
+READS = """
+func @f(%x: f64, %p: ptr<f64, global>, %n: i32) -> (f64) {
+  %r = for %n, %x : f64 (%i: i32, %s: f64) {
+    %p0 = offset %p, %i
+    %one = const 1 : i32
+    %j = add %i, %one
+    %p1 = offset %p, %j
+    %a = load %p0 : f64
+    %b = load %p1 : f64
+    %c = add %a, %b
+    %d = mul %s, %c
+    %e = exp %d
+    yield %e
+  }
+  yield %r
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "residuals", "stored", "recomputed"),
+    [
+        (SHARED_SOURCE, "store", ["a", "b", "p", "s", "u", "v", "w"], []),
+        (SHARED_SOURCE, "recompute", ["s", "u", "v", "w"], ["a", "b", "p"]),
+        (READS, "cut", ["c", "e"], []),
+        (READS, "store", ["c", "e"], []),
+        (READS, "recompute", ["a", "b", "e"], ["c"]),
+    ],
+)
+def test_fixed_rules(text, residuals, stored, recomputed, monkeypatch):
+    text = text.replace("{ATTRIBUTES}", "")
+    assert plan_of(text, residuals)[1:] == (stored, recomputed)
+    if text is not READS:
+        by_rule = lambda program, inline: differentiate(program, inline, 0, residuals)
+        monkeypatch.setattr(calculus, "differentiate", by_rule)
+        check(parse(text), "f", (0.4, 3), order=2)
+
+
+def test_an_op_on_a_vector_costs_as_much_as_on_its_components():
+    """To store three quotients costs more than to compute one again, but not than three."""
+    text = """
+    func @f(%x: f32x3, %n: i32) -> (f32x3) {
+      %r = for %n, %x : f32x3 (%i: i32, %s: f32x3) {
+        %a = mul %s, %s
+        %q = div %x, %a
+        %b = mul %q, %q
+        yield %b
+      }
+      yield %r
+    }
+    """
+    assert plan_of(text)[1:] == (["q", "s"], ["a"])
+    assert plan_of(text.replace("f32x3", "f32"))[1:] == (["q", "s"], ["a"])
 
 
 def test_a_loop_of_its_own_indexes_tapes_by_its_iteration():

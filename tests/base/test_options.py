@@ -21,6 +21,7 @@ def test_values():
             "SLANGRAD_BOUNDS_CHECKS": "off",
             "SLANGRAD_VERIFY": "1",
             "SLANGRAD_THREADS": "3",
+            "SLANGRAD_RESIDUALS": "store",
             "SLANGRAD_DUMP": "kernel,lanes",
             "SLANGRAD_DISABLE_WARNINGS": "E0112, E0328",
             "SLANGRAD_WARNINGS_AS_ERRORS": "E0506",
@@ -28,10 +29,13 @@ def test_values():
     )
     assert (options.lanes, options.cpu, options.bounds_checks) == (8, "x86-64-v3", False)
     assert (options.verify, options.threads, options.dump) == (True, 3, ("kernel", "lanes"))
+    assert options.residuals == "store"
     assert (options.disable_warnings, options.warnings_as_errors) == ({"E0112", "E0328"}, {"E0506"})
 
 
-@pytest.mark.parametrize(("name", "value"), [("LANES", "many"), ("LANES", "-1"), ("VERIFY", "maybe")])
+@pytest.mark.parametrize(
+    ("name", "value"), [("LANES", "many"), ("LANES", "-1"), ("VERIFY", "maybe"), ("RESIDUALS", "few")]
+)
 def test_unreadable_values_name_the_variable(name, value):
     with pytest.raises(ValueError, match=f"SLANGRAD_{name}"):
         Options.from_environment({f"SLANGRAD_{name}": value})
