@@ -26,7 +26,7 @@ from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.cells import Cell
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
+from slangrad.marshal.marshal import REVERSE, TANGENT, Leaf
 from slangrad.marshal.values import DiffPair
 from slangrad.marshal.whole import WholeTensor
 
@@ -57,7 +57,7 @@ class TorchEntry:
         self._suspects = any(slot.writes or slot.is_lost for slot in slots)
         # Where nothing comes out there is nothing to follow.
         gives = site.created or self._loses or any(slot.writes for slot in slots)
-        self._records = settings.mode != BACKWARD and bool(self._watched) and gives
+        self._records = settings.mode not in REVERSE and bool(self._watched) and gives
 
     def run(self, values: list[Any], threads: int | None = None) -> Any:
         """What `Plan.run` does, seen by autograd if it needs to be."""

@@ -96,7 +96,7 @@ class Page:
             self.arguments.append(f"pair{k}")
             self.add_gradient(k, parameter.type, argument.node, given, own_map)
         elif argument.direction == "in":
-            self.arguments.append(name)
+            self.arguments.append(f"no_diff {name}" if _is_plain(argument.node) else name)
         else:
             self.before.append(f"var changed{k} = {name};")
             self.arguments.append(f"changed{k}")
@@ -141,6 +141,10 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
     text = page.text(bound.function.imports(), bound.static_callee)
     caller = _caller_of(site.caller.session, f"{NAME} {next(_numbers)} of {bound.function.name}", text)
     return _site_of(page, caller), _arrangement(page)
+
+
+def _is_plain(node: Node) -> bool:
+    return isinstance(node, WholeTensor) and is_plain_whole(node)
 
 
 _numbers = count()  # modules made here differ by name

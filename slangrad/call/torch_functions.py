@@ -20,7 +20,9 @@ from torch.autograd import forward_ad
 from slangrad.call.plan import Plan
 from slangrad.call.torch_derivatives import reverse_site
 from slangrad.call.torch_sites import Site, copied, found_at, put
-from slangrad.marshal.marshal import BACKWARD
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.torch_memory import TorchCurve
 from slangrad.marshal.values import DiffPair
 
 Tensors = Sequence[Any]
@@ -174,18 +176,10 @@ class Reverse(Job):
     def _values(self, tensors: Tensors) -> tuple[list[Any], Any, tuple[Any, ...]]:
         """The values of the backward call, a result if it needs one, and where gradients will be."""
         site = self.site
-        values = site.opened(self.constants)
         gradients: dict[int, Any] = dict.fromkeys(self.wanted)
-        for i, tensor in zip(site.kept, tensors):
-            put(values, site.slots[i], self._input(i, tensor, gradients))
-        given = iter(tensors[len(site.kept) :])
-        result = _as_cotangent(next(given), False) if site.result_carries else None
-        for slot in site.carrying_outputs:
-            put(values, slot, _as_cotangent(next(given), slot.is_plain or slot.is_paired))
-        for place in site.sinks:
-            put(values, place, copied(found_at(values, place)))
-        for place in site.cells:
-            put(values, place, _without_cotangent(found_at(values, place)))
+        count = len(site.kept)
+        inputs = [self._input(i, tensor, gradients) for i, tensor in zip(site.kept, tensors)]
+        values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
         return values, result, tuple(gradients.values())
 
     def _input(self, i: int, tensor: Any, gradients: dict[int, Any]) -> Any:
@@ -193,7 +187,7 @@ class Reverse(Job):
         slot = self.site.slots[i]
         if i not in gradients and not slot.is_paired:
             return tensor
-        gradient = torch.zeros(tensor.shape, dtype=tensor.dtype)
+        gradient = _zeros(tensor)
         if i in gradients:
             gradients[i] = gradient
         return DiffPair(tensor, gradient)
@@ -203,6 +197,9 @@ class Reverse(Job):
         return self.site.slots[kept[i]].carries if i < len(kept) else True
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        if any(self.site.slots[i].is_paired or self.site.slots[i].is_plain for i in self._touched()):
+            return Curved(self.site, self.constants, self.threads, self.wanted, wanted)
+
         def bound() -> Any:
             values, result, _ = self._values(kept)
             return self.site.bind(BACKWARD, values, result)
@@ -210,8 +207,111 @@ class Reverse(Job):
         site, arrange = reverse_site(self.site, self.wanted, bound)
         return Reverse(site, arrange(self.constants), self.threads, wanted)
 
+    def _touched(self) -> list[int]:
+        """Slots that may be bound to types with places for gradients."""
+        slots = self.site.slots
+        return [i for i, slot in enumerate(slots) if i in self.wanted or slot.is_paired]
+
     def cotangents(self, given: Tensors) -> Tensors:
         return given
+
+
+@dataclass(slots=True)
+class Curved(Job):
+    """The derivative of Reverse through whole tensors: `given` are the slots whose gradients it gave, the inputs those
+    of Reverse and the cotangents of its outputs.
+
+    With v for these: the derivatives by inputs are those of the gradient in the direction v, because second derivatives
+    are symmetric; those by cotangents are the tangents of the outputs in the direction v.
+    """
+
+    site: Site
+    constants: list[Any]
+    threads: int | None
+    given: tuple[int, ...]
+    wanted: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(len(self.site.kept) + self.site.cotangent_count + len(self.given)))
+
+    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+        count = len(self.site.kept)
+        end = count + self.site.cotangent_count
+        directions = dict(zip(self.given, tensors[end:]))
+        found: dict[int, Any] = {}
+        if any(i < count for i in self.wanted):
+            found |= self._curve(tensors[:count], tensors[count:end], directions)
+        if any(i >= count for i in self.wanted):
+            found |= enumerate(self._tangents(tensors[:count], tensors[count:end], directions), count)
+        return tuple(found[i] for i in self.wanted)
+
+    def _curve(self, kept: Tensors, cotangents: Tensors, directions: dict[int, Any]) -> dict[int, Any]:
+        """Derivatives of the gradient, by inputs of Reverse."""
+        found: dict[int, Any] = {}
+        inputs: list[Any] = []
+        for at, (i, tensor) in enumerate(zip(self.site.kept, kept)):
+            if i not in directions and at not in self.wanted:
+                inputs.append(tensor)
+                continue
+            found[at] = _zeros(tensor)
+            inputs.append(TorchCurve(tensor, directions.get(i, found[at].clone()), found[at]))
+        values, result = with_cotangents(self.site, self.constants, inputs, cotangents)
+        key = self.given, self.wanted
+        self.site.run(HIGHER, key, values, result, self.threads)
+        return found
+
+    def _tangents(self, kept: Tensors, cotangents: Tensors, directions: dict[int, Any]) -> list[Any]:
+        """Tangents of the outputs."""
+        pairs = [_as_cotangent(torch.empty(each.shape, dtype=each.dtype), True) for each in cotangents]
+        filled = pairs[self.site.result_carries :]
+        inputs = [
+            DiffPair(tensor, directions[i]) if i in directions else tensor
+            for i, tensor in zip(self.site.kept, kept)
+        ]
+        values = with_inputs(self.site, self.constants, inputs)
+        for slot, pair in zip(self.site.carrying_outputs, filled):
+            put(values, slot, pair)
+        made = self.site.run(TANGENT, self.given, values, None, self.threads)
+        return [each.grad for each in ([made, *filled] if self.site.result_carries else filled)]
+
+    def carries(self, i: int) -> bool:
+        return True
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        labels = [self.site.slots[i].label for i in self.given]
+        message = f"third derivatives do not go through whole tensors (here: {', '.join(labels)})"
+        raise CallError("E1007", message, (), "pass values (float[N], float3, ...) in place of whole tensors")
+
+    def cotangents(self, given: Tensors) -> Tensors:
+        return given
+
+
+def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
+    """The values of a call of a derivative with these inputs that were kept, and places for what it writes besides."""
+    values = site.opened(constants)
+    for i, each in zip(site.kept, inputs):
+        put(values, site.slots[i], each)
+    for place in site.sinks:
+        put(values, place, copied(found_at(values, place)))
+    return values
+
+
+def with_cotangents(
+    site: Site, constants: list[Any], inputs: Tensors, cotangents: Tensors
+) -> tuple[list[Any], Any]:
+    """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
+    values, given = with_inputs(site, constants, inputs), iter(cotangents)
+    result = _as_cotangent(next(given), False) if site.result_carries else None
+    for slot in site.carrying_outputs:
+        put(values, slot, _as_cotangent(next(given), slot.is_plain or slot.is_paired))
+    for place in site.cells:
+        put(values, place, _without_cotangent(found_at(values, place)))
+    return values, result
+
+
+def _zeros(tensor: Any) -> Any:
+    return torch.zeros(tensor.shape, dtype=tensor.dtype)
 
 
 def _as_cotangent(tensor: Any, needs_memory: bool) -> DiffPair:

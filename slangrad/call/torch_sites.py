@@ -19,7 +19,7 @@ from slangrad.call.plan import Plan
 from slangrad.call.request import RESULT, Request, Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
-from slangrad.marshal.marshal import Leaf
+from slangrad.marshal.marshal import HIGHER, Leaf
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.whole import WholeTensor
 from slangrad.tensors.tensor import Tensor
@@ -96,7 +96,7 @@ class Site:
         """Values inside of these, too, will be replaced."""
         self.nested = tuple({*self.nested, *(each.given for each in places if each.path)})
 
-    def run(self, mode: str, key: Any, values: list[Any], result: Any, threads: int | None) -> None:
+    def run(self, mode: str, key: Any, values: list[Any], result: Any, threads: int | None) -> Any:
         """Call the function in another mode with these values; `result` stands for one that the call makes. What is
         asked for, `key`, says which plan serves."""
         plan = self._plans.get((mode, key, threads is None))
@@ -108,7 +108,7 @@ class Site:
             plan = self._plans[mode, key, threads is None] = self.caller.plan_of(settings, args, kwargs)
         if result is not None:
             values.insert(self.globals_at, result)
-        plan.run(values, threads)
+        return plan.run(values, threads)
 
     def opened(self, constants: list[Any]) -> list[Any]:
         """Constants as values whose slots can be filled."""
@@ -127,7 +127,9 @@ class Site:
         """Values as the arguments of a call; those of globals are as they were when the values were taken."""
         count = self.positional + len(self.names)
         held = dict(zip(self.settings.globals, values[self.globals_at :]))
-        settings = replace(self.settings, mode=mode, result=None, given=(held,) if held else ())
+        order = 2 if mode == HIGHER else 1
+        given = (held,) if held else ()
+        settings = replace(self.settings, mode=mode, result=None, order=order, given=given)
         settings = replace(settings, key=settings_key(settings))
         return (
             settings,

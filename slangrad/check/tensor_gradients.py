@@ -32,7 +32,7 @@ def warn_of_lost_gradients(world: World, form: checked.Call) -> None:
         return
     constant = _constant_parameters(world, of)
     for parameter, argument in zip(of.signature.parameters[-len(form.arguments) :], form.arguments):
-        if isinstance(argument, checked.Default) or parameter.name in constant:
+        if isinstance(argument, (checked.Default, ast.NoDiff)) or parameter.name in constant:
             continue
         kind = _plain_tensor(world, value_type(argument))
         if kind is not None:

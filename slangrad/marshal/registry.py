@@ -23,7 +23,8 @@ from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, ListMarshal
 from slangrad.marshal.tensors import TensorMarshal
-from slangrad.marshal.torch_tensors import TorchMarshal, key_of_torch, pair_marshal
+from slangrad.marshal.torch_memory import TorchCurve
+from slangrad.marshal.torch_tensors import TorchMarshal, curve_marshal, key_of_torch, pair_marshal
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
@@ -102,6 +103,7 @@ _KEYS: dict[type, Key] = {
     dict:       _key_of_dict,
     ValueRef:   lambda ref: (ValueRef, None if ref.value is None else key_of(ref.value)),
     DiffPair:   _key_of_pair,
+    TorchCurve: lambda curve: (TorchCurve, key_of_torch(curve.primal)),
     Buffer:     lambda buffer: (Buffer, buffer.element_type, buffer.writable),
     **indices.KEYS,
 }
@@ -115,6 +117,7 @@ _MAKERS: dict[type, Maker] = {
     dict:       _make_dict,
     ValueRef:   lambda ref: ValueRefMarshal(None if ref.value is None else marshal_of(ref.value)),
     DiffPair:   _make_pair,
+    TorchCurve: curve_marshal,
     Buffer:     BufferMarshal,
     **indices.MAKERS,
 }

@@ -25,7 +25,7 @@ from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
-from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
+from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import Family, WholeTensor
 
@@ -55,6 +55,7 @@ _NAMED: dict[str, object] = {
     "array access":  ARRAY_ACCESS,
     "torch access":  TORCH_ACCESS,
     "torch pairs":   TORCH_PAIR_ACCESS,
+    "torch curves":  TORCH_CURVE_ACCESS,
     "data":          scalars.data_of,
     "get value":     cells.get_value,
     "set value":     cells.set_value,

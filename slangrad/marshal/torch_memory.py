@@ -20,7 +20,7 @@ class TorchAccess(Access):
     """Torch tensors by themselves. Derivatives that a type has a place for are empty."""
 
     def layout(self, value: Any, parts: Parts) -> Hashable:
-        return value.shape, value.stride(), value.is_neg()
+        return _layout(value)
 
     def memories(self, value: Any, parts: Parts) -> list[Memory]:
         own = memory_of_torch(value)
@@ -45,7 +45,7 @@ class TorchPairAccess(Access):
     """Pairs of torch tensors: the second one is the gradient that comes in or goes out, as the role says."""
 
     def layout(self, value: DiffPair, parts: Parts) -> Hashable:
-        return tuple([(part.shape, part.stride(), part.is_neg()) for part in map(_picker(value), parts)])
+        return tuple([_layout(part) for part in map(_picker(value), parts)])
 
     def memories(self, value: DiffPair, parts: Parts) -> list[Memory]:
         return [memory_of_torch(part) for part in map(_picker(value), parts)]
@@ -64,6 +64,44 @@ class TorchPairAccess(Access):
             value.primal.detach().copy_(copied.primal)
         if role.gives:
             value.grad.detach().copy_(copied.grad)
+
+
+class TorchCurve:
+    """A torch tensor with the direction and the place of a derivative of its gradient."""
+
+    __slots__ = ("grad", "primal", "tangent")
+
+    def __init__(self, primal: Any, tangent: Any, grad: Any) -> None:
+        self.primal = primal
+        self.tangent = tangent
+        self.grad = grad
+
+
+class TorchCurveAccess(TorchPairAccess):
+    """The same with a tensor for each direction of derivatives."""
+
+    def layout(self, value: Any, parts: Parts) -> Hashable:
+        return tuple([_layout(getattr(value, _CURVE[part])) for part in parts])
+
+    def memories(self, value: Any, parts: Parts) -> list[Memory]:
+        return [memory_of_torch(getattr(value, _CURVE[part])) for part in parts]
+
+    def address_of(self, part: str) -> Callable[[Any], int]:
+        name = _CURVE[part]
+        return lambda value: address_of_torch(getattr(value, name))
+
+    def usable(self, value: Any) -> bool:
+        return not any(getattr(value, name).is_neg() for name in _CURVE.values())
+
+    def copy(self, value: Any, role: Role) -> Any:
+        return TorchCurve(_copied(value.primal), _copied(value.tangent), _copied(value.grad))
+
+
+_CURVE = {PRIMAL_PART: "primal", TAKEN: "tangent", GIVEN: "grad"}
+
+
+def _layout(tensor: Any) -> Hashable:
+    return tensor.shape, tensor.stride(), tensor.is_neg()
 
 
 def memory_of_torch(tensor: Any) -> Memory:
@@ -101,3 +139,4 @@ _ADDRESSES: dict[str, Callable[[Any], int]] = {
 
 TORCH_ACCESS = TorchAccess()
 TORCH_PAIR_ACCESS = TorchPairAccess()
+TORCH_CURVE_ACCESS = TorchCurveAccess()

@@ -19,7 +19,7 @@ from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.marshal import Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.memory import Access, Contents
 from slangrad.marshal.patterns import consumed, from_elements
-from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
+from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS, TorchCurve
 from slangrad.marshal.values import DiffPair
 from slangrad.tensors.element_types import numpy_layout
 from slangrad.tensors.torch_types import element_of
@@ -49,9 +49,9 @@ class TorchMarshal(ContainerMarshal):
     """A torch tensor by itself, or with a gradient: then `access` is that of pairs."""
 
     def __init__(self, tensor: Any, access: Access = TORCH_ACCESS) -> None:
-        rank, paired = len(tensor.shape), access is TORCH_PAIR_ACCESS
+        rank, paired, shared = len(tensor.shape), access is not TORCH_ACCESS, access is TORCH_PAIR_ACCESS
         self.access = access
-        self.contents = Contents(element_of(tensor.dtype), rank, True, paired, paired, paired, not paired)
+        self.contents = Contents(element_of(tensor.dtype), rank, True, paired, paired, shared, not paired)
         self._sizes = _sizes(tensor.shape)
         self._refusal = _refusal(tensor)
         self.described = f"{tensor.dtype} tensor of {rank} dimension{'s' if rank != 1 else ''}"
@@ -113,6 +113,10 @@ def _refusal(tensor: Any) -> tuple[str, str] | None:
     if str(tensor.layout) != "torch.strided":
         return f"a torch tensor of layout {tensor.layout} has no strides", "pass x.to_dense()"
     return None
+
+
+def curve_marshal(curve: TorchCurve) -> Marshal:
+    return TorchMarshal(curve.primal, TORCH_CURVE_ACCESS)
 
 
 def pair_marshal(pair: DiffPair) -> Marshal:

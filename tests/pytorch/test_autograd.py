@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -11,7 +12,7 @@ import slangrad as spy
 from slangrad import Tensor
 
 torch = pytest.importorskip("torch")
-from torch.autograd import gradcheck  # noqa: E402
+from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
 
 TEXT = """
 import slangpy;
@@ -40,6 +41,11 @@ double opaque(double x) { return x * x; }
 uniform double factor;
 [Differentiable] double with_global(double x) { return x * factor; }
 """
+
+
+@pytest.fixture(scope="session")
+def device():
+    return spy.create_device(backend="cpu")
 
 
 @pytest.fixture
@@ -91,6 +97,53 @@ def test_gradients(module, name):
     call, shapes = CALLS[name]
     inputs = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
     assert gradcheck(lambda *given: call(module, *given), inputs)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_gradients_of_gradients(module, name):
+    call, shapes = CALLS[name]
+    inputs = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
+    assert gradgradcheck(lambda *given: call(module, *given), inputs, fast_mode=True)
+
+
+@pytest.mark.parametrize("constant", [0, 1])
+@pytest.mark.parametrize(
+    "name", ["broadcast", "vectors", "matrices and arrays", "a row", "strict tensors", "structs"]
+)
+def test_gradients_of_gradients_beside_constants(module, name, constant):
+    call, shapes = CALLS[name]
+    inputs = [numbers(*shape, seed=i) for i, shape in enumerate(shapes)]
+    inputs[constant].requires_grad_(False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gradgradcheck(lambda *given: call(module, *given), inputs, fast_mode=True)
+
+
+def test_gradients_of_gradients_beside_what_is_no_torch_tensor(module, device):
+    x, array = numbers(3), np.array([1.0, 2, 3])
+    assert gradgradcheck(lambda x: module.poly(array, x), [x])
+    assert gradgradcheck(lambda x: module.poly(Tensor.from_numpy(device, array), x), [x])
+    assert gradgradcheck(lambda x: module.with_global.set(factor=2.0)(x) * x, [x])
+    assert gradgradcheck(lambda x: module.counted(x, torch.zeros(1, dtype=torch.float64)), [numbers()])
+
+
+def test_any_order(load):
+    fifth = load("[Differentiable] double fifth(double x) { return x * x * x * x * x; }").fifth
+    x = torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+    y, found = fifth(x), []
+    for _ in range(5):
+        (y,) = torch.autograd.grad(y, x, create_graph=True)
+        found.append(y.item())
+    assert found == [25.3125, 67.5, 135.0, 180.0, 120.0]
+
+
+def test_third_derivatives_end_at_whole_tensors(module):
+    w = numbers(3)
+    y = module.row(spy.grid((3,)), w, 2.0).sum()
+    for _ in range(2):
+        (y,) = torch.autograd.grad(y.sum(), w, create_graph=True)
+    with pytest.raises(spy.CallError, match="third derivatives do not go through whole tensors"):
+        y.sum().backward()
 
 
 def test_whole_tensors_that_are_written(module):
