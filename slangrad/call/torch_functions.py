@@ -51,6 +51,14 @@ class Job(ABC):
     def cotangents(self, given: Tensors) -> Tensors:
         """Of the cotangents of all outputs those that mean something."""
 
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        """Those of the outputs, where the inputs have these; None where there are none."""
+        raise CallError("E1007", f"{_FORWARD} second derivatives of a call", (), _BACKWARD)
+
+
+_FORWARD = "forward-mode derivatives of PyTorch do not go through"
+_BACKWARD = "torch.autograd.grad(..., create_graph=True) has derivatives of any order"
+
 
 class Operation(torch.autograd.Function):  # type: ignore[misc]
     """What autograd sees of a job."""
@@ -73,6 +81,17 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
                 gradients[i] = gradient
         return (None, *gradients)
 
+    @staticmethod
+    def jvp(ctx: Any, _: None, *given: Any) -> Any:
+        job = ctx.job
+        if job.changed:
+            note = "let the call make its result"
+            raise CallError("E1007", f"{_FORWARD} outputs that are given", (), note)
+        directions = {
+            i: each for i, each in enumerate(given) if each is not None and i in job.kept and job.carries(i)
+        }
+        return job.tangents(ctx.saved_tensors, directions)
+
 
 class Transformable(torch.autograd.Function):  # type: ignore[misc]
     """The same in the form that the transforms of torch.func ask for; it takes longer."""
@@ -86,12 +105,30 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
         job, *tensors = inputs
         _remember(ctx, job, tensors, output)
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], job: Job, *tensors: Any) -> tuple[Any, Any]:
+        """One call for each part of the batch."""
+        if job.changed:
+            message = "torch.vmap: outputs that are given cannot be parts of a batch"
+            raise CallError("E1007", message, (), "let the call make its result")
+        rows = []
+        for at in range(info.batch_size):
+            dims = in_dims[1:]
+            own = [each if dim is None else each.select(dim, at) for each, dim in zip(tensors, dims)]
+            rows.append(apply(job, own))
+        outputs = tuple(torch.stack(column) for column in zip(*rows))
+        return outputs, (0,) * len(outputs)
+
     backward = Operation.backward
+    jvp = Operation.jvp
 
 
 def _remember(ctx: Any, job: Job, tensors: Tensors, outputs: Tensors) -> None:
+    kept = [tensors[i] for i in job.kept]
     ctx.job = job
-    ctx.save_for_backward(*[tensors[i] for i in job.kept])
+    ctx.save_for_backward(*kept)
+    if forward_ad._current_level >= 0 or transforms_are_active():
+        ctx.save_for_forward(*kept)
     if job.changed:
         ctx.mark_dirty(*[tensors[i] for i in job.changed])
     ctx.mark_non_differentiable(*[each for each in outputs if not each.is_floating_point()])
@@ -148,6 +185,12 @@ class Forward(Job):
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         return Reverse(self.site, self.constants, self.threads, wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        if not self.site.result_carries:
+            return (None,)
+        job = Tangent(self.site, self.constants, self.threads, tuple(directions))
+        return apply(job, (*kept, *directions.values()))
 
     def cotangents(self, given: Tensors) -> Tensors:
         flags = [self.site.result_carries] if self.site.created else []
@@ -207,10 +250,55 @@ class Reverse(Job):
         site, arrange = reverse_site(self.site, self.wanted, bound)
         return Reverse(site, arrange(self.constants), self.threads, wanted)
 
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        """The gradient's own derivative by the inputs, and what the tangents of cotangents give."""
+        count = len(self.site.kept)
+        own = {self.site.kept[i]: each for i, each in directions.items() if i < count}
+        found = [torch.zeros_like(kept[self.site.kept.index(i)]) for i in self.wanted]
+        if own:
+            job = Curved(self.site, self.constants, self.threads, tuple(own), self._places())
+            found = [a + b for a, b in zip(found, apply(job, (*kept, *own.values())))]
+        if any(i >= count for i in directions):
+            moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(kept[count:])]
+            found = [a + b for a, b in zip(found, apply(self, (*kept[:count], *moved)))]
+        return tuple(found)
+
+    def _places(self) -> tuple[int, ...]:
+        """What is wanted, as numbers of inputs."""
+        return tuple(self.site.kept.index(i) for i in self.wanted)
+
     def _touched(self) -> list[int]:
         """Slots that may be bound to types with places for gradients."""
         slots = self.site.slots
         return [i for i, slot in enumerate(slots) if i in self.wanted or slot.is_paired]
+
+    def cotangents(self, given: Tensors) -> Tensors:
+        return given
+
+
+@dataclass(slots=True)
+class Tangent(Job):
+    """The tangent of the result of a call, at its inputs, in the directions of the slots `given`."""
+
+    site: Site
+    constants: list[Any]
+    threads: int | None
+    given: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(len(self.site.kept) + len(self.given)))
+
+    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+        count = len(self.site.kept)
+        directions = dict(zip(self.given, tensors[count:]))
+        return tuple(tangents_of(self.site, self.constants, self.threads, tensors[:count], directions, ()))
+
+    def carries(self, i: int) -> bool:
+        return True
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        raise CallError("E1007", "forward-mode derivatives of a call have no derivative", (), _BACKWARD)
 
     def cotangents(self, given: Tensors) -> Tensors:
         return given
@@ -243,7 +331,9 @@ class Curved(Job):
         if any(i < count for i in self.wanted):
             found |= self._curve(tensors[:count], tensors[count:end], directions)
         if any(i >= count for i in self.wanted):
-            found |= enumerate(self._tangents(tensors[:count], tensors[count:end], directions), count)
+            site, cotangents = self.site, tensors[count + self.site.result_carries : end]
+            made = tangents_of(site, self.constants, self.threads, tensors[:count], directions, cotangents)
+            found |= enumerate(made, count)
         return tuple(found[i] for i in self.wanted)
 
     def _curve(self, kept: Tensors, cotangents: Tensors, directions: dict[int, Any]) -> dict[int, Any]:
@@ -261,20 +351,6 @@ class Curved(Job):
         self.site.run(HIGHER, key, values, result, self.threads)
         return found
 
-    def _tangents(self, kept: Tensors, cotangents: Tensors, directions: dict[int, Any]) -> list[Any]:
-        """Tangents of the outputs."""
-        pairs = [_as_cotangent(torch.empty(each.shape, dtype=each.dtype), True) for each in cotangents]
-        filled = pairs[self.site.result_carries :]
-        inputs = [
-            DiffPair(tensor, directions[i]) if i in directions else tensor
-            for i, tensor in zip(self.site.kept, kept)
-        ]
-        values = with_inputs(self.site, self.constants, inputs)
-        for slot, pair in zip(self.site.carrying_outputs, filled):
-            put(values, slot, pair)
-        made = self.site.run(TANGENT, self.given, values, None, self.threads)
-        return [each.grad for each in ([made, *filled] if self.site.result_carries else filled)]
-
     def carries(self, i: int) -> bool:
         return True
 
@@ -285,6 +361,24 @@ class Curved(Job):
 
     def cotangents(self, given: Tensors) -> Tensors:
         return given
+
+
+def tangents_of(
+    site: Site,
+    constants: list[Any],
+    threads: int | None,
+    kept: Tensors,
+    directions: dict[int, Any],
+    outputs: Tensors,
+) -> list[Any]:
+    """Tangents of the result that a call makes, and of outputs that are like these."""
+    inputs = [DiffPair(each, directions[i]) if i in directions else each for i, each in zip(site.kept, kept)]
+    values = with_inputs(site, constants, inputs)
+    filled = [DiffPair(torch.empty_like(each), torch.empty_like(each)) for each in outputs]
+    for slot, pair in zip(site.carrying_outputs, filled):
+        put(values, slot, pair)
+    made = site.run(TANGENT, tuple(directions), values, None, threads)
+    return [each.grad for each in ([made, *filled] if site.result_carries else filled)]
 
 
 def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
