@@ -12,7 +12,7 @@ EXAMPLE = Path(__file__).parent.parent.parent / "examples/torch_layer.py"
 
 
 def test_the_example_learns(tmp_path):
-    options = ["--size", "16", "--blobs", "8", "--steps", "30", "--out", str(tmp_path / "picture.png")]
+    options = ["--size", "16", "--blobs", "8", "--steps", "60", "--out", str(tmp_path / "picture.png")]
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), *options], capture_output=True, text=True, timeout=300, check=True
     )
