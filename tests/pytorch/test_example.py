@@ -12,12 +12,12 @@ EXAMPLE = Path(__file__).parent.parent.parent / "examples/torch_layer.py"
 
 
 def test_the_example_learns(tmp_path):
-    options = ["--size", "16", "--blobs", "8", "--steps", "60", "--out", str(tmp_path / "picture.png")]
+    options = ["--size", "16", "--blobs", "8", "--steps", "30", "--out", str(tmp_path / "picture.png")]
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), *options], capture_output=True, text=True, timeout=300, check=True
     )
     assert done.stderr == ""
     losses = [float(each) for each in re.findall(r"loss ([0-9.]+)", done.stdout)]
     assert len(losses) == 11
-    assert losses[-1] < losses[0] / 4
+    assert losses[-1] < losses[0] / 2
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
