@@ -55,7 +55,7 @@ _HOMES = {
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.runtime.device":        "DeviceClosedError",
     "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError "
-                                      "NotFiniteError",
+                                      "NotFiniteError PointerError",
     "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
     "slangrad.tensors.formats":       "DataType Format FormatChannels FormatInfo FormatType "
                                       "get_format_info",

@@ -106,6 +106,7 @@ from slangrad.runtime.reports import KernelAssertionError as KernelAssertionErro
 from slangrad.runtime.reports import KernelRecursionError as KernelRecursionError
 from slangrad.runtime.reports import KernelTypeError as KernelTypeError
 from slangrad.runtime.reports import NotFiniteError as NotFiniteError
+from slangrad.runtime.reports import PointerError as PointerError
 from slangrad.tensors.buffer import Buffer as Buffer
 from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage

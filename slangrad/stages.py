@@ -42,6 +42,7 @@ from slangrad.opt.finite_checks import check_finite
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
 from slangrad.opt.inline import inline_into
+from slangrad.opt.pointer_checks import check_pointers
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
@@ -120,7 +121,7 @@ def inline_all(c: Compilation) -> None:
     begun = begin_statics(c.program, c.function)
     c.replace(settle_statics(inline_into(c.program, begun, lambda _: False, c.options.limits)))
     if c.options.check:
-        c.replace(check_finite(c.function))
+        c.replace(check_finite(check_pointers(c.program, c.function)))
 
 
 def clean(c: Compilation) -> None:

@@ -47,6 +47,7 @@ class Limits:
 RECURSION_DEPTH = "recursion_depth"
 TYPE_OF_VALUE = "type of a value"
 NOT_FINITE = "not finite"
+POINTER = "pointer"
 
 
 def limit_note(name: str) -> str:

@@ -22,6 +22,7 @@ from slangrad.call.plan import Plan
 from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
+from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
@@ -224,6 +225,7 @@ class Caller:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
             bound = Kernels("", self._session.checked, lambda: self.binder.bind(request))
+            bound_pointers(bound.bound.leaves)
             return Plan(
                 bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
             )

@@ -80,13 +80,15 @@ class BufferLeaf(Leaf):
     size: int
     counted: bool
     written: bool
+    bounded: bool = False  # check mode: the kernel knows how many bytes a pointer leads to
 
     @property
     def content(self) -> Type | None:
         return None
 
     def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell(self.type), self.name)]
+        made = [Parameter(spell(self.type), self.name)]
+        return [*made, Parameter("uint64_t", f"{self.name}_bytes")] if self.bounded else made
 
     def load(self) -> str:
         return self.name
@@ -95,7 +97,11 @@ class BufferLeaf(Leaf):
         return home_of(value)
 
     def setters(self) -> dict[str, Setter]:
-        return {self.name: self._put}
+        made: dict[str, Setter] = {self.name: self._put}
+        return made | {f"{self.name}_bytes": self._put_size} if self.bounded else made
+
+    def _put_size(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
+        values[place] = self._find(value)[1]
 
     def _put(self, values: list[Any], place: int, value: Any, scratch: Any) -> None:
         address, size = self._find(value)
@@ -183,3 +189,10 @@ class BufferMarshal(Marshal):
 
 
 _MEMORY: dict[type, Callable[[Any], Range]] = {Buffer: _of_buffer, Tensor: _of_tensor, np.ndarray: _of_array}
+
+
+def bound_pointers(leaves: Iterable[Leaf]) -> None:
+    """In check mode kernels know where the memory of their pointer parameters ends."""
+    for leaf in leaves:
+        if isinstance(leaf, BufferLeaf) and not leaf.counted:
+            leaf.bounded = True

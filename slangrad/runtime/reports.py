@@ -20,7 +20,7 @@ from typing import Protocol
 
 from slangrad.base.diagnostics import CODES
 from slangrad.base.formats import Value, parse_format
-from slangrad.base.options import NOT_FINITE, RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
+from slangrad.base.options import NOT_FINITE, POINTER, RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
 from slangrad.base.source import Span, excerpt
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
@@ -147,6 +147,25 @@ class NotFiniteError(FloatingPointError):
         return NotFiniteError(kernel, site, "a NaN" if failure.extent == 1 else "an infinity", thread)
 
 
+class PointerError(IndexError):
+    """In check mode: a pointer parameter was used outside of what was passed for it. Reads gave zero and writes were
+    dropped. `offset` is in bytes."""
+
+    code = "E0907"
+
+    def __init__(self, kernel: str, site: Site, offset: int, room: int) -> None:
+        self.kernel = kernel
+        self.location = site.location
+        self.offset = offset
+        message = (
+            f"a pointer leads to byte {offset} of its buffer, where the last that fits begins at {room - 1}"
+        )
+        if room == 0:
+            message = f"a pointer leads to byte {offset} of its buffer, which is too small for one element"
+        note = f"in kernel '{kernel}'; the read gave 0 or the write was dropped"
+        super().__init__(describe(self.code, message, site, note))
+
+
 class Reports(Protocol):
     """Where a kernel written in Python reports to."""
 
@@ -178,6 +197,8 @@ def exception_of(failure: Failure, kernel: str, sites: Sequence[Site], tape_limi
         return KernelRecursionError(kernel, site, failure.extent - 1)
     if failure.error == BOUNDS and site.text.startswith(TYPE_OF_VALUE):
         return KernelTypeError(kernel, site, failure.index - 1)
+    if failure.error == BOUNDS and site.text == POINTER:
+        return PointerError(kernel, site, failure.index, failure.extent)
     if failure.error == BOUNDS and site.text == NOT_FINITE:
         return NotFiniteError.of(kernel, site, failure)
     if failure.error == BOUNDS:

@@ -183,6 +183,55 @@ def test_other_errors_and_results_are_the_same(device, load):
         assert (y.value, z.value) == (6, 4)
 
 
+POINTERS = """
+    struct Cell { float a; float b[3]; }
+    float read(float* p, int i) { return p[i]; }
+    float field(Cell* c, int i, int k) { return c[i].b[k] + c->a; }
+    void write(int i, float* p) { *(p + i) = 5; }
+    void add(int i, float* p) { InterlockedAdd(p[i], 1.0); }
+    [Differentiable] float scaled(float x, no_diff float* p, int i) { return x * p[i]; }
+    float walked(float* p, int n) { float sum = 0; for (int i = 0; i < n; i++) { sum += *p; p = p + 1; } return sum; }
+    double wide(double* p, int bytes) { return *(double*)((uint8_t*)p + bytes); }
+"""
+
+
+def test_pointers_stay_in_their_buffers(device, load):
+    module = load(POINTERS)
+    p = tensor(device, [1, 2, 3, 4])
+    inside = p.storage
+    i = np.arange(4, dtype=np.int32)
+    with device.check_mode():
+        assert module.read(inside, i).to_numpy().tolist() == [1, 2, 3, 4]
+        with pytest.raises(
+            spy.PointerError, match="byte 16 of its buffer, where the last that fits begins at 12"
+        ) as told:
+            module.read(inside, i + 1)
+        assert told.value.code == "E0907" and told.value.offset == 16 and "p[i]" in str(told.value)
+        with pytest.raises(spy.PointerError, match="byte -4"):
+            module.read(p, -1)
+        with pytest.raises(spy.PointerError, match=r"byte 8 .*begins at 4"):
+            module.read(p[1:3], 2)
+        for name in ("write", "add"):
+            with pytest.raises(spy.PointerError):
+                module[name](i + 2, inside)
+        assert p.to_numpy().tolist() == [1, 2, 6, 6]
+        with pytest.raises(
+            spy.PointerError, match="byte 1 of its buffer, which is too small for one element"
+        ):
+            module.wide(np.zeros(0), 1)
+        cells = Tensor.zeros(device, (2,), module.Cell)
+        assert module.field(cells, 1, 2) == 0
+        with pytest.raises(spy.PointerError):
+            module.field(cells, 2, 0)
+        x = tensor(device, [1, 2]).with_grads()
+        with pytest.warns(UserWarning, match="bwds of 'scaled' is not compared"):
+            module.scaled.bwds(x, p, 3)
+        assert x.grad.to_numpy().tolist() == [6, 6]
+        with pytest.raises(spy.PointerError):
+            module.scaled.bwds(x, p, 4)
+        assert module.walked(p, 4) == 15
+
+
 def test_modes_nest_and_end(device, load):
     f = load("float f(float x) { return 1 / x; }").f
     assert f(0.0) == np.inf
