@@ -232,12 +232,14 @@ def _reserve(address: int, size: int) -> int | None:
 
 def _polling(record: LaunchRecord) -> Callable[[int], None]:
     """Called from long loops, so that Python sees signals. It is a generator that goes on, as Python calls handlers at
-    the very start of a function: what they raise there, no `try` in it could catch."""
+    the very start of a function: what they raise there, no `try` in it could catch. Nor could one that ends before
+    the loop turns back, where Python calls them, too."""
 
     def wait() -> Generator[None, int, None]:
         while True:
             try:
-                yield
+                while True:
+                    yield
             except BaseException as error:
                 record.stop_with(error)
 
