@@ -6,6 +6,7 @@ In: the regions that the arguments of a call touch.   Out: nothing to do, region
     f(x[:-1], _result=x[1:])  x is copied first, so the call reads what was there before
     f(a, out=x, _result=x)   two outputs: refused (E1008)
     f.bwds(x, _result=x')    x' over the memory of x: the call has overwritten what its derivative needs (E1008)
+    f(x[:, 0], _result=x[:, 1])   interleaved, but no element in common: fine
 
 What is only read and overlaps what is written is copied first, as if all inputs were read before any output
 is written. Parameters that are whole tensors may overlap each other in what they write, as in the language
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,10 @@ from slangrad.tensors.tensor import Tensor
 
 Shape = tuple[int, ...]
 MOST_WORK = 100_000
+
+# Where a region's bytes are: how far from the address the first run starts, the bytes of a run, and what the distances
+# between runs are multiples of (0: there is one run).
+Lattice = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -47,6 +53,7 @@ class Region:
     strides: Shape | None
     injective: bool
     takes: bool = False
+    lattice: Lattice = (0, 0, 0)
 
     @property
     def changes(self) -> bool:
@@ -129,9 +136,34 @@ def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) ->
         start, other = values[first.place], values[second.place]
         if start + first.low >= other + second.high or other + second.low >= start + first.high:
             continue
+        if _interleaved(first.lattice, second.lattice, other - start):
+            continue
         found = found or Conflicts([], False)
         _resolve(first, second, start == other and _same_elements(first, second), found)
     return found
+
+
+def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:
+    """Of items of so many bytes; dimensions without gaps make the runs longer."""
+    origin, run, rest = 0, item, 0
+    for stride, size in sorted(zip(strides, shape), key=lambda dim: abs(dim[0])):
+        if size <= 1:
+            continue
+        if abs(stride) == run and rest == 0:
+            run *= size
+            origin += min((size - 1) * stride, 0)
+        else:
+            rest = gcd(rest, stride)
+    return origin, run, rest
+
+
+def _interleaved(first: Lattice, second: Lattice, distance: int) -> bool:
+    """Whether the runs of one surely lie between those of the other; `distance` is between the addresses."""
+    step = gcd(first[2], second[2])
+    if step == 0 or not first[1] or not second[1]:
+        return False
+    between = (distance + second[0] - first[0]) % step
+    return between >= first[1] and between + second[1] <= step
 
 
 def _same_elements(first: Region, second: Region) -> bool:

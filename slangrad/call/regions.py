@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from slangrad.call.geometry import Loops, Shape, injective
-from slangrad.call.overlap import Region
+from slangrad.call.overlap import Region, lattice_of
 from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
@@ -93,6 +93,7 @@ def _of_elements(
                 strides=own,
                 injective=injective(loops.extents, own, stream.unit),
                 takes=part == TAKEN,
+                lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
             )
         )
     return made
@@ -120,6 +121,7 @@ def _of_whole(leaf: WholeTensor, value: Any, places: dict[str, slice]) -> list[R
                 strides=None,
                 injective=False,
                 takes=part == TAKEN,
+                lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
             )
         )
     return made

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import slangrad as spy
 from slangrad import Tensor
-from slangrad.call.overlap import Region, find_conflicts, pairs_of
+from slangrad.call.overlap import Region, _interleaved, find_conflicts, lattice_of, pairs_of
 from slangrad.marshal.errors import CallError
 
 
@@ -112,3 +114,68 @@ def test_one_buffer_of_gradients_for_two_arguments(device, load):
     own = a.with_grads(grad_out=a)
     module.h.bwds(own, b)
     assert a.to_numpy().tolist() == [5, 7, 9]
+
+
+STEPS = st.none() | st.integers(-4, 4).filter(bool)
+VIEWS = st.tuples(
+    *[st.builds(slice, st.none() | st.integers(-6, 6), st.none() | st.integers(-6, 6), STEPS)] * 3
+)
+
+
+def bytes_of(view):
+    """The addresses of all bytes of an array's items."""
+    starts = np.zeros(view.shape, np.int64)
+    for dim, stride in enumerate(view.strides):
+        starts += (
+            np.arange(view.shape[dim]).reshape([-1 if i == dim else 1 for i in range(view.ndim)]) * stride
+        )
+    return {view.ctypes.data + start + i for start in starts.ravel().tolist() for i in range(view.itemsize)}
+
+
+@given(VIEWS, VIEWS, st.sampled_from([np.uint8, np.float32]))
+@example((slice(None),) * 3, (slice(None),) * 3, np.uint8)
+def test_what_is_interleaved_has_no_byte_in_common(first, second, dtype):
+    memory = np.zeros((4, 3, 6), dtype)
+    a, b = memory[first], memory[second]
+    if a.size == 0 or b.size == 0:
+        return
+    made = [lattice_of(each.itemsize, each.shape, each.strides) for each in (a, b)]
+    if _interleaved(*made, b.ctypes.data - a.ctypes.data):
+        assert not bytes_of(a) & bytes_of(b)
+
+
+def test_columns_are_found_to_be_interleaved():
+    memory = np.zeros((5, 6), np.float32)
+    for a, b in (
+        (memory[:, 0], memory[:, 1]), (memory[:, :3], memory[:, 3:]), (memory[::-1, 2:4], memory[:, 4]),
+        (memory[::2], memory[1::2]), (memory[:, ::2], memory[:, 1::2]), (memory[:, 2::-1], memory[:, 5:2:-1]),
+    ):  # fmt: skip
+        made = [lattice_of(4, each.shape, each.strides) for each in (a, b)]
+        assert _interleaved(*made, b.ctypes.data - a.ctypes.data)
+        assert _interleaved(*made[::-1], a.ctypes.data - b.ctypes.data)
+        assert not _interleaved(made[0], made[0], 0)
+
+
+def test_columns_of_one_tensor(device, load):
+    """Columns are memory of their own: as outputs, as what is read and written, as gradients."""
+    module = load("""
+        void both(float x, out float a, out float b) { a = x; b = 2 * x; }
+        float next(float x) { return x + 1; }
+        [Differentiable] float product(float a, float b) { return a * b; }
+        void copy(ITensor<float, 1> source, IRWTensor<float, 1> target, int i) { target[i] = source[i]; }
+    """)
+    x = spy.Tensor.zeros(device, (4, 3), "float")
+    module.both(np.arange(4, dtype=np.float32), x[:, 0], x[::-1, 2])
+    assert x.to_numpy().tolist() == [[0, 0, 6], [1, 0, 4], [2, 0, 2], [3, 0, 0]]
+    module.next(x[:, 2], _result=x[:, 1])
+    assert x.to_numpy()[:, 1].tolist() == [7, 5, 3, 1]
+    module.copy(x[:, 1], x[:, 0], spy.grid((4,)))
+    assert x.to_numpy()[:, 0].tolist() == [7, 5, 3, 1]
+    x = x.with_grads()
+    module.product.bwds(x[:, 0], x[:, 2])
+    assert np.array_equal(x.grad.to_numpy(), x.to_numpy()[:, ::-1] * [1, 0, 1])
+    rows = spy.Tensor.zeros(device, (4, 2), "float")
+    module.both(np.arange(2, dtype=np.float32), rows[::2], rows[1::2])
+    assert rows.to_numpy().tolist() == [[0, 1], [0, 2], [0, 1], [0, 2]]
+    with pytest.raises(CallError, match="'a' and 'b' overlap"):
+        module.both(1.0, x[:, :2].detach(), x[:, 1:].detach())
