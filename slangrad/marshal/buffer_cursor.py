@@ -18,6 +18,7 @@ import numpy as np
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.components import converted, fits, gathered
+from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import TYPE_KEY, field_names, memory_format, rebuild
 from slangrad.marshal.vectors import HostArray
@@ -85,6 +86,8 @@ class BufferCursor:
         values = _arguments(given, named)
         self.element_type_layout = values["element_layout"]
         self._type = element_type(self.element_type_layout, "element_layout")
+        if not hasattr(self.element_type_layout, "kind"):
+            self.element_type_layout = ElementLayout(self._type)
         self._load_before_write = bool(values.get("load_before_write", True))
         self._source: _Range | _Elements | None = None
         self._data: Bytes | None = None
@@ -106,7 +109,7 @@ class BufferCursor:
     def of_tensor(tensor: StridedView, start: int | None, count: int | None) -> BufferCursor:
         """The elements of a tensor in row-major order, from `start` on."""
         made = BufferCursor.__new__(BufferCursor)
-        made.element_type_layout = tensor.dtype
+        made.element_type_layout = ElementLayout(tensor.element_type)
         made._type = tensor.element_type
         first = 0 if start is None else start
         number = tensor.element_count - first if count is None else count
@@ -127,8 +130,7 @@ class BufferCursor:
 
     @property
     def element_type(self) -> Any:
-        layout = self.element_type_layout
-        return getattr(layout, "type", layout)
+        return self.element_type_layout.type
 
     @property
     def element_size(self) -> int:

@@ -84,8 +84,8 @@ class Elements(WritableLeaf):
 
     def _wrong_sizes(self, shape: Shape, leading: int) -> CallError:
         message = (
-            f"argument '{self.label}': the last dimensions {shape[leading:]} of shape {shape} do not match "
-            f"the expected shape {self.trailing} of '{self.type}'"
+            f"argument '{self.label}': in shape {shape} the end, {shape[leading:]}, does not match the expected "
+            f"shape {self.trailing} of '{self.type}'"
         )
         return CallError("E1005", message)
 

@@ -14,6 +14,7 @@ from typing import Any
 from slangrad.check.types import Array, Matrix, Nominal, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
+from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
 from slangrad.marshal.spelling import spell
@@ -129,6 +130,14 @@ class SlangType:
     @property
     def fields(self) -> dict[str, SlangType]:
         return {name: SlangType(t, self.types) for name, t in self.types.fields(self.checked)}
+
+    @property
+    def buffer_layout(self) -> ElementLayout:
+        """How values lie in buffers."""
+        lowered = self.ir_type
+        if lowered is None:
+            raise TypeError(f"values of type '{self.name}' cannot be stored in memory")
+        return ElementLayout(lowered)
 
     @property
     def layout(self) -> Layout:

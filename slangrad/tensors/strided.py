@@ -74,7 +74,7 @@ class StridedView:
     @property
     def dtype(self) -> object:
         """The element type: the type of a module that was given, else what the public API shows."""
-        if hasattr(self._dtype, "ir_type"):
+        if hasattr(self._dtype, "ir_type") and not isinstance(self._dtype, type):
             return self._dtype
         return TypeView.show(self.element_type)
 

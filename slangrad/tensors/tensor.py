@@ -399,8 +399,10 @@ class Tensor(StridedView):
     @grad_out.setter
     def grad_out(self, grad: Tensor | None) -> None:
         self._check_gradient(grad, "grad_out", "output")
-        if grad is not None and not grad.writable:
-            raise ValueError("grad_out: gradients are added here, so it needs the usage unordered_access")
+        if grad is not None and grad.storage.frozen:
+            raise ValueError(
+                "grad_out: gradients are added here, and the memory belongs to a read-only array"
+            )
         self._grad_out = grad
 
     @property

@@ -349,3 +349,26 @@ def test_random_types(data):
     again.write_from_numpy(array[::-1].copy())
     for i in range(3):
         assert np.array_equal(np.array(again[2 - i].read()), array[i])
+
+
+def test_layouts(device, module):
+    kinds = spy.TypeReflection.Kind
+    layout = module.Particle.buffer_layout
+    assert (layout.kind, layout.size, layout.stride, layout.alignment) == (kinds.struct, 120, 120, 8)
+    assert layout.reflection.size == module.Particle.layout.size
+    assert {name: each.offset for name, each in layout.fields.items()} == dict(
+        zip(VALUE, module.Particle.layout.offsets)
+    )
+    assert [each.kind for each in layout.fields.values()] == [
+        kinds.scalar, kinds.vector, kinds.struct, kinds.vector, kinds.scalar, kinds.matrix, kinds.array, kinds.array,
+        kinds.pointer, kinds.scalar, kinds.scalar,
+    ]  # fmt: skip
+    turn, ids = layout.fields["turn"], layout.fields["ids"]
+    assert (turn.row_count, turn.col_count, turn.element_type_layout.full_name) == (2, 3, "float3")
+    assert (ids.element_count, ids.element_type_layout.full_name, ids.row_count) == (3, "int", 0)
+    assert turn.scalar_type is spy.TypeReflection.ScalarType.float32
+    cursor = spy.Tensor.zeros(device, (1,), spy.float3).cursor()
+    assert (cursor.element_type_layout.kind, cursor.element_type.col_count) == (kinds.vector, 3)
+    assert BufferCursor("cpu", "float2x3", 1).element_type.row_count == 2
+    assert BufferCursor("cpu", module.Particle, 1).element_type_layout == layout
+    assert str(spy.Tensor.zeros(device, (1,), spy.float3).dtype) == "float3"

@@ -161,7 +161,7 @@ def test_the_last_dimension_must_fit(device, load):
     module = load("float total(float3 v) { return v.x + v.y + v.z; }")
     for values in (np.zeros((4, 2), F), tensor(device, np.zeros((4, 2)))):
         with pytest.raises(
-            CallError, match=r"\(2,\) of shape \(4, 2\) do not match the expected shape \(3,\)"
+            CallError, match=r"in shape \(4, 2\) the end, \(2,\), does not match the expected shape \(3,\)"
         ):
             module.total(values)
 

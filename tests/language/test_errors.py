@@ -163,7 +163,7 @@ CALLS = {
     "values that do not fit": (lambda m: m.whole(np.array([0.5, 1.5])), """
         error[E1010]: argument 'i': float64 values do not all fit into int32: 0.5 does not; pass array.astype(np.int32) if rounding is meant"""),
     "the wrong rank": (lambda m: m.same(tensor(m, [1, 2, 3, 4])), """
-        error[E1005]: argument 'v': the last dimensions (4,) of shape (4,) do not match the expected shape (3,) of 'float3'"""),
+        error[E1005]: argument 'v': in shape (4,) the end, (4,), does not match the expected shape (3,) of 'float3'"""),
     "shapes that do not fit": (lambda m: m.f(tensor(m, [1, 2, 3]), tensor(m, [1, 2])), """
         error[E1005]: Shape mismatch for argument 'y' between value (2) and call (3) in call dimension 0
           argument  value                             sizes  call dimensions

@@ -246,7 +246,7 @@ def test_what_has_no_place_is_refused(module):
         module.plus(torch.ones(3), torch.ones(4))
     with pytest.raises(spy.ResolveException, match="too few"):
         module.scaled(torch.tensor(1.0), 2.0)
-    with pytest.raises(spy.CallError, match=r"do not match the expected shape \(5,\)"):
+    with pytest.raises(spy.CallError, match=r"does not match the expected shape \(5,\)"):
         module.total(torch.ones(2, 6))
     with pytest.raises(ValueError, match="overlap in memory"):
         module.split(x, x, x.view(torch.int32))
