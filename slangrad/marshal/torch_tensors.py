@@ -88,7 +88,7 @@ class TorchMarshal(ContainerMarshal):
         for t in fitting:
             sizes = consumed(t, own) if own is not None else None
             if sizes and len(sizes) <= self.contents.rank:
-                return f"{self.described}: its shape does not match the expected shape {sizes} of '{t}'"
+                return f"{self.described}: its shape does not match slang type '{t}', whose sizes {sizes} come last"
         scalar = _scalar_of(types.lower(wanted)) if not wanted.abstract else None
         if not fitting and scalar is not None and scalar is not self.contents.element:
             name = numpy_layout(scalar)[0].name
