@@ -20,7 +20,7 @@ from torch.autograd.graph import increment_version
 
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
-from slangrad.call.torch_functions import Forward, apply, is_seen
+from slangrad.call.torch_functions import Forward, apply, is_seen, transforms_are_active
 from slangrad.call.torch_sites import Place, Site, Slot, changing_places, constants_of, is_plain_whole
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
@@ -103,16 +103,25 @@ class TorchEntry:
             if slot.reads and slot.writes and (own or tensor.requires_grad):
                 message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
                 raise CallError("E1008", message, (), "give the function an output of its own")
-            is_part = slot.is_output and (slot.is_paired or slot.is_plain)
-            if is_part and tensor.requires_grad and not tensor.is_leaf:
-                message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
-                note = "a function that writes some elements needs an output that depends on nothing"
-                raise CallError("E1008", message, (), note)
+            if slot.is_output:
+                self._check_output(slot, tensor, tensors)
             if slot.is_lost and tensor.requires_grad:
                 message = (
                     f"argument '{slot.label}' requires grad, and its parameter's type takes no gradients"
                 )
                 warnings.warn(f"{message}: pass {slot.label}.detach() if it is constant", stacklevel=2)
+
+    def _check_output(self, slot: Slot, tensor: Any, tensors: Sequence[Any]) -> None:
+        message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
+        if (slot.is_paired or slot.is_plain) and tensor.requires_grad and not tensor.is_leaf:
+            note = "a function that writes some elements needs an output that depends on nothing"
+            raise CallError("E1008", message, (), note)
+        if transforms_are_active():
+            return
+        memory = tensor.untyped_storage().data_ptr()
+        for i in self._site.kept:
+            if memory and tensors[i].untyped_storage().data_ptr() == memory:
+                raise CallError("E1008", message, (), "an output needs memory that no input shares")
 
 
 def _to_fill(slot: Slot, tensor: Any) -> Any:

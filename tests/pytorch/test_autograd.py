@@ -294,6 +294,10 @@ def test_what_cannot_be_followed_is_refused(module, device):
         )
     with pytest.raises(spy.CallError, match="fwds is no operation that autograd records"):
         module.poly.fwds(1.0, x)
+    for target in (x, x[:2]):
+        with pytest.raises(spy.CallError, match="In-place operations not supported for torch autograd"):
+            module.poly(1.0, x[: len(target)], _result=target)
+    assert x.requires_grad
     with torch.no_grad():
         module.grown(x)
     grown = x.detach()
