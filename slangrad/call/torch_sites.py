@@ -99,13 +99,14 @@ class Site:
     def run(self, mode: str, key: Any, values: list[Any], result: Any, threads: int | None) -> Any:
         """Call the function in another mode with these values; `result` stands for one that the call makes. What is
         asked for, `key`, says which plan serves."""
-        plan = self._plans.get((mode, key, threads is None))
+        kind = mode, key, threads is None, self.caller.session.checking is None
+        plan = self._plans.get(kind)
         if plan is None:
             settings, args, kwargs = self.arguments(mode, values)
             given = values[self.result_at] if self.result_at >= 0 else result
             kwargs |= {} if given is None else {RESULT: given}
             kwargs |= {} if threads is None else {THREADS: threads}
-            plan = self._plans[mode, key, threads is None] = self.caller.plan_of(settings, args, kwargs)
+            plan = self._plans[kind] = self.caller.plan_of(settings, args, kwargs)
         if result is not None:
             values.insert(self.globals_at, result)
         return plan.run(values, threads)
