@@ -26,6 +26,7 @@ from slangrad.opt.reach import Survey
 CHEAP_BYTES = 1 << 20  # of partial sums, for any launch
 BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a byte takes about a nanosecond
 UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
+MOST_ADDS = 128  # that count: loops may be shorter, and branches not taken
 MOST_BYTES = 1 << 28
 ALIGNMENT = 64
 
@@ -245,7 +246,7 @@ def _room(b: Builder, adds: int) -> Value:
     """How many bytes the partial sums of all lots may have, so that they take no longer than the launch."""
     rows = b.emit("mul", launch_field(b, "ny"), launch_field(b, "nz"))
     threads = b.emit("min", b.emit("mul", launch_field(b, "nx"), rows), b.constant(I64, MOST_BYTES))
-    of_threads = b.emit("mul", threads, b.constant(I64, min(BYTES_OF_AN_ADD * adds, MOST_BYTES)))
+    of_threads = b.emit("mul", threads, b.constant(I64, BYTES_OF_AN_ADD * min(adds, MOST_ADDS)))
     return b.emit("min", b.emit("add", of_threads, b.constant(I64, CHEAP_BYTES)), b.constant(I64, MOST_BYTES))
 
 
