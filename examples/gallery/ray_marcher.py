@@ -29,7 +29,7 @@ TEDDY = (  # center, radius, color; the right of what lies beside the middle has
     ((0.47, -0.12, -0.12), 0.15, FUR),
     ((0.3, -0.72, -0.18), 0.19, FUR),
 )
-QUICK = {"size": 24, "views": 3, "steps": 60}
+QUICK = {"size": 24, "views": 3, "steps": 60, "seed": 8}
 
 
 def teddy():
