@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from slangrad.check.checked import Conversion
 from slangrad.check.declref import DeclRef
-from slangrad.check.lookup import base_of, conforms, conforms_to, declared
+from slangrad.check.generics import stated_conversion
+from slangrad.check.lookup import Member, base_of, conforms, conforms_to, declared, members
+from slangrad.check.signatures import signature_of
 from slangrad.check.substitution import own_substitution
 from slangrad.check.types import (
     BOOL,
@@ -57,6 +59,7 @@ TO_UNSIGNED     = 250
 SAME_SIZE       = 300    # uint to int
 TO_FLOAT        = 400
 FROM_ENUM       = 420
+CONSTRUCTOR     = 500
 NARROWING       = 900    # may lose information
 FLOAT_TO_INT    = 950
 TRUNCATION      = 1000   # a vector loses components
@@ -88,7 +91,42 @@ def convert(world: World, source: Type, target: Type, explicit: bool = False) ->
         found = rule(world, source, target)
         if found is not None:
             return found if explicit or found.cost < EXPLICIT else None
-    return None
+    return _stated(world, source, target, explicit) if source.abstract or target.abstract else None
+
+
+def _stated(world: World, source: Type, target: Type, explicit: bool) -> Coercion | None:
+    """What `where U(T)` says."""
+    implicit = stated_conversion(world, source, target)
+    if not implicit and not (explicit and implicit is not None):
+        return None
+    made = Conversion("stated", target, source=source)
+    return Coercion(CONSTRUCTOR if implicit else EXPLICIT, made)
+
+
+def conversion(world: World, source: Type, target: Type, implicit: bool) -> Coercion | None:
+    """How a value of a type that is known becomes one of another, by a constructor of that, too."""
+    plain = convert(world, source, target, explicit=not implicit)
+    if plain is not None:
+        return plain
+    found = [
+        _by_constructor(world, source, target, each, implicit) for each in members(world, target, "__init")
+    ]
+    return min((each for each in found if each is not None), key=lambda each: each.cost, default=None)
+
+
+def _by_constructor(
+    world: World, source: Type, target: Type, member: Member, implicit: bool
+) -> Coercion | None:
+    declared = member.declaration
+    marked = declared.has("__implicit_conversion") or declared.attribute("__implicit_conversion") is not None
+    if len(declared.parameters) != 1 or declared.generics or (implicit and not marked):
+        return None
+    (parameter,) = signature_of(world, member.reference).parameters
+    inner = convert(world, source, parameter.type)
+    if inner is None or parameter.direction not in ("in", "constref"):
+        return None
+    made = Conversion("call", target, member.reference, inner.conversion)
+    return Coercion(inner.cost + CONSTRUCTOR, made)
 
 
 # --- Numbers ------------------------------------------------------------------------------------------

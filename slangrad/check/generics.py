@@ -39,6 +39,9 @@ class GenericInfo:
     bounds: dict[Type, list[InterfaceType]] = field(default_factory=dict)
     equalities: list[tuple[Type, Type]] = field(default_factory=list)
     counts: list[tuple[str, Value, Value]] = field(default_factory=list)  # `where countof(T) == N`
+    conversions: list[tuple[Type, Type, bool]] = field(
+        default_factory=list
+    )  # from, to, without a cast: `where U(T)`
 
 
 def generic_info(world: World, declaration: ast.Declaration) -> GenericInfo:
@@ -81,8 +84,12 @@ def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: 
     if isinstance(constraint.subject, ast.SizeOf) or constraint.kind == "nonempty":
         _add_count(world, scope, info, constraint)
         return
+    if constraint.kind in ("converts", "converts implicitly"):
+        one, other = (world.resolve_type(scope, each) for each in (constraint.subject, constraint.bounds[0]))
+        info.conversions.append((one, other, constraint.kind != "converts"))
+        return
     if constraint.kind not in ("conforms", "equals"):
-        message = "a 'where' can ask for interfaces and equal types only"
+        message = "a 'where' can ask for interfaces, equal types and conversions only"
         world.error("E0410", message, constraint.span, "leave it out")
         return
     subject = world.resolve_type(scope, constraint.subject)
@@ -158,6 +165,16 @@ def bounds_of(world: World, kind: ParameterType | AssociatedType) -> Iterator[In
     for declaration in world.assumptions:
         if declaration is not owner:
             yield from generic_info(world, declaration).bounds.get(kind, ())
+
+
+def stated_conversion(world: World, source: Type, target: Type) -> bool | None:
+    """Whether a `where U(T)` says that a type converts to another one without a cast; None where none says anything."""
+    owners = [each for each in map(root_owner, (source, target)) if each is not None]
+    stated = [
+        pair for each in (*owners, *world.assumptions) for pair in generic_info(world, each).conversions
+    ]
+    found = [implicit for one, other, implicit in stated if one is source and other is target]
+    return any(found) if found else None
 
 
 def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:

@@ -361,6 +361,11 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
             other = substitute(world, right, seen)
             if one is not other and ERROR not in (one, other):
                 return f"'{left}' is '{one}', not '{other}'"
+    for left, right, implicit in info.conversions:
+        for one, seen in _seen_entries(world, left, substitution):
+            other = substitute(world, right, seen)
+            if world.conversion(one, other, implicit) is None:
+                return f"'{one}' does not convert to '{other}'{' without a cast' if implicit else ''}"
     for operator, least, most in info.counts:
         counts = world.value(least, substitution), world.value(most, substitution)
         if not _holds(world, operator, *counts):

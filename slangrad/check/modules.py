@@ -26,6 +26,7 @@ from slangrad.check import (
     bodies,
     calls,
     constants,
+    convert,
     declarations,
     derivatives,
     differentiable,
@@ -513,6 +514,9 @@ class Program(World):
 
     def plan_constructor(self, scope: Any, node: ast.Expression, target: Type) -> Any:
         return initializers.plan_constructor(scope, node, target)
+
+    def conversion(self, source: Type, target: Type, implicit: bool) -> Any:
+        return convert.conversion(self, source, target, implicit)
 
     def plan_literal(self, scope: Any, node: ast.Expression, kind: Type) -> Any:
         return expressions.plan_literal(scope, node, kind)

@@ -199,6 +199,10 @@ class World(ABC):
     def signature_text(self, reference: DeclRef) -> str:
         """A function, subscript, property or variable as a reader would write its header."""
 
+    @abstractmethod
+    def conversion(self, source: Type, target: Type, implicit: bool) -> Any:
+        """How a value of one type becomes another, by a constructor, too; None when it cannot."""
+
     # How a type satisfies its interfaces.
 
     @abstractmethod

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.check.checked import Conversion
+from slangrad.check.declref import DeclRef
+from slangrad.check.types import Type as CheckedType
 from slangrad.ir.core import Value
 from slangrad.ir.types import (
     BOOL,
@@ -89,6 +91,28 @@ def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
     return made
 
 
+def _stated(f: Frame, value: Value, conversion: Conversion) -> Value:
+    """What `where U(T)` promises, for types that are known."""
+    assert conversion.source is not None
+    source, target = f.concrete(conversion.source), f.concrete(conversion.target)
+    found = f.program.conversion(source, target, implicit=False)
+    if found is None:
+        f.error("E0404", f"'{source}' does not convert to '{target}'", f.b.span)
+        return f.b.zero(f.type(target))
+    made = found.conversion
+    if made is not None and made.function is not None and f.differentiable:
+        _check_derivative(f, source, target, made.function)
+    return value if made is None else convert(f, value, made)
+
+
+def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constructor: DeclRef) -> None:
+    types, level = f.lowering.types, f.program.info(constructor.declaration).level
+    if level == "none" and types.has_tangent(source) and types.has_tangent(target):
+        what = f"'{target}.__init' is not differentiable"
+        message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
+        f.error("E0505", message, f.b.span, "mark the constructor as [Differentiable]")
+
+
 def _array(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.inner is not None
     count = sum(1 for _ in components(value.type))
@@ -128,6 +152,7 @@ CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
     "truncate": _truncate,
     "reshape": _reshape,
     "pointer": _pointer,
+    "stated": _stated,
     "call": _call,
     "array": _array,
     "optional": _optional,

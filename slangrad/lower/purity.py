@@ -51,7 +51,7 @@ def _operands(node: ast.Expression) -> Iterable[ast.Expression]:
 def _keeps(f: Frame, conversion: checked.Conversion, seen: Substitution) -> bool:
     if conversion.function is not None:
         return is_memory_free(f, f.program.resolve(conversion.function, seen))
-    return conversion.kind != "dereference"
+    return conversion.kind not in ("dereference", "stated")
 
 
 def _part(f: Frame, form: Any, moved: set[Key]) -> bool:

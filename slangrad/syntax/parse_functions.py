@@ -179,8 +179,8 @@ class FunctionParser(StatementParser):
             kind = "equals" if kind == "==" else kind
             return Constraint(self.span_from(start), kind, subject, [other], is_optional)
         if isinstance(subject, Call) and len(subject.arguments) == 1:
-            self.accept_word("implicit")
-            return _called_constraint(self.span_from(start), subject, is_optional)
+            implicit = self.accept_word("implicit")
+            return _called_constraint(self.span_from(start), subject, is_optional, bool(implicit))
         raise self.failure("E0201", f"expected ':' or '==' in the constraint, found {self.token.shown()}")
 
     def _parse_listed_bounds(self) -> list[Expression]:
@@ -348,9 +348,10 @@ def _direction(words: list[str]) -> str:
     return directions[-1] if directions else "in"
 
 
-def _called_constraint(span: Span, call: Call, is_optional: bool) -> Constraint:
+def _called_constraint(span: Span, call: Call, is_optional: bool, implicit: bool) -> Constraint:
     """`nonempty(T)` keeps its word, `U(T)` says that T converts to U."""
     callee, subject = call.callee, call.arguments[0]
     if isinstance(callee, Name) and callee.name in ("nonempty", "__hasDiffTypeInfo"):
         return Constraint(span, callee.name, subject, [], is_optional)
-    return Constraint(span, "converts", subject, [callee], is_optional)
+    kind = "converts implicitly" if implicit else "converts"
+    return Constraint(span, kind, subject, [callee], is_optional)
