@@ -8,6 +8,7 @@ sizes of types, laid out as in C.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -89,6 +90,50 @@ def _by_form(world: World, node: ast.Expression) -> Value | None:
         return evaluate(world, form.operand)
     if isinstance(form, checked.Operator) and form.name != "?:":
         return _operator(world, node, form)
+    if isinstance(form, checked.Call):
+        return _bits_of_float(world, form)
+    return None
+
+
+def _bits_of_float(world: World, form: checked.Call) -> Value | None:
+    """`__floatAsInt(1.0)`, `asint(-1.0)`."""
+    declared: Any = getattr(form.function, "declaration", None)
+    if declared is None or declared.name not in _SEEN_AS_INTEGERS or not declared.span.source.is_library:
+        return None
+    argument = form.arguments[0]
+    if not isinstance(argument, ast.Expression) or argument.conversion is not None:
+        return None
+    kind, number = argument.type, _float(world, argument)
+    if number is None or not isinstance(kind, Scalar):
+        return None
+    try:
+        bits = int.from_bytes(struct.pack(_FLOATS[kind.bits], number), "little")
+    except OverflowError:
+        return None
+    return wrapped(bits, world.info(declared).result)
+
+
+_SEEN_AS_INTEGERS = ("__floatAsInt", "asint", "asuint", "asint16", "asuint16")
+_FLOATS = {16: "<e", 32: "<f", 64: "<d"}
+
+
+def _float(world: World, node: ast.Expression) -> float | None:
+    """A number with a fraction that is known when compiling."""
+    if isinstance(node, ast.Paren):
+        return _float(world, node.inner)
+    if isinstance(node, ast.FloatLiteral):
+        return node.value
+    form = node.ref
+    if isinstance(form, checked.Operator) and form.name == "-" and len(form.operands) == 1:
+        number = _float(world, form.operands[0])
+        return None if number is None else -number
+    if isinstance(form, checked.Convert):
+        if isinstance(form.operand.type, Scalar) and form.operand.type.is_float:
+            return _float(world, form.operand) if form.operand.conversion is None else None
+        whole = evaluate(world, form.operand) if form.operand.conversion is None else None
+        if whole is None and isinstance(form.operand, ast.IntLiteral):
+            whole = form.operand.value
+        return float(whole) if isinstance(whole, int) else None
     return None
 
 

@@ -437,12 +437,26 @@ def check_assign(scope: Scope, node: ast.Assign) -> Type:
     if target is ERROR or not require_place(scope, node.target):
         return target
     if node.operator == "=":
+        if _is_atomic(scope, value_after(node.target)) and not _is_atomic(scope, node.value.type):
+            return _store_atomic(scope, node)
         coerce(scope, node.value, value_after(node.target), "the value")
         node.ref = checked.Store(node.target, node.value)
         return value_after(node.target)
     if node.value.type is ERROR:
         return target
     return _update(scope, node, node.operator[:-1], node.target, node.value)
+
+
+def _is_atomic(scope: Scope, kind: Type | None) -> bool:
+    return isinstance(kind, StructType) and kind.declaration is scope.world.standard("Atomic")
+
+
+def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
+    """`x = 1` of an `Atomic<int>`."""
+    found = members(scope.world, value_after(node.target), "store")
+    candidates = [Candidate(each.declaration, each.substitution, node.target) for each in found]
+    match = choose(scope, node.span, "store", candidates, [node.value])
+    return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
 
 
 def require_place(scope: Scope, node: ast.Expression) -> bool:
