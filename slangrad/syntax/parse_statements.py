@@ -112,7 +112,7 @@ class StatementParser(ExpressionParser):
         else:
             statement = self._parse_expression_statement()
         if attributes:
-            statement.attributes = attributes
+            _labeled(statement).attributes = attributes
         self.leave()
         return statement
 
@@ -381,6 +381,13 @@ class StatementParser(ExpressionParser):
             arguments.append(self.parse_assignment())
         self.expect_semicolon("the assembly text")
         return TargetAssembly(self.span_from(start), text, arguments)
+
+
+def _labeled(statement: Statement) -> Statement:
+    """What stands behind labels."""
+    while isinstance(statement, Labeled):
+        statement = statement.statement
+    return statement
 
 
 # fmt: off
