@@ -44,10 +44,20 @@ def round_up(value: int, multiple: int) -> int:
 
 @cache
 def any_value_layout(t: Type) -> Layout:
-    """The layout of a value behind the header of an interface value: a bool takes four bytes there."""
+    """The layout of a value behind the header of an interface value: a bool takes four bytes there, and a struct ends
+    with its last field."""
     if isinstance(t, (Scalar, Pointer)):
         return Layout(4, 4) if t is BOOL else layout_of(t)
+    if isinstance(t, Struct):
+        return any_value_composite([any_value_layout(part) for part in components(t)])
     return composite([any_value_layout(part) for part in components(t)])
+
+
+def any_value_composite(parts: Sequence[Layout]) -> Layout:
+    """The fields of a struct one after the other."""
+    made = composite(parts)
+    end = made.offsets[-1] + parts[-1].size if parts else 0
+    return Layout(end, made.alignment, made.offsets)
 
 
 @cache

@@ -4,7 +4,8 @@ bytes of the value, as many as the largest type takes or as [anyValueSize(n)] sa
 IShape { u32 type; Circle is0; Square is1 }     <->     { [5 x u32] }      0 0 <id> 0 <bits of the radius>
 
 A load takes the words apart for each type, a store puts the words of the type that is there together. A truth value
-takes four bytes here. `createDynamicObject` makes a value from an id and the bytes of another value in the same way.
+takes four bytes here. `createDynamicObject` makes a value from an id and the bytes of another value in the same way,
+`reinterpret` a value from the bytes of another one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from slangrad.ir.types import (
     component,
     components,
 )
-from slangrad.lower.bit_casts import Piece, assembled, unsigned, unsigned_of
+from slangrad.lower.bit_casts import Piece, assembled, same_shape, unsigned, unsigned_of
 from slangrad.lower.frame import Frame
 
 if TYPE_CHECKING:
@@ -88,6 +89,18 @@ def dynamic_object(f: Frame, name: str, places: list[Place], t: Type | None) -> 
     types.open(t)
     bits = [Piece(ID, 4, f.emit("convert", number, type=U64)), *_pieces(f, value, HEADER)]
     return _decoded(f, t, 0, bits)
+
+
+def reinterpret(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """`reinterpret<T>(value)`: the bytes that a value has behind an interface as those of another type; what one has
+    more than the other is dropped, what it lacks is zero."""
+    assert t is not None
+    value = places[0].get(f)
+    if value.type is t:
+        return value
+    if same_shape(value.type, t):
+        return f.emit("bitcast", value, type=t)
+    return _made(f, t, 0, list(_pieces(f, value, 0)))
 
 
 # --- Putting together -----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ def bit_cast(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
         message = f"bit_cast of {source} bytes to a type of {target} bytes"
         f.error("E0713", message, f.b.span, "convert the value, or cast to a type of the same size")
         return f.b.zero(t)
-    if _same_shape(value.type, t):
+    if same_shape(value.type, t):
         return f.emit("bitcast", value, type=t)
     pieces = list(_pieces(f, value, 0))
     return _made(f, t, 0, pieces)
@@ -44,14 +44,14 @@ class Piece:
     bits: Value
 
 
-def _same_shape(x: Type, y: Type) -> bool:
+def same_shape(x: Type, y: Type) -> bool:
     """Whether each scalar becomes one of the same size, in aggregates of the same form."""
     if isinstance(x, (Scalar, Pointer)) and isinstance(y, (Scalar, Pointer)):
         return x is y or (_is_number(x, y) and layout_of(x).size == layout_of(y).size)
     if isinstance(x, (Scalar, Pointer)) or type(x) is not type(y) or isinstance(x, Array):
         return x is y
     parts = list(components(x)), list(components(y))
-    return len(parts[0]) == len(parts[1]) and all(map(_same_shape, *parts))
+    return len(parts[0]) == len(parts[1]) and all(map(same_shape, *parts))
 
 
 def _is_number(x: Scalar | Pointer, y: Scalar | Pointer) -> bool:

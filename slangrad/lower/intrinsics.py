@@ -20,7 +20,7 @@ from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
 from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer
 from slangrad.lower import calls, expressions, operators, prints, tangents, waves
-from slangrad.lower.any_values import dynamic_object
+from slangrad.lower.any_values import dynamic_object, reinterpret
 from slangrad.lower.bit_casts import bit_cast
 from slangrad.lower.frame import Frame
 from slangrad.lower.places import Memory, Place, Temporary
@@ -229,6 +229,7 @@ RULES: dict[str, Rule] = {
     "atomic": _atomic,
     "bitcast": bit_cast,
     "dynamic_object": dynamic_object,
+    "reinterpret": reinterpret,
     "wave_reduce": waves.reduce,
     "wave_scan": waves.scan,
     "wave_read": waves.read,

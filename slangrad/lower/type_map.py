@@ -19,7 +19,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.packs import spliced
 from slangrad.ir import core, types
-from slangrad.ir.layout import HEADER, Layout, any_value_layout, composite, layout_of, round_up
+from slangrad.ir.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
 from slangrad.lower.alternatives import Alternatives, Types, is_tangent
 
 LARGEST = 1_000  # parts of a type, each counted where it stands
@@ -215,7 +215,7 @@ class TypeMap:
         if isinstance(t, checked.InterfaceType):
             return any_value_layout(self._words(t))
         if isinstance(t, checked.StructType):
-            return composite([self._behind(kind) for _, kind in self.program.fields(t)])
+            return any_value_composite([self._behind(kind) for _, kind in self.program.fields(t)])
         return self.any_layout(self.map(t))
 
     def _check_fits(self, t: types.Struct, size: int) -> None:
