@@ -448,8 +448,7 @@ class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
 
 GenericParameter = TypeParameter | ValueParameter
 
-# Part of a `where` clause. kind "conforms": `T : IFoo, IBar`; "equals": `T.Item == U`; "converts": `T(U)`;
-# "converts implicitly": `T(U) implicit`.
+# A `where`: "conforms": `T : IFoo, IBar`; "equals": `T.Item == U`; "converts": `T(U)`; "converts implicitly".
 @node
 class Constraint(Node):
     kind: str  # also the word of `where nonempty(T)` and such; the operator of `where countof(T) >= 2`
