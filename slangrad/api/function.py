@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.parameter import Parameter, parameters_of, result_of
@@ -22,6 +23,7 @@ from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
 from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.shape import as_integers
 
 if TYPE_CHECKING:
     from slangrad.api.commands import CommandEncoder
@@ -178,6 +180,20 @@ class Function:
         made = self._with()
         made._group = (x, y, z)
         return made
+
+    def call_group_shape(self, shape: Any) -> Function:
+        """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
+        sizes = as_integers(shape, "call_group_shape")
+        for dimension, size in enumerate(sizes):
+            if size < 1:
+                message = f"call_group_shape[{dimension}] = {size} is no size: all must be >= 1"
+                raise CallError("E1014", message)
+        if prod(sizes) > MOST_IN_GROUP:
+            message = (
+                f"call_group_shape {list(sizes)} has {prod(sizes)} calls, and a group at most {MOST_IN_GROUP}"
+            )
+            raise CallError("E1014", message)
+        return self._with(group=sizes)
 
     def dispatch(
         self,

@@ -24,7 +24,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.call.check_mode import CheckedSession, CheckMode
 from slangrad.call.compiled import Compiled
-from slangrad.call.module_index import ModuleIndex
+from slangrad.call.module_index import ModuleIndex, reachable
 from slangrad.check.files import Files
 from slangrad.marshal.errors import CallError
 
@@ -301,18 +301,6 @@ class SlangSession:
         if additional_source:
             modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
         return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
-
-
-def reachable(module: CheckedModule) -> list[CheckedModule]:
-    """A module and all that it imports, directly or not."""
-    seen: list[CheckedModule] = []
-    pending = [module]
-    while pending:
-        each = pending.pop(0)
-        if each not in seen:
-            seen.append(each)
-            pending += each.imports
-    return seen
 
 
 def _texts(defines: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:

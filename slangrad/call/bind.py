@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from slangrad.call.broadcast import align_right, call_dimensions
 from slangrad.call.launchable import Launchable, Source
@@ -56,11 +57,12 @@ class BoundCall:
     conformances: tuple[Conformance, ...] = ()
     leaves: list[Leaf] = field(default_factory=list)
     sources: list[Source] = field(default_factory=list)
+    group: tuple[int, ...] | None = None  # see Launchable
 
     @property
     def launchable(self) -> Launchable:
         made = None if self.created is None else self.created.made
-        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made)
+        return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made, self.group)
 
     @property
     def callee(self) -> str:
@@ -99,7 +101,7 @@ def bind_call(
     order: int = 1,
 ) -> BoundCall:
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
-    names = _Names({*taken_names, *function.words, "shape", "thread", "id", "kernel"})
+    names = _Names({*taken_names, *function.words, "shape", "thread", "id", "group", "kernel"})
     arguments = []
     sources: list[tuple[Node, int]] = []
     for parameter, each in zip(function.parameters, given):
@@ -121,6 +123,18 @@ def bind_call(
             call.sources.append(Source(index, path))
     _map_leaves(call.leaves, dims)
     return call
+
+
+def set_group(call: BoundCall, asked: Sequence[int]) -> None:
+    """Run the call in groups of this shape, which has ones in front; groups of one call are none."""
+    if len(asked) > call.call_dims:
+        message = f"call_group_shape dimensionality ({len(asked)}) must be <= call_shape dimensionality "
+        message += f"({call.call_dims}): call_group_shape cannot have more dimensions than call_shape"
+        raise CallError("E1014", message)
+    if prod(asked) > 1:
+        call.group = (*[1] * (call.call_dims - len(asked)), *asked)
+        for leaf in call.leaves:
+            leaf.group()
 
 
 def _bind_argument(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from slangrad.call import mapping
-from slangrad.call.bind import BoundCall, bind_call
+from slangrad.call.bind import BoundCall, bind_call, set_group
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import Candidate, ModuleTypes
 from slangrad.call.request import RESULT, Request, Settings
@@ -19,6 +19,9 @@ from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
+
+CALL_SHAPE = "CallShapeInfo"  # what functions ask about their place among the calls (std/call_shape.slang)
+MOST_DIMENSIONS = 16
 
 
 class Binder:
@@ -54,6 +57,11 @@ class Binder:
         )
         _check_cotangent(call)
         call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
+        if self._types.mentions(CALL_SHAPE):
+            call.group = ()
+            _check_rank(call)
+        if settings.group is not None:
+            set_group(call, settings.group)
         return call
 
     def _arguments(self, request: Request, marshals: list[Marshal]) -> Arguments:
@@ -124,6 +132,12 @@ class Binder:
             raise CallError("E1013", f"set: '{name}': a dict that holds containers cannot be set", (), None)
         node.declared = False
         return node
+
+
+def _check_rank(call: BoundCall) -> None:
+    if call.call_dims > MOST_DIMENSIONS:
+        message = f"{CALL_SHAPE} has room for {MOST_DIMENSIONS} dimensions, the call has {call.call_dims}"
+        raise CallError("E1014", message)
 
 
 def _check_cotangent(call: BoundCall) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 Shape = tuple[int, ...]
 
@@ -60,6 +61,17 @@ def plan_loops(shape: Shape, streams: Sequence[Stream], in_order: bool = False) 
     by_stream = tuple(tuple(strides[i] for _, strides in dims) for i in range(len(streams)))
     classes = "".join(_class_of(each, strides[-1], extents[-1]) for each, strides in zip(streams, by_stream))
     return Loops(extents, by_stream, classes, _grid(extents))
+
+
+def keep_loops(shape: Shape, streams: Sequence[Stream], group: Shape) -> Loops:
+    """The dimensions of a call as loops, in their order; in whole groups, if there is a group."""
+    extents = shape or (1,)
+    by_stream = tuple(each.strides or (0,) for each in streams)
+    classes = "".join(_class_of(each, strides[-1], extents[-1]) for each, strides in zip(streams, by_stream))
+    if not group:
+        return Loops(extents, by_stream, classes, _grid(extents))
+    threads = prod(group) * prod(-(-size // part) for size, part in zip(extents, group))
+    return Loops(extents, by_stream, classes, (threads, 1, 1))
 
 
 Dim = tuple[int, Shape]

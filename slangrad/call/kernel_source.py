@@ -19,9 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 from slangrad.call.bind import BoundArgument, BoundCall
 from slangrad.call.conformances import conformance_text
+from slangrad.call.launchable import SHAPE
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
 from slangrad.marshal.spelling import spell
@@ -70,15 +72,28 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
             page.say_before(line)
     statement = _CALLS[call.mode](page)
     rank = max(call.call_dims, 1)
-    body: list[Line] = [(f"CallId<{rank}> id = shape.locate(thread);", "")]
+    body: list[Line] = [(line, "") for line in _locate(page, rank)]
     body += [*page.before, (statement, ""), *page.after]
     lines: list[Line] = [(f'import "{name}";', "") for name in call.function.imports()]
     lines += [(f"// {conformance_text(each)}", "") for each in call.conformances]
-    lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({GROUP}, 1, 1)]', "")]
+    threads = prod(call.group or (GROUP,))
+    lines += [("", ""), *page.functions, (f'[shader("compute")] [numthreads({threads}, 1, 1)]', "")]
     lines += [*_header(page, rank), ("{", "")]
     lines += [(f"    {line}", label) for line, label in body] + [("}", ""), ("", "")]
     labels = {number: label for number, (_, label) in enumerate(lines, 1) if label}
     return KernelText("\n".join(line for line, _ in lines), labels)
+
+
+def _locate(page: Page, rank: int) -> list[str]:
+    """Which call the thread makes."""
+    group = page.call.group
+    if group is None:
+        return [f"CallId<{rank}> id = shape.locate(thread);"]
+    if not group:
+        return [f"CallId<{rank}> id = shape.locate(thread);", f"__noteCall(id, {page.call.call_dims});"]
+    lines = [f"uint group[{rank}] = {{ {', '.join(map(str, group))} }};"]
+    lines.append(f"CallId<{rank}> id = shape.locateInGroups(thread.x, group);")
+    return lines + ["if (!shape.holds(id)) return;"] * (SHAPE in page.classes)
 
 
 def _header(page: Page, rank: int) -> list[Line]:

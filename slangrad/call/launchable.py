@@ -13,6 +13,9 @@ from typing import Any
 from slangrad.marshal.marshal import Leaf
 from slangrad.marshal.results import Result
 
+SHAPE = "shape"  # the kernel's parameter with the sizes of its loops
+PARTIAL = "p"  # its letter among those of streams where groups at the border are not full
+
 
 @dataclass(slots=True)
 class Source:
@@ -24,8 +27,13 @@ class Source:
 
 @dataclass(slots=True)
 class Launchable:
+    """`group` is None where loops may be merged and moved. Else they are the dimensions of the call in their order, run
+    in groups of that shape if it is not empty.
+    """
+
     name: str
     call_dims: int
     leaves: list[Leaf]
     sources: list[Source]
     created: Result | None
+    group: tuple[int, ...] | None = None

@@ -137,3 +137,15 @@ class Facts:
     def _key(self, kind: str, name: str) -> str:
         options, target, *said = self._said
         return kernel_key(options, target, *said, kind, name)
+
+
+def reachable(module: Any) -> list[Any]:
+    """A module and all that it imports, directly or not."""
+    seen: list[Any] = []
+    pending = [module]
+    while pending:
+        each = pending.pop(0)
+        if each not in seen:
+            seen.append(each)
+            pending += each.imports
+    return seen

@@ -17,8 +17,8 @@ import numpy as np
 
 from slangrad.call.broadcast import Mapped, call_shape
 from slangrad.call.compiled import Compiled
-from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, plan_loops
-from slangrad.call.launchable import Launchable
+from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, keep_loops, plan_loops
+from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
 from slangrad.call.overlap import (
     Conflicts,
     Region,
@@ -312,16 +312,21 @@ class Plan:
             for leaf, measure in zip(self._leaves, along)
             for spec, strides in zip(leaf.streams, measure.strides)
         ]
-        loops = plan_loops(over, streams, self._in_order)
+        group = self.call.group
+        if group is None:
+            loops = plan_loops(over, streams, self._in_order)
+        else:
+            loops = keep_loops(over, streams, group)
         if loops.grid[0] > MOST_THREADS:
             raise CallError("E1005", f"a call of shape {shape} is too large: split it into several calls")
         refuse_races(self._leaves, over, along)
         alone = frozenset() if atomic else added_alone(self._leaves, over, along)
-        return loops, along, self._compiled(loops.classes, alone)
+        partial = any(size % part for size, part in zip(over, group or ()))
+        return loops, along, self._compiled(loops.classes, alone, partial)
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""
-        given = {"shape"}
+        given = {SHAPE}
         for leaf in self._leaves:
             letters = "r" * len(leaf.streams)
             given.update(each.name for each in leaf.parameters(letters))
@@ -336,7 +341,7 @@ class Plan:
     ) -> Values:
         """The scalars that stay while the layout does."""
         scalars = compiled.packer.empty
-        fixed: dict[str, list[Any]] = {"shape": list(loops.extents)}
+        fixed: dict[str, list[Any]] = {SHAPE: list(loops.extents)}
         at = 0
         for leaf, value, measure in zip(self._leaves, values, measures):
             own = loops.strides[at : at + len(leaf.streams)]
@@ -348,11 +353,14 @@ class Plan:
         assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
         return scalars
 
-    def _compiled(self, classes: str, alone: frozenset[str]) -> Compiled:
-        key = (classes, alone)
+    def _compiled(self, classes: str, alone: frozenset[str], partial: bool) -> Compiled:
+        key = (classes, alone, partial)
         found = self._kernels.get(key)
         if found is None:
-            found = self._kernels[key] = self.compile_for(self._letters(classes), alone)
+            letters = self._letters(classes)
+            if partial:
+                letters[SHAPE] = PARTIAL
+            found = self._kernels[key] = self.compile_for(letters, alone)
         return found
 
     def _letters(self, classes: str) -> dict[str, str]:

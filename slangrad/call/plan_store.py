@@ -59,7 +59,7 @@ class PlanStore:
         data = Store.of_environment().get(key) if key else None
         if data is None:
             return None
-        name, dims, leaves, sources, created = json.loads(data)
+        name, dims, leaves, sources, created, group = json.loads(data)
         types = self._types
         return Launchable(
             name,
@@ -67,6 +67,7 @@ class PlanStore:
             [restored(each, types) for each in leaves],
             [Source(given, tuple(path)) for given, path in sources],
             restored(created, types),
+            None if group is None else tuple(group),
         )
 
     def keep(self, key: str, call: Launchable) -> None:
@@ -78,7 +79,8 @@ class PlanStore:
         except Unsaved:
             return
         sources = [(each.given, each.path) for each in call.sources]
-        data = json.dumps([call.name, call.call_dims, leaves, sources, created], separators=(",", ":"))
+        parts = [call.name, call.call_dims, leaves, sources, created, call.group]
+        data = json.dumps(parts, separators=(",", ":"))
         Store.of_environment().put(key, data.encode())
 
 

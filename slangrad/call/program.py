@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slangrad.call.module_index import reachable
 from slangrad.check.declref import visible_parameters
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
 from slangrad.check.types import VOID, EnumType, InterfaceType, ParameterType, Type, Vector, nominal
@@ -22,6 +23,7 @@ from slangrad.marshal.plain import COMPONENTS
 from slangrad.marshal.spelling import namespaces_of, spell, spell_argument
 from slangrad.marshal.type_map import TypeMap
 from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 from slangrad.tensors.element_types import element_type
 
 THIS = "_this"
@@ -37,6 +39,7 @@ class ModuleTypes:
         self._map = TypeMap(self.fields, self._tag, view.find_type, view.behind)
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
+        self._mentioned: dict[str, bool] = {}
 
     def lower(self, t: Type) -> ir.Type | None:
         return self._map.lower(t)
@@ -79,6 +82,15 @@ class ModuleTypes:
         if isinstance(pattern, (ParameterType, InterfaceType)):
             return all(self.view.conforms(t, each) for each in interfaces)
         return matches(pattern, t)
+
+    def mentions(self, name: str) -> bool:
+        """Whether the module, or one that it imports, speaks of a type or function of this name."""
+        if name not in self._mentioned:
+            parts = [part for each in reachable(self.view.module) for part in each.files]
+            self._mentioned[name] = any(
+                isinstance(node, ast.Name) and node.name == name for part in parts for node in walk(part)
+            )
+        return self._mentioned[name]
 
     def global_type(self, name: str) -> Type | None:
         """The type of a variable outside of functions."""

@@ -218,7 +218,7 @@ def _site_of(page: Page, caller: Caller) -> Site:
     site = page.site
     names = tuple(each.name for each in page.parameters)
     maps = {each.name: each.map for each in page.parameters if each.map is not None}
-    settings = Settings(map_named=maps, globals=site.settings.globals)
+    settings = Settings(map_named=maps, globals=site.settings.globals, group=site.settings.group)
     settings = replace(settings, key=settings_key(settings))
     request = Request(settings, 0, names, [], "", -1, len(names))
     at = {each.given: k for k, each in enumerate(page.parameters) if each.given >= 0}

@@ -251,7 +251,9 @@ class CallIdMarshal(Marshal):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class FlatIndex(Index):
-    """The flat, row-major number of the call."""
+    """The flat, row-major number of the call; in groups that of the thread."""
+
+    in_groups: bool = False
 
     def settle(self, call_dims: int) -> None:
         Index.settle(self, call_dims)
@@ -262,8 +264,14 @@ class FlatIndex(Index):
         check_calls(call_shape, self.label)
         return Measure((), [tuple(prod(call_shape[dim + 1 :]) for dim in range(len(call_shape)))], [0])
 
+    def group(self) -> None:
+        self.in_groups, self.streams = True, ()
+
+    def number(self) -> str:
+        return "thread.x" if self.in_groups else f"uint({self.streams[0].name}.at(id))"
+
     def components(self) -> list[str]:
-        return [f"uint({self.streams[0].name}.at(id))"] + ["0"] * (_length(self.type) - 1)
+        return [self.number()] + ["0"] * (_length(self.type) - 1)
 
 
 class ThreadIdMarshal(Marshal):
@@ -303,8 +311,7 @@ class HashIndex(FlatIndex):
 
     def before(self) -> list[str]:
         count = _length(self.type)
-        thread = f"uint({self.streams[0].name}.at(id))"
-        call = f"__threadHash<{count}>({thread}, {self.name}_seed, {self.name}_warmup)"
+        call = f"__threadHash<{count}>({self.number()}, {self.name}_seed, {self.name}_warmup)"
         return [f"uint {self.name}_words[{count}] = {call};"]
 
     def load(self) -> str:

@@ -255,6 +255,9 @@ class Leaf(Node):
         """The number of dimensions of the call is known."""
         self.rank = max(call_dims, 1)
 
+    def group(self) -> None:
+        """Threads are not in the order of calls: they follow each other group by group."""
+
     # --- what the kernel's text says
 
     @abstractmethod

@@ -139,7 +139,7 @@ def marshal_of(value: Any) -> Marshal:
 def _enter(kind: type) -> Key:
     """Learn a type that is met for the first time; what is unsupported is not learned, it may be taught later."""
     for base in kind.__mro__:
-        if base in _KEYS and base is not bool:
+        if base in _MAKERS and base is not bool:
             _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
             return _KEYS[kind]
     if hasattr(kind, "get_this"):

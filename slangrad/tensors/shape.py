@@ -19,9 +19,11 @@ class Shape(tuple[int, ...]):
     __slots__ = ()
     valid = True
 
-    def __new__(cls, sizes: Iterable[int] | None = ()) -> Shape:
+    def __new__(cls, sizes: Iterable[int] | int | None = ()) -> Shape:
         if sizes is None:
             return tuple.__new__(_NoShape)
+        if isinstance(sizes, int):
+            sizes = (sizes,)
         return tuple.__new__(cls, sizes)
 
     def __eq__(self, other: object) -> bool:

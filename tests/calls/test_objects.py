@@ -54,6 +54,15 @@ def test_objects_of_one_class_may_stand_for_different_things(device, load):
     assert twice(Holder(2.0)) == 4
 
 
+def test_classes_that_inherit_from_such_classes(load):
+    class Squared(Holder):
+        def get_this(self):
+            return super().get_this() ** 2
+
+    twice = load(PARTICLES).twice
+    assert (twice(Holder(3.0)), twice(Squared(3.0))) == (6, 18)
+
+
 def test_objects_are_told_what_became_of_their_values(device, load):
     module = load("void fill(float x, out float y) { y = x + 1; }")
     inner = Holder(Tensor.zeros(device, (2,), "float"))
