@@ -51,6 +51,7 @@ _HOMES = {
                                       "ResolveException",
     "slangrad.marshal.generators":    "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid rand_float "
                                       "thread_id wang_hash wang_hash_numpy",
+    "slangrad.marshal.registry":      "register_type",
     "slangrad.marshal.slang_type":    "SlangType",
     "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
     "slangrad.runtime.device":        "DeviceClosedError",

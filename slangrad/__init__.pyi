@@ -92,6 +92,7 @@ from slangrad.marshal.generators import rand_float as rand_float
 from slangrad.marshal.generators import thread_id as thread_id
 from slangrad.marshal.generators import wang_hash as wang_hash
 from slangrad.marshal.generators import wang_hash_numpy as wang_hash_numpy
+from slangrad.marshal.registry import register_type as register_type
 from slangrad.marshal.slang_type import SlangType as SlangType
 from slangrad.marshal.values import DiffPair as DiffPair
 from slangrad.marshal.values import ValueRef as ValueRef

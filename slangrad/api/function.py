@@ -214,7 +214,8 @@ class Function:
         self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
 
     def return_type(self, kind: Any) -> Function:
-        """What calls return: Tensor, np.ndarray, "tensor" or "numpy"."""
+        """What calls return: Tensor, np.ndarray, "tensor", "numpy", or a class that is called with the result; if it
+        has `from_result(module, result)`, that is."""
         results.kind_of(kind)
         return self._with(result=kind)
 

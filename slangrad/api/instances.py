@@ -9,14 +9,18 @@ InstanceList(module.Particle, {"position": tensor, "velocity": float2(0, 1)})
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slangrad.api.function import Function
 from slangrad.api.packed import PackedArg, pack
 from slangrad.api.struct import Struct
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.tensors.shape import Shape
 from slangrad.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from slangrad.api.module import Module
 
 _OWN = ("_data", "_struct")
 
@@ -74,6 +78,14 @@ class InstanceTensor(InstanceList):
 
     def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
         super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
+
+    @classmethod
+    def from_result(cls, module: Module, result: Any) -> InstanceTensor:
+        """The result of a call, which has dimensions, as instances."""
+        if not isinstance(result, Tensor):
+            message = f"a call without dimensions returns {type(result).__name__}, which is no {cls.__name__}"
+            raise CallError("E1011", message, (), "leave return_type out")
+        return cls(module.require_struct(str(result.dtype)), result.shape, result)
 
     @property
     def tensor(self) -> Tensor:

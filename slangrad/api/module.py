@@ -244,7 +244,7 @@ class Module:
 
         store = PlanStore(self._loaded.key, label, session.settings, session.target, self._late_types)
         strict = self.options.get("strict_broadcasting", False)
-        return Function(self, name, Caller(name, binder, session, store, strict), struct)
+        return Function(self, name, Caller(name, binder, session, store, strict, self), struct)
 
     def _imports(self) -> tuple[str, ...]:
         return self.session.imports_of(self._loaded.checked)

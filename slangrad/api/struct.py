@@ -17,7 +17,10 @@ from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
+    from slangrad.api.device import Device
     from slangrad.api.module import Module
+    from slangrad.api.session import SlangSession
+    from slangrad.api.shader import SlangModule
 
 
 class Struct(SlangType):
@@ -36,6 +39,18 @@ class Struct(SlangType):
     @property
     def struct(self) -> Struct:
         return self
+
+    @property
+    def device_module(self) -> SlangModule:
+        return self.module.device_module
+
+    @property
+    def session(self) -> SlangSession:
+        return self.module.session
+
+    @property
+    def device(self) -> Device:
+        return self.module.device
 
     def as_struct(self) -> Struct:
         return self

@@ -36,8 +36,8 @@ class Caller:
     """The calls of the functions of one name, with the plans of all signatures met so far."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_binder", "_make_binder", "_name", "_other_plans", "_plans", "_session", "_store",
-                 "_strict")
+    __slots__ = ("__weakref__", "_binder", "_make_binder", "_module", "_name", "_other_plans", "_plans", "_session",
+                 "_store", "_strict")
     # fmt: on
 
     def __init__(
@@ -47,6 +47,7 @@ class Caller:
         session: Any,
         store: PlanStore,
         strict: bool = False,
+        module: Any = None,
     ) -> None:
         self._name = name
         self._make_binder = make_binder
@@ -54,6 +55,7 @@ class Caller:
         self._session = session
         self._store = store
         self._strict = strict
+        self._module = module
         self._plans: dict[Hashable, _Entry] = {}
         self._other_plans: dict[Hashable, _Entry] = {}
         session.callers.add(self)
@@ -155,13 +157,13 @@ class Caller:
         if entry.check is not None and checking is not None and checking.gradients and threads is None:
             entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)
         run = entry.plan.run if entry.torch is None else entry.torch.run
-        if not entry.holds_objects:
-            made = run(list(values), threads)
-            return _shown(values[entry.result_at]) if entry.returns_given else made
         told: Told = []
-        made = run([unwrap(value, told) for value in values], threads)
+        given = [unwrap(value, told) for value in values] if entry.holds_objects else list(values)
+        made = run(given, threads)
         update(told)
-        return _shown(values[entry.result_at]) if entry.returns_given else made
+        if entry.returns_given:
+            return _shown(values[entry.result_at])
+        return made if entry.wrap is None or made is None else entry.wrap(self._module, made)
 
     # --- once for each key ---
 
@@ -189,7 +191,8 @@ class Caller:
         if self._session.checking is not None and settings.mode == BACKWARD and torch is None:
             at = count if kind is True else -1
             check = COMPARED.BackwardCheck(self, len(args), tuple(kwargs), at, plan.call)
-        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check)
+        wrap = results.wrap_of(kind)
+        entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         self._plans[key] = entry
         return entry
 
@@ -247,10 +250,12 @@ class _Entry:
     result_at: int
     torch: Any = None  # the calls of this signature, where torch tensors are among the values
     check: Any = None  # what compares its gradients, in check mode
+    wrap: results.Wrap | None = None
     is_special: bool = False
 
     def __post_init__(self) -> None:
-        self.is_special = self.holds_objects or self.torch is not None or self.check is not None
+        special = (self.torch, self.check, self.wrap)
+        self.is_special = self.holds_objects or any(each is not None for each in special)
 
     @property
     def returns_given(self) -> bool:

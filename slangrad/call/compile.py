@@ -72,7 +72,7 @@ class KernelCompiler:
             key = (written.text, modules)
             if key not in self._compiled:
                 for each in modules:
-                    self.program.require_closed(each)
+                    self.program.require_closed(each, call.function.candidate.view.declaration)
                 on_disk = self._disk_key("call", written.text, [each.key for each in modules])
                 self._compiled[key] = self._find(on_disk, call, written) or self._compile(
                     on_disk, call, written
@@ -114,7 +114,8 @@ class KernelCompiler:
         with self.lock:
             known = (*entry.key, *map(str, conformances))
             if known not in self._entries:
-                self.program.require_closed(self.program.module_of(entry.declaration))
+                module = self.program.module_of(entry.declaration)
+                self.program.require_closed(module, entry.declaration)
                 key = self._entry_key(entry, conformances)
                 self._entries[known] = self._find_entry(key) or self._make_entry(key, entry, conformances)
             return self._entries[known]

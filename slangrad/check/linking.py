@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 
 
 def is_open(declared: ast.Node) -> bool:
@@ -25,9 +26,30 @@ def is_open(declared: ast.Node) -> bool:
     return isinstance(declared, ast.Struct) and not declared.has_body and declared.alias is None
 
 
-def open_names(files: Iterable[ast.Module]) -> dict[str, ast.Declaration]:
+def open_names(files: Iterable[ast.Module]) -> dict[str, Any]:
     """What the files of a module leave open."""
     return {each.name: each for part in files for each in part.members if is_open(each)}
+
+
+def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
+    """All names that may matter for a function: those in its text, in functions and values of these names, and in all
+    else that the files declare.
+    """
+    known: dict[str, list[ast.Node]] = {}
+    pending = [root]
+    for member in (each for part in files for each in part.members):
+        if isinstance(member, (ast.Function, ast.Variable)):
+            known.setdefault(member.name, []).append(member)
+        elif not is_open(member):
+            pending.append(member)
+    found: set[str] = set()
+    for each in pending:  # grows while it is read
+        for node in walk(each):
+            name = getattr(node, "name", None)
+            if isinstance(name, str) and name not in found:
+                found.add(name)
+                pending += known.get(name, ())
+    return found
 
 
 def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:

@@ -48,7 +48,7 @@ from slangrad.check.bit_fields import pack_fields
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.declref import EMPTY, DeclRef, Substitution
 from slangrad.check.files import FILE, INCLUDED, LINK, MODULE, STD, Files, Request
-from slangrad.check.linking import can_be_linked, exported_names, open_names
+from slangrad.check.linking import can_be_linked, exported_names, named_from, open_names
 from slangrad.check.lookup import add_extension
 from slangrad.check.meanings import NamespaceMeaning
 from slangrad.check.scopes import ModuleScope
@@ -160,30 +160,25 @@ class Program(World):
                     module.imports.append(exporter)
                     module.scope.imports.append(exporter.scope)
 
-    def open_declarations(self, module: Module) -> dict[str, ast.Declaration]:
-        """What a module and its imports leave open."""
-        found: dict[str, ast.Declaration] = {}
-        pending = [module]
-        for each in pending:  # grows while it is read
-            found |= open_names(each.files)
-            pending += [one for one in each.imports if one not in pending]
-        return found
-
     def extern_constants(self, module: Module) -> dict[str, Type]:
         """The types of the constants that other modules may give a module."""
         found = [each for part in module.files for each in part.members]
         constants = [each for each in found if isinstance(each, ast.Variable) and each.has("extern")]
         return {each.name: self.info(each).type for each in constants}
 
-    def require_closed(self, module: Module) -> None:
-        """Report what a module and its imports leave open."""
+    def require_closed(self, module: Module, used: ast.Declaration) -> None:
+        """Report what a module and its imports leave open, as far as a function may use it."""
+        modules = [module]
+        for each in modules:  # grows while it is read
+            modules += [one for one in each.imports if one not in modules]
+        files = [part for each in modules for part in each.files]
+        left = open_names(files)
+        names = named_from(used, files) if left else set()
         note = "give it a value here, or link a module that exports it"
-        found = self.open_declarations(module).values()
         errors = [
-            Diagnostic(
-                "E0704", f"'{each.name}' has no value: no linked module exports it", each.name_span, note
-            )
-            for each in found
+            Diagnostic("E0704", f"'{name}' has no value: no linked module exports it", each.name_span, note)
+            for name, each in left.items()
+            if name in names
         ]
         if errors:
             raise CompileError(errors)

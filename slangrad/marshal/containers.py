@@ -32,6 +32,9 @@ class ContainerMarshal(Marshal):
             yield from buffers.ways(own, self.contents.writable, wanted)
             yield from self.as_elements(wanted, own, ELEMENTS)
 
+    def holds(self, wanted: Type, types: ProgramTypes) -> Type | None:
+        return self.element_for(wanted, types)
+
     def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:
         """The checked type of an element."""
         return None if self.contents.element is None else types.lift(self.contents.element)

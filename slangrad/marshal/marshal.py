@@ -154,6 +154,10 @@ class Marshal(ABC):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         """As what the value can be given to a parameter of type `wanted`; empty when it cannot."""
 
+    def holds(self, wanted: Type, types: ProgramTypes) -> Type | None:
+        """The type of the elements of a container."""
+        return None
+
     @abstractmethod
     def bind(self, way: Way, spot: Spot) -> Node:
         """The value in one of its ways; CallError when its role asks for what it cannot do."""

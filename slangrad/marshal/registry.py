@@ -18,6 +18,7 @@ from slangrad.marshal import indices
 from slangrad.marshal.arrays import ArrayMarshal
 from slangrad.marshal.buffers import BufferMarshal
 from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
+from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
@@ -73,7 +74,9 @@ def _key_of_type(value: Any) -> Hashable:
 
 
 def _key_of_object(value: Any) -> Hashable:
-    return type(value), key_of(value.get_this())
+    read = _reader_of(type(value))
+    assert read is not None
+    return type(value), key_of(read(value))
 
 
 def _key_of_number(value: Any) -> Hashable:
@@ -138,13 +141,14 @@ def marshal_of(value: Any) -> Marshal:
 
 def _enter(kind: type) -> Key:
     """Learn a type that is met for the first time; what is unsupported is not learned, it may be taught later."""
+    if _reader_of(kind) is not None:
+        _KEYS[kind] = _key_of_object
+        return _key_of_object
     for base in kind.__mro__:
         if base in _MAKERS and base is not bool:
             _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
             return _KEYS[kind]
-    if hasattr(kind, "get_this"):
-        _KEYS[kind] = _key_of_object
-    elif is_torch_type(kind):
+    if is_torch_type(kind):
         _KEYS[kind], _MAKERS[kind] = key_of_torch, TorchMarshal
     elif issubclass(kind, HostArray):
         _KEYS[kind] = _key_of_type
@@ -162,11 +166,58 @@ def register(kind: type, key: Key, maker: Maker) -> None:
 
 # --- Objects that stand for something else ------------------------------------------------------------
 
+_BUILT_IN = frozenset(_MAKERS)
 _PLAIN = frozenset((bool, int, float, Tensor, np.ndarray, ValueRef, DiffPair, Buffer, str, type(None)))
 
 
+# For classes that were met: what a value of them stands for, None if for itself.
+_READERS: dict[type, Callable[[Any], Any] | None] = {}
+_WRITERS: dict[type, Callable[[Any, Any], object]] = {}
+
+
+def register_type(
+    kind: type,
+    value_of: Callable[[Any], Any],
+    update: Callable[[Any, Any], object] | None = None,
+) -> None:
+    """Teach calls a class: an object of it, or of a class that inherits from it, stands for `value_of(object)`. After
+    calls `update(object, value)` is called.
+    """
+    if not isinstance(kind, type) or not callable(value_of):
+        raise CallError("E1001", "register_type takes a class and a callable")
+    known = issubclass(kind, HostArray) or is_torch_type(kind)
+    if known or any(issubclass(each, kind) for each in _BUILT_IN):
+        raise CallError("E1001", f"register_type: calls know values of {kind.__name__} by themselves")
+    for met in [each for each in (*_READERS, *_KEYS) if issubclass(each, kind)]:
+        _READERS.pop(met, None)
+        _KEYS.pop(met, None)
+    _READERS[kind] = value_of
+    _KEYS[kind] = _key_of_object
+    _WRITERS.pop(kind, None)
+    if update is not None:
+        _WRITERS[kind] = update
+
+
+def _reader_of(kind: type) -> Callable[[Any], Any] | None:
+    if kind not in _READERS:
+        known = next((each for each in kind.__mro__ if _READERS.get(each) is not None), None)
+        if hasattr(kind, "get_this"):
+            _READERS[kind] = _ask
+        elif known is not None:
+            _READERS[kind] = _READERS[known]
+            if known in _WRITERS:
+                _WRITERS[kind] = _WRITERS[known]
+        else:
+            _READERS[kind] = None
+    return _READERS[kind]
+
+
+def _ask(value: Any) -> Any:
+    return value.get_this()
+
+
 def holds_objects(value: Any) -> bool:
-    """Whether a value, or something in it, has `get_this`."""
+    """Whether a value, or something in it, stands for something else."""
     kind = type(value)
     if kind in _PLAIN:
         return False
@@ -174,7 +225,7 @@ def holds_objects(value: Any) -> bool:
         return any(map(holds_objects, value))
     if kind is dict:
         return any(map(holds_objects, value.values()))
-    return hasattr(kind, "get_this")
+    return _reader_of(kind) is not None
 
 
 Told = list[tuple[Any, Any]]
@@ -184,16 +235,20 @@ def unwrap(value: Any, told: Told | None = None) -> Any:
     """The value with objects replaced by what they stand for, throughout. `told` notes each object with that, inner
     ones first.
     """
-    if hasattr(type(value), "get_this"):
-        made = unwrap(value.get_this(), told)
-        if told is not None:
-            told.append((value, made))
-        return made
-    if type(value) is list:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is list:
         return [unwrap(each, told) for each in value]
-    if type(value) is dict:
+    if kind is dict:
         return {name: unwrap(each, told) for name, each in value.items()}
-    return value
+    read = _reader_of(kind)
+    if read is None:
+        return value
+    made = unwrap(read(value), told)
+    if told is not None:
+        told.append((value, made))
+    return made
 
 
 def update(told: Told) -> None:
@@ -201,3 +256,5 @@ def update(told: Told) -> None:
     for value, unwrapped in told:
         if hasattr(value, "update_this"):
             value.update_this(unwrapped)
+        elif type(value) in _WRITERS:
+            _WRITERS[type(value)](value, unwrapped)

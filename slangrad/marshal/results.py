@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.check.types import Matrix, Scalar, Type, Vector
+from slangrad.check.types import Matrix, Scalar, Type, Vector, vector
 from slangrad.ir import types as ir
 from slangrad.marshal.cells import Part, get_primal, make_cell, set_grad, set_primal
+from slangrad.marshal.containers import CONVERTED
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
@@ -49,7 +50,7 @@ class Wanted:
 
 
 def kind_of(given: Any) -> str | None:
-    """The kind that a string or class names; None for a value to fill."""
+    """The kind that a string or class names, empty for a class of the user's; None for a value to fill."""
     if isinstance(given, str):
         if given not in KINDS:
             names = ", ".join(map(repr, KINDS))
@@ -60,11 +61,19 @@ def kind_of(given: Any) -> str | None:
     if given is np.ndarray:
         return NUMPY
     if isinstance(given, type):
-        if is_torch_type(given):
-            return TORCH
-        note = "known are Tensor, np.ndarray and torch.Tensor"
-        raise CallError("E1011", f"Unknown return type '{given.__name__}'", (), note)
+        return TORCH if is_torch_type(given) else ""
     return None
+
+
+Wrap = Callable[[Any, Any], Any]
+
+
+def wrap_of(kind: Any) -> Wrap | None:
+    """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
+    if not isinstance(kind, type) or kind_of(kind):
+        return None
+    made: Wrap = getattr(kind, "from_result", None) or (lambda module, result: kind(result))
+    return made
 
 
 def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
@@ -73,10 +82,29 @@ def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
     if not (role.reads or role.writes or role.differentiates):
         return None
     found = sorted(marshal.ways(t, spot.types, spot.mode), key=lambda way: way.cost)
+    exact = any(way.how != CONVERTED for way in found)
+    wider = None if exact or role.differentiates else _wider(t, marshal.holds(t, spot.types))
+    if wider is not None:
+        found = sorted(marshal.ways(wider, spot.types, spot.mode), key=lambda way: way.cost)
     if not found:
         message = f"argument '{spot.label}': {marshal.described} cannot hold results of type '{t}'"
         raise CallError("E1011", message, (marshal.reason(t, spot.types),))
     return marshal.bind(found[0], spot)
+
+
+def _wider(t: Type, own: Type | None) -> Type | None:
+    """A type that Slang converts results of type `t` to, made of the elements of a container."""
+    element = t.element if isinstance(t, Vector) else t
+    if not isinstance(element, Scalar) or not isinstance(own, Scalar) or not _widens(element, own):
+        return None
+    return vector(own, t.count) if isinstance(t, Vector) else own
+
+
+def _widens(t: Scalar, to: Scalar) -> bool:
+    """Whether a number may become one of the other type: no kind is left for a lower one, and none has fewer bits."""
+    if to.is_float:
+        return not t.is_float or t.bits <= to.bits
+    return to.is_integer and not t.is_float and t.bits <= to.bits
 
 
 def ones(t: Type, types: ProgramTypes) -> str:

@@ -106,12 +106,14 @@ class UnsupportedMarshal(Marshal):
         self.described = kind.__name__
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        raise BoundVariableException("E1001", f"Unsupported type {self.kind}", (), _INSTEAD.get(self.kind))
+        note = _INSTEAD.get(self.kind) if self.kind.__module__ == "builtins" else _TEACH
+        raise BoundVariableException("E1001", f"Unsupported type {self.kind}", (), note)
 
     def bind(self, way: Way, spot: Spot) -> Node:
         raise AssertionError("an unsupported value has no way to be bound")
 
 
+_TEACH = "give its class a method get_this(), or tell register_type() what it stands for"
 _INSTEAD: dict[type, str] = {
     tuple: "pass a list for an array, or spy.float3(...) and the like for a vector",
     set: "pass a list",

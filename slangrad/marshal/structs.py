@@ -35,6 +35,7 @@ from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramType
 from slangrad.marshal.memory import ARRAY_ACCESS
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format
+from slangrad.marshal.rows import bind_rows
 from slangrad.marshal.uniform import bind_plain, refuse_writes
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
@@ -151,10 +152,9 @@ class ListMarshal(Marshal):
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         yield from self._as_whole(wanted, types, mode)
-        if not self.is_plain:
-            return
         for part in self._common(wanted, types, mode):
-            if types.lower(part[0].type) is not None:
+            whole = self.is_plain or all(each.dims == 0 for each in part)
+            if whole and types.lower(part[0].type) is not None:
                 yield Way(part[0].type, part[0].dims + 1, EACH, part[0].cost, part)
 
     def _as_whole(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
@@ -183,8 +183,10 @@ class ListMarshal(Marshal):
     def bind(self, way: Way, spot: Spot) -> Node:
         if way.how == PLAIN and not spot.role.writes:
             return bind_plain(way, spot, self.described)
-        if way.how == EACH:
+        if way.how == EACH and self.is_plain:
             return _bind_each(way, spot, self.described)
+        if way.how == EACH:
+            return bind_rows(way, spot, self.children, self.described)
         node = _composite(way, spot, self.described)
         for i, (child, part) in enumerate(zip(self.children, way.parts)):
             bound = child.bind(part, spot.child(str(i), f"{spot.label}[{i}]", spot.role))

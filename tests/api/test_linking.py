@@ -156,3 +156,27 @@ def test_a_prelude_stands_beside_the_text_of_the_module(load):
 def test_a_prelude_of_a_method(load):
     module = load("extern static const int N; struct S { int x; int times() { return x * N; } }")
     assert module.S.times.prelude("export static const int N = 5;")({"x": 4}) == 20
+
+
+def test_only_what_a_function_uses_must_be_given(device, load):
+    module = load("""
+        extern static const int N;
+        static const int TWICE = 2 * N;
+        int free(int x) { return x; }
+        int direct() { return N; }
+        int below() { return free(TWICE); }
+        int sized() { int a[N]; return a.getCount(); }
+        [shader("compute")] [numthreads(1, 1, 1)]
+        void kernel(RWStructuredBuffer<int> b) { b[0] = free(3); }
+        void launched(uint3 dispatchThreadID, RWStructuredBuffer<int> b) { b[0] = free(4); }
+    """)
+    assert module.free(2) == 2
+    for name in ("direct", "below", "sized"):
+        with pytest.raises(CompileError, match="'N' has no value: no linked module exports it"):
+            module[name]()
+        assert module[name].constants({"N": 3})() == (6 if name == "below" else 3)
+    b = device.create_buffer(data=np.zeros(1, np.int32))
+    module.kernel.dispatch([1, 1, 1], b=b)
+    assert b.to_numpy().view(np.int32).tolist() == [3]
+    module.launched.dispatch([1, 1, 1], b=b)
+    assert b.to_numpy().view(np.int32).tolist() == [4]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from slangrad import (
+    BoundVariableException,
     CallError,
     InstanceList,
     InstanceTensor,
@@ -13,6 +14,7 @@ from slangrad import (
     floatRef,
     pack,
     rand_float,
+    register_type,
 )
 
 F = np.float32
@@ -156,3 +158,56 @@ def test_references_in_instances(load):
     one = InstanceList(module.S, {"a": floatRef(1)})
     one.grow(4.0)
     assert one.a.value == 5
+
+
+def test_classes_that_calls_are_taught(load):
+    class Point:
+        def __init__(self, x, y):
+            self.x, self.y = x, y
+
+    class Named(Point):
+        pass
+
+    module = load(
+        "struct P { float x; float y; } float f(P p) { return p.x * p.y; } void g(out P p) { p = { 5, 6 }; }"
+    )
+    with pytest.raises(BoundVariableException, match="Unsupported type") as caught:
+        module.f(Point(1, 2))
+    assert "register_type() what it stands for" in str(caught.value)
+    register_type(Point, lambda point: {"x": point.x, "y": point.y})
+    assert module.f(Point(2, 3)) == 6
+    assert module.f([Point(2, 3), Named(4, 5)]).to_numpy().tolist() == [6, 20]
+    assert module.f(Named(2, np.array([1, 2], F))).to_numpy().tolist() == [2, 4]
+    told = []
+    register_type(
+        Named, lambda named: {"x": floatRef(named.x), "y": floatRef(named.y)}, lambda *each: told.append(each)
+    )
+    named = Named(0, 0)
+    module.g(named)
+    assert told[0][0] is named and [told[0][1][name].value for name in "xy"] == [5, 6]
+    assert module.f(Point(2, 3)) == 6
+
+
+@pytest.mark.parametrize("kind", [dict, object, int, float2, Tensor])
+def test_classes_that_calls_know_by_themselves(kind):
+    with pytest.raises(CallError, match="register_type: calls know values of"):
+        register_type(kind, lambda value: 1.0)
+
+
+def test_results_as_objects_of_any_class(device, load):
+    module = load(
+        "struct P { float x; float sum() { return 10 + x; } } P make(float x) { return { x }; } int two() { return 2; } void nothing() {}"
+    )
+
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    assert module.two.return_type(Box)().value == 2
+    assert module.make.return_type(Box)(3.0).value == {"x": 3}
+    assert module.two.map().return_type(Box)(_result="numpy").shape == ()
+    assert module.nothing.return_type(Box)() is None
+    particles = module.make.return_type(InstanceTensor)(np.array([1, 2], F))
+    assert isinstance(particles, InstanceTensor) and particles.sum().to_numpy().tolist() == [11, 12]
+    with pytest.raises(CallError, match="a call without dimensions returns dict, which is no InstanceTensor"):
+        module.make.return_type(InstanceTensor)(1.0)

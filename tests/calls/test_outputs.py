@@ -80,8 +80,8 @@ def test_unknown_results(load):
     module = load("struct S { int x; } float same(float x) { return x; } S make(int x) { return { x }; }")
     with pytest.raises(CallError, match="Unknown return type 'foo'"):
         module.same(1.0, _result="foo")
-    with pytest.raises(CallError, match="Unknown return type 'dict'"):
-        module.same.return_type(dict)
+    with pytest.raises(CallError, match="Unknown return type 'foo'"):
+        module.same.return_type("foo")
     with pytest.raises(CallError, match="a numpy array cannot hold results of type 'S'"):
         module.make(np.arange(3, dtype=np.int32), _result="numpy")
 
@@ -91,7 +91,7 @@ def test_results_must_fit(device, load):
     with pytest.raises(CallError, match="cannot hold results of type 'float'"):
         module.same(1.0, _result=Tensor.zeros(device, (1,), "int"))
     with pytest.raises(CallError, match="cannot receive values"):
-        module.same(1.0, _result=np.zeros(1, np.float64))
+        module.same(1.0, _result=np.zeros(1, np.int32))
     with pytest.raises(CallError, match="read-only"):
         read_only = np.zeros(1, F)
         read_only.flags.writeable = False
@@ -204,3 +204,35 @@ def test_empty_calls(load):
     made = module.same(np.zeros((0, 3), F))
     assert made.shape == (0,)
     assert module.same(np.zeros((4, 0, 3), F), _result="numpy").shape == (4, 0, 3)
+
+
+def test_results_in_containers_of_wider_numbers(device, load):
+    module = load(
+        "int i(int x) { return x; } uint2 u(int x) { return uint2(x, 1); } float f(float x) { return x; } bool b(int x) { return x > 1; }"
+    )
+    x = np.array([1, 2], np.int32)
+    for function, dtype in (
+        ("i", "float"),
+        ("i", "uint"),
+        ("i", "double"),
+        ("i", "int64_t"),
+        ("b", "int"),
+        ("b", "float"),
+    ):
+        found = Tensor.zeros(device, (2,), dtype)
+        module[function](x, _result=found)
+        assert found.to_numpy().tolist() == ([1, 2] if function == "i" else [0, 1])
+    array = np.zeros((2, 2))
+    assert module.u(x, _result=array) is array and array.tolist() == [[1, 1], [2, 1]]
+    for function, dtype in (("f", "int"), ("f", "half"), ("i", "int16_t"), ("i", "bool")):
+        with pytest.raises(CallError, match="cannot hold results of type"):
+            module[function](1, _result=Tensor.zeros(device, (2,), dtype))
+
+
+def test_wider_results_take_no_cotangents(device, load):
+    module = load("[Differentiable] float f(float x) { return x * x; }")
+    wide = Tensor.zeros(device, (2,), "double").with_grads()
+    module.f(np.ones(2, np.float32), _result=wide)
+    assert wide.to_numpy().tolist() == [1, 1]
+    with pytest.raises(CallError, match="cannot hold results of type 'float'"):
+        module.f.bwds(Tensor.zeros(device, (2,), "float").with_grads(), _result=wide)
