@@ -34,7 +34,7 @@ PATHS = {
     "core.packedarg":           "PackedArg pack",
     "core.shapes":              "TShapeOrTuple",
     "core.struct":              "Struct",
-    "core.utils":               "create_device parse_generic_signature",
+    "core.utils":               "create_device find_type_layout_for_buffer parse_generic_signature",
     "experimental":             "",
     "experimental.gridarg":     "GridArg grid",
     "slangpy":                  "Shape",
@@ -49,6 +49,7 @@ PATHS = {
 }
 # Where the names are that the package does not show.
 _HOMES = {
+    "slangrad.api.reflection":     "find_type_layout_for_buffer",
     "slangrad.marshal.generators": "GridArg calc_wang_hash calc_wang_hash_numpy",
     "slangrad.marshal.spelling":   "parse_generic_signature",
     "slangrad.marshal.values":     "PrimType",

@@ -478,3 +478,15 @@ class ProgramLayout:
         if isinstance(super_type.checked, checked.InterfaceType):
             return self._facts.types.view.conforms(sub_type.checked, super_type.checked)
         return sub_type == super_type
+
+
+def find_type_layout_for_buffer(
+    program_layout: ProgramLayout, slang_type: str | TypeReflection | TypeLayoutReflection
+) -> TypeLayoutReflection:
+    """How values of a type lie in a buffer."""
+    if isinstance(slang_type, TypeLayoutReflection):
+        return slang_type
+    found = program_layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
+    if found is None:
+        raise ValueError(f"the program has no type named '{slang_type}'")
+    return program_layout.get_type_layout(found)

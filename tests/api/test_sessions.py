@@ -1,5 +1,7 @@
 """Sessions, modules and programs that kernels are made of, and what reflection says about them."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -187,3 +189,14 @@ def test_what_a_session_was_made_with(tmp_path) -> None:
     session = spy.create_device().create_slang_session({"include_paths": [tmp_path], "defines": {"N": 3}})
     assert session.desc.compiler_options.include_paths == [tmp_path]
     assert session.desc.compiler_options.defines == {"N": 3}
+
+
+def test_how_types_lie_in_buffers(device, module):
+    find = importlib.import_module("slangrad.core.utils").find_type_layout_for_buffer
+    for given in ("float2[4]", module.layout.find_type_by_name("float2[4]")):
+        assert (find(module.layout, given).size, find(module.layout, find(module.layout, given)).size) == (
+            32,
+            32,
+        )
+    with pytest.raises(ValueError, match="the program has no type named 'Nothing'"):
+        find(module.layout, "Nothing")
