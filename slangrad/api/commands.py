@@ -124,6 +124,12 @@ class CommandEncoder:
         kernel, runtime = pipeline.compiled.kernel, self.device.runtime
         self.record(lambda: (used, runtime.launch(kernel, arguments, grid)))
 
+    def global_barrier(self) -> None:
+        """Commands run one after the other, so each sees what those before it wrote."""
+
+    def set_buffer_state(self, buffer: Buffer, state: object) -> None:
+        """Memory has no states: see `global_barrier`."""
+
     # --- What only tools see ---
 
     def push_debug_group(self, name: str, color: object = None) -> None:

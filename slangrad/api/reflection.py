@@ -151,7 +151,7 @@ class TypeReflection:
         return f"TypeReflection({self.name})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypeReflection) and other.checked is self.checked
+        return getattr(other, "checked", None) is self.checked
 
     def __hash__(self) -> int:
         return hash(self.checked)

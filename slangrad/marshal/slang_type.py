@@ -53,9 +53,8 @@ class SlangType:
         return self._given
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, SlangType):
-            return other.checked is self.checked
-        return NotImplemented
+        checked = getattr(other, "checked", None)  # a reflected type has one, too
+        return checked is self.checked if isinstance(checked, Type) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.checked)

@@ -200,3 +200,9 @@ def test_how_types_lie_in_buffers(device, module):
         )
     with pytest.raises(ValueError, match="the program has no type named 'Nothing'"):
         find(module.layout, "Nothing")
+
+
+def test_types_of_calls_and_of_reflection_are_equal(device, module):
+    own, reflected = spy.Module(module).float3, module.layout.find_type_by_name("float3")
+    assert own == reflected and reflected == own and hash(own) == hash(reflected)
+    assert own != module.layout.find_type_by_name("float2") and own != 3

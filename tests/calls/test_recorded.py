@@ -62,3 +62,15 @@ def test_pairs_receive_gradients_later(device, load):
     load(SQUARE).square.bwds.append_to(encoder, a, 2.0, diffPair(d=1.0))
     device.submit_command_buffer(encoder.finish())
     assert a.grad == 12
+
+
+def test_commands_see_what_those_before_them_wrote(device, load):
+    square = load(SQUARE).square
+    x, y = Tensor.from_numpy(device, np.array([2], F)), Tensor.zeros(device, (1,), "float")
+    encoder = device.create_command_encoder()
+    square.append_to(encoder, x, 1.0, _result=y)
+    encoder.global_barrier()
+    encoder.set_buffer_state(y.storage, None)
+    square.append_to(encoder, y, 1.0, _result=x)
+    device.submit_command_buffer(encoder.finish())
+    assert x.to_numpy().tolist() == [16]
