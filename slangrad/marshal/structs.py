@@ -29,6 +29,7 @@ from slangrad.check.types import (
 )
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
+from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
@@ -153,7 +154,7 @@ class ListMarshal(Marshal):
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         yield from self._as_whole(wanted, types, mode)
         for part in self._common(wanted, types, mode):
-            whole = self.is_plain or all(each.dims == 0 for each in part)
+            whole = self.is_plain or all(map(_has_no_elements, part))
             if whole and types.lower(part[0].type) is not None:
                 yield Way(part[0].type, part[0].dims + 1, EACH, part[0].cost, part)
 
@@ -201,6 +202,12 @@ class ListMarshal(Marshal):
             if pattern is not None and not list(child.ways(pattern, types, "")):
                 return f"element {i}: {child.reason(pattern, types)}"
         return super().reason(wanted, types)
+
+
+def _has_no_elements(way: Way) -> bool:
+    """Whether all containers in a value go to one call as they are."""
+    own = way.dims == 0 and way.how not in (ELEMENTS, CONVERTED)
+    return own and all(map(_has_no_elements, way.parts))
 
 
 def _element_pattern(wanted: Type, count: int) -> Type | None:

@@ -68,3 +68,8 @@ def test_gradients_of_the_tensors_of_a_list(device, load):
     tensors = [tensor(device, 3, 0).with_grads(), tensor(device, 4).with_grads()]
     module.first.bwds(tensors, 10.0)
     assert [each.grad.to_numpy().tolist() for each in tensors] == [[60, 0], [80]]
+
+
+def test_elements_of_tensors_make_arrays(device, load):
+    module = load("float weighted(float x[2]) { return x[0] + 10 * x[1]; }")
+    assert module.weighted([tensor(device, 1, 2), tensor(device, 3, 4)]).to_numpy().tolist() == [31, 42]
