@@ -12,57 +12,42 @@ not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from slangrad.check import checked
 from slangrad.check.declref import DeclRef
+from slangrad.check.derivative_flow import (
+    MEMORY,
+    RESULT,
+    THIS,
+    THROWN,
+    Flow,
+    Lost,
+    Node,
+    Sources,
+    inputs_of,
+    outputs_of,
+    pointers_of,
+    reach,
+    turned,
+)
 from slangrad.check.derivative_places import loses_derivative
-from slangrad.check.differentiable import pointer_tangent, tangent
-from slangrad.check.memory_effects import holds_numbers, is_in_memory, leads_to_memory, stores_numbers
+from slangrad.check.differentiable import tangent
+from slangrad.check.memory_effects import (
+    holds_numbers,
+    is_in_memory,
+    is_whole,
+    leads_to_memory,
+    sees_bits,
+    stores_numbers,
+)
 from slangrad.check.places import value_type
 from slangrad.check.signatures import declared_parameters
 from slangrad.check.types import Pointer, Type, is_dynamic
 from slangrad.check.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children
-
-Node = Any  # a declaration of a variable, THIS, RESULT, or a Lost call
-Sources = set[Node]
-
-THIS, RESULT, MEMORY, THROWN = "this", "result", "memory", "thrown"
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Lost:
-    """Where a derivative is lost: why, and what goes in. In a value of a type that holds numbers and no derivative
-    (`in_value`), or where something is stored (`stored`, which counts even if nobody reads it). Behind an interface
-    that says nothing of derivatives that is Slang's rule (`allowed`)."""
-
-    reason: str
-    note: str
-    node: ast.Expression
-    inputs: Sources
-    in_value: bool = False
-    stored: bool = False
-    allowed: bool = False
-
-
-@dataclass(slots=True)
-class Flow:
-    """`into[v]`: what the value of v depends on."""
-
-    world: World
-    info: checked.FunctionInfo
-    into: dict[Node, Sources] = field(default_factory=dict)
-    lost: list[Lost] = field(default_factory=list)
-    storing: list[tuple[DeclRef, Lost]] = field(
-        default_factory=list
-    )  # calls, and what is lost if these store
-
-    def add(self, target: Node, sources: Sources) -> None:
-        self.into.setdefault(target, set()).update(sources)
 
 
 def check_activity(world: World, declaration: Any) -> None:
@@ -76,9 +61,9 @@ def check_activity(world: World, declaration: Any) -> None:
         _statement(flow, statement)
     if not flow.lost and not flow.storing:
         return
-    turned = _turned(flow.into)
-    active, wanted = _reach(turned, _inputs(world, info)), _reach(flow.into, _outputs(world, info))
-    behind = _reach(turned, _pointers(world, info))
+    backwards = turned(flow.into)
+    active, wanted = reach(backwards, inputs_of(world, info)), reach(flow.into, outputs_of(world, info))
+    behind = reach(backwards, pointers_of(world, info))
     told: set[str] = set()
     for lost in flow.lost:
         repeated = lost.in_value and lost.reason in told
@@ -92,6 +77,8 @@ def check_activity(world: World, declaration: Any) -> None:
 
 
 def _report(world: World, declaration: Any, lost: Lost) -> None:
+    if lost.allowed and _is_standard(declaration):
+        return
     name = declaration.name or "the lambda"
     message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
     report = world.warning if lost.allowed else world.error
@@ -103,65 +90,6 @@ def _report_stores(world: World, declaration: Any, calls: list[tuple[DeclRef, Lo
     for function, lost in calls:
         if stores_numbers(world, function):
             _report(world, declaration, lost)
-
-
-def _pointers(world: World, info: checked.FunctionInfo) -> Sources:
-    """What leads to memory that has derivatives."""
-    own = ((each, world.info(each)) for each in info.parameters)
-    found: Sources = {
-        each for each, made in own if not made.no_diff and pointer_tangent(world, made.type) is not None
-    }
-    if (
-        info.this_type is not None
-        and not info.no_diff_this
-        and pointer_tangent(world, info.this_type) is not None
-    ):
-        found.add(THIS)
-    return found
-
-
-def _inputs(world: World, info: checked.FunctionInfo) -> Sources:
-    found: Sources = {MEMORY}
-    for parameter in info.parameters:
-        own = world.info(parameter)
-        if own.direction != "out" and not own.no_diff and tangent(world, own.type) is not None:
-            found.add(parameter)
-    if info.this_type is not None and not info.no_diff_this and tangent(world, info.this_type) is not None:
-        found.add(THIS)
-    return found
-
-
-def _outputs(world: World, info: checked.FunctionInfo) -> Sources:
-    found: Sources = set()
-    for parameter in info.parameters:
-        own = world.info(parameter)
-        if own.direction in ("out", "inout", "ref") and not own.no_diff and holds_numbers(world, own.type):
-            found.add(parameter)
-    if info.mutating and info.this_type is not None and holds_numbers(world, info.this_type):
-        found.add(THIS)
-    if not info.no_diff_result and tangent(world, info.result) is not None:
-        found.add(RESULT)
-    if info.throws is not None and holds_numbers(world, info.throws):
-        found.add(THROWN)
-    return found
-
-
-def _reach(edges: dict[Node, Sources], start: Sources) -> Sources:
-    found, pending = set(start), list(start)
-    while pending:
-        for each in edges.get(pending.pop(), ()):
-            if each not in found:
-                found.add(each)
-                pending.append(each)
-    return found
-
-
-def _turned(edges: dict[Node, Sources]) -> dict[Node, Sources]:
-    turned: dict[Node, Sources] = {}
-    for target, sources in edges.items():
-        for source in sources:
-            turned.setdefault(source, set()).add(target)
-    return turned
 
 
 # --- Statements ---------------------------------------------------------------------------------------
@@ -223,6 +151,8 @@ _OF_NUMBERS = ("numeric", "splat")
 def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
     """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
     functions without a derivative are constants."""
+    if is_whole(kind):
+        return {each for each in found if _has_bits(flow, each)}
     if leads_to_memory(flow.world, kind):
         return {each for each in found if not isinstance(each, Lost)}
     inputs = _with_derivatives(found)
@@ -238,6 +168,13 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     flow.lost.append(lost)
     flow.add(lost, inputs)
     return {lost}
+
+
+def _has_bits(flow: Flow, source: Node) -> bool:
+    """Whether a source may be the bits of a number with a derivative: a variable is followed."""
+    if isinstance(source, (ast.Variable, ast.Parameter)):
+        return is_whole(flow.world.info(source).type)
+    return isinstance(source, Lost) and source.bits
 
 
 def _with_derivatives(sources: Sources) -> Sources:
@@ -269,11 +206,16 @@ def _call(
         result = inputs | ({MEMORY} if _reads_gradients(flow.world, function) else set())
     else:
         assert isinstance(function, DeclRef)
+        kind = None if node.type is None else value_type(node)
+        bits = sees_bits(flow.world, function)
+        if bits and _carries(flow, kind) and all(_has_bits(flow, each) for each in inputs):
+            return inputs  # the bits become a number again
         name = _name(function)
         note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+        note = _DETACHED if bits else note
         if node.type is not None and leads_to_memory(flow.world, value_type(node)):
             return inputs
-        lost = Lost(f"'{name}' is not differentiable", note, node, inputs)
+        lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=bits, bits=bits)
         flow.lost.append(lost)
         flow.storing.append((function, _stored_by(function, node, inputs)))
         result = {lost}
@@ -282,11 +224,13 @@ def _call(
     return result
 
 
+_DETACHED = "put 'detach(...)' around what is passed if this is meant"
+
+
 def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
     """What a function without a derivative stores in memory."""
     reason = f"'{_name(function)}' stores in memory, which has no derivative"
-    note = "put 'detach(...)' around what is passed if this is meant"
-    return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
+    return Lost(reason, _DETACHED, node, _with_derivatives(inputs), stored=True, allowed=True)
 
 
 def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
@@ -351,13 +295,15 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
         if isinstance(argument, checked.Default):
             continue
         parameter = declared[index] if index < len(declared) else None
-        arguments.append((_sources(flow, argument), parameter))
+        arguments.append((_given(flow, argument, form.function), parameter))
         if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
             constant = not _carries(flow, value_type(argument))
             if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
                 constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
             in_memory |= not constant and is_in_memory(flow.world, argument)
-            written |= set() if constant else _root(argument)
+            written |= (
+                set() if constant and not _takes_bits(flow, form.function, argument) else _root(argument)
+            )
     if in_memory and isinstance(form.function, DeclRef) and not _passes(flow, form.function):
         inputs = {source for sources, _ in arguments for source in sources}
         flow.lost.append(_stored_by(form.function, node, inputs))
@@ -406,11 +352,23 @@ _PARTS = (
 )
 
 
+def _given(flow: Flow, argument: Any, function: DeclRef | checked.Derivative | None = None) -> Sources:
+    """The sources of an argument: what is made of a whole number has no derivative, unless its bits count."""
+    sources = _sources(flow, argument)
+    return sources if not is_whole(value_type(argument)) or _takes_bits(flow, function, argument) else set()
+
+
+def _takes_bits(flow: Flow, function: DeclRef | checked.Derivative | None, argument: Any) -> bool:
+    return (
+        is_whole(value_type(argument)) and isinstance(function, DeclRef) and sees_bits(flow.world, function)
+    )
+
+
 def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
     base = set() if form.base is None else _sources(flow, form.base)
     arguments: list[tuple[Sources, ast.Parameter | None]] = [(base, None)]
     if isinstance(form, checked.Subscript):
-        arguments += [(_sources(flow, each), None) for each in form.arguments]
+        arguments += [(_given(flow, each), None) for each in form.arguments]
     if isinstance(form.reference.declaration, ast.Variable):
         return base
     return _call(flow, node, form.reference, arguments, set())
@@ -481,6 +439,11 @@ def _part(flow: Flow, node: ast.Expression, form: Any) -> Sources:
     return found
 
 
+def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources:
+    found = _sources(flow, form.operand)
+    return set() if is_whole(value_type(form.operand)) and _carries(flow, node.type) else found
+
+
 def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
     found = _part(flow, node, form)
     return _read(flow, node, found) if isinstance(value_type(form.base), Pointer) else found
@@ -534,6 +497,7 @@ _FORMS: dict[type, Rule] = {
     checked.PackElement: _part,
     checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
     checked.Element: _element,
+    checked.Convert: _convert,
     checked.Dereference: _dereference,
     checked.Swizzle: _part,
     checked.Property: _accessed,

@@ -1,4 +1,4 @@
-"""Derivatives and memory: which functions store numbers where no derivative is kept, which types lead to memory.
+"""Where derivatives end: functions that store numbers in memory, types that lead there, numbers seen as bits.
 
 In: a function that is called with what has a derivative.   Out: whether it, or what it calls, stores numbers in memory.
 
@@ -16,7 +16,7 @@ from slangrad.check import checked
 from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import field_references, field_type, has_no_diff, pointer_tangent, tangent
 from slangrad.check.places import value_type
-from slangrad.check.types import Array, Pointer, StructType, Tuple, Type
+from slangrad.check.types import Array, Matrix, Pointer, Scalar, StructType, Tuple, Type, Vector
 from slangrad.check.world import World
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -34,6 +34,21 @@ def holds_numbers(world: World, kind: Type) -> bool:
         return False
     fields = (each for each in field_references(kind) if not has_no_diff(each.declaration))
     return any(holds_numbers(world, field_type(world, each)) for each in fields)
+
+
+def is_whole(kind: Type | None) -> bool:
+    """Integers, and vectors and matrices of them."""
+    element = kind.element if isinstance(kind, (Vector, Matrix)) else kind
+    return isinstance(element, Scalar) and element.is_integer
+
+
+def sees_bits(world: World, function: DeclRef) -> bool:
+    """Whether a function of the library gives the bits of a number as another one."""
+    declaration = function.declaration
+    exact = any(declaration.attribute(each) is not None for each in ("exact_bits", "gives_bits"))
+    return _is_standard(declaration) and (
+        exact or getattr(world.info(declaration), "intrinsic", None) == "bitcast"
+    )
 
 
 def leads_to_memory(world: World, kind: Type | None) -> bool:

@@ -235,3 +235,42 @@ def test_pointers_whose_derivatives_are_followed_or_not_wanted(body: str) -> Non
     assert codes(f"{PLACE}[Differentiable] float f(Place p, float* other, float x) {{ {body} }}") == []
     free = "[Differentiable] float f(no_diff Place p, float x) { return x * p.data[1] * read(p); }"
     assert codes(PLACE + free) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("return asfloat(asuint(x) & 0x7FFFFFFFu);", "asuint"),
+        ("uint b = asuint(x); b &= 0x7FFFFFFFu; float y = asfloat(b); return y;", "asuint"),
+        ("int3 b = asint(float3(x)); return asfloat(b.zyx).x;", "asint"),
+        ("return bit_cast<float>(bit_cast<uint>(x) | 0x80000000u);", "bit_cast"),
+        ("uint lo; uint hi; asuint(double(x), lo, hi); return float(asdouble(lo, hi >> 1));", "asuint"),
+        ("return f16tof32(f32tof16(x));", "f32tof16"),
+    ],
+)
+def test_bits_that_become_a_number_again(body: str, name: str) -> None:
+    found = problem(f"[Differentiable] float f(float x) {{ {body} }}")
+    assert found.startswith(
+        f"E0505: '{name}' is not differentiable, so the derivative of 'f' would be lost here"
+    )
+    assert codes(f"[Differentiable] float f(no_diff float x) {{ {body} }}") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "uint h = asuint(x); h ^= h >> 16; return t[h & 7] * x + float(h) * 0.1 + (h & 1) * x;",
+        "uint h = asuint(x); return h > 5 ? x : 2 * x;",
+        "return x * random(asuint(x));",
+        "return x * count(x);",
+        "float3 v = count(x); return x * v.y * powi(x, count(x));",
+        "return asfloat(asuint(detach(x)) & 0x7FFFFFFFu) * x;",
+    ],
+)
+def test_whole_numbers_have_no_derivative_to_lose(body: str) -> None:
+    functions = """
+    float random(uint seed) { return asfloat(0x3F800000u | (seed >> 9)) - 1; }
+    int count(float x) { return int(x); }
+    [Differentiable] float powi(float x, int n) { float y = 1; for (int i = 0; i < n; i++) y *= x; return y; }
+    """
+    assert codes(f"{functions}[Differentiable] float f(float x, float t[8]) {{ {body} }}") == []
