@@ -261,6 +261,12 @@ class Function:
         """How the arguments of a call are bound; nothing is run."""
         return self._caller.bound(self._settings, args, kwargs)
 
+    def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
+        compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
+        """
+        return self._caller.repeated(self._settings, args, kwargs)
+
 
 class BoundFunction(Function):
     """A method with its `this`."""
@@ -290,3 +296,6 @@ class BoundFunction(Function):
 
     def bound(self, *args: Any, **kwargs: Any) -> Launchable:
         return super().bound(self.this, *args, **kwargs)
+
+    def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        return super().bind_call(self.this, *args, **kwargs)

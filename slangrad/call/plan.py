@@ -32,7 +32,7 @@ from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
 from slangrad.marshal.memory import home_of
-from slangrad.runtime.device import Device
+from slangrad.runtime.device import Device, Grid, Kernel
 from slangrad.runtime.device import Region as Bytes
 from slangrad.runtime.reports import NotFiniteError
 
@@ -116,6 +116,24 @@ class Plan:
             if geometry is None:
                 return self._run_on_copies(values, threads)
         return self._finish(geometry, values, threads)
+
+    def fixed(self, given: list[Any], threads: int | None) -> tuple[Kernel, bytes, Grid] | None:
+        """Kernel, arguments and grid, where running the call is launching that and nothing else; else None."""
+        if self._created is not None or self._scratch_size:
+            return None
+        values = self._prepared(list(given))
+        key = (threads, *[layout(values[i]) for i, layout in self._layouts])
+        geometry = self._geometries.get(key) or self._make_geometry(values, key, threads)
+        if geometry is None:
+            return None
+        scalars = geometry.values.copy()
+        for put, i, place in geometry.setters:
+            put(scalars, place, values[i], None)  # type: ignore[arg-type]
+        if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
+            return None
+        refuse_overwritten(self._overwritten, values)
+        grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
+        return geometry.compiled.kernel, geometry.compiled.packer.pack(scalars), grid
 
     def _prepared(self, given: list[Any]) -> list[Any]:
         """The values of the leaves."""

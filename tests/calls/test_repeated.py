@@ -1,0 +1,102 @@
+"""bind_call: a call whose arguments are bound once."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import Tensor
+from slangrad.call.repeated import OrdinaryCall, RepeatedCall
+
+F = np.float32
+SCALE = "[Differentiable] float scale(float a, float x) { return a * x * x; }"
+
+
+def test_what_tensors_hold_may_change(load) -> None:  # type: ignore[no-untyped-def]
+    module = load(SCALE)
+    x = Tensor.from_numpy(module.device, F([1, 2, 3]))
+    y = Tensor.zeros(module.device, (3,), "float")
+    call = module.scale.bind_call(2, x, _result=y)
+    assert isinstance(call, RepeatedCall)
+    assert y.to_numpy().tolist() == [0, 0, 0]
+    assert call() is y
+    assert y.to_numpy().tolist() == [2, 8, 18]
+    x.copy_from_numpy(F([3, 2, 1]))
+    call()
+    assert y.to_numpy().tolist() == [18, 8, 2]
+
+
+def test_gradients_add_up(load) -> None:  # type: ignore[no-untyped-def]
+    module = load(SCALE)
+    x = Tensor.from_numpy(module.device, F([1, 2, 3])).with_grads()
+    y = Tensor.zeros(module.device, (3,), "float").with_grads()
+    y.grad.copy_from_numpy(F([1, 1, 2]))
+    call = module.scale.bwds.bind_call(2, x, _result=y)
+    call()
+    call()
+    assert x.grad.to_numpy().tolist() == [8, 16, 48]
+
+
+def test_arrays_and_numbers(load) -> None:  # type: ignore[no-untyped-def]
+    """An array is read when the call runs; a list is what it was."""
+    module = load("float sum(float[2] a, float x) { return a[0] + a[1] + x; }")
+    x, y, a = F([1, 2]), np.zeros(2, F), [10, 20]
+    call = module.sum.bind_call(a, x, _result=y)
+    a[0], x[0] = 1000, 5
+    assert call() is y
+    assert y.tolist() == [35, 32]
+
+
+@pytest.mark.parametrize("result", [None, "numpy", spy.floatRef()])
+def test_calls_with_more_to_do(load, result) -> None:  # type: ignore[no-untyped-def]
+    """A result is made, or read back, in every run."""
+    module = load(SCALE)
+    x = F([3]) if result == "numpy" else 3.0
+    call = module.scale.bind_call(2, x, _result=result)
+    assert isinstance(call, OrdinaryCall)
+    assert np.all(call() == 18)
+    assert np.all(call() == 18)
+
+
+def test_memory_is_kept(load) -> None:  # type: ignore[no-untyped-def]
+    """Also that of a tensor which was pointed elsewhere."""
+    module = load(SCALE)
+    x, y = (Tensor.from_numpy(module.device, F([1, 2, 3])) for _ in range(2))
+    call = module.scale.bind_call(1, x, _result=y)
+    x.point_to(Tensor.from_numpy(module.device, F([5, 5, 5])))
+    gc.collect()
+    junk = [Tensor.from_numpy(module.device, F([9, 9, 9])) for _ in range(10)]
+    call()
+    assert y.to_numpy().tolist() == [1, 4, 9]
+    assert len(junk) == 10
+
+
+def test_inputs_that_are_outputs(load) -> None:  # type: ignore[no-untyped-def]
+    """Shifted views overlap, so every run copies what it must read."""
+    module = load(SCALE)
+    x = Tensor.from_numpy(module.device, F([1, 2, 3, 4]))
+    same = module.scale.bind_call(1, x, _result=x)
+    same()
+    assert x.to_numpy().tolist() == [1, 4, 9, 16]
+    shifted = module.scale.bind_call(1, x[:-1], _result=x[1:])
+    assert isinstance(shifted, OrdinaryCall)
+    shifted()
+    assert x.to_numpy().tolist() == [1, 1, 16, 81]
+
+
+def test_methods_and_empty_calls(load) -> None:  # type: ignore[no-untyped-def]
+    module = load("struct S { float a; float get(float x) { return a * x; } }")
+    y = np.zeros(3, F)
+    module.S.get.bind({"a": 4}).bind_call(F([1, 2, 3]), _result=y)()
+    assert y.tolist() == [4, 8, 12]
+    empty = np.zeros(0, F)
+    assert module.S.get.bind_call({"a": 4}, F([]), _result=empty)() is empty
+
+
+def test_errors_come_when_it_is_bound(load) -> None:  # type: ignore[no-untyped-def]
+    module = load(SCALE)
+    with pytest.raises(spy.CallError, match="Too many arguments"):
+        module.scale.bind_call(1, 2, 3)
+    with pytest.raises(spy.CallError, match="Shape mismatch"):
+        module.scale.bind_call(F([1, 2]), F([1, 2, 3]), _result=np.zeros(3, F))
