@@ -3,7 +3,8 @@
     for { %a = ...  if { %b = ... } }      %a and %b belong to the loop, %b to an arm in its body
 
 A reverse sweep asks for more than the values of the program: how often a `while` ran, and where on the
-tapes the run of an inner loop begins. Such numbers get a `Value` here and are kept like any other.
+tapes the run of an inner loop begins. Such numbers get a `Value` here and are kept like any other. What a loop
+only counts in steps, as `i += 2`, follows from the number of the iteration.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import U32, Array, Struct, Type, components
+from slangrad.ir.types import U32, Array, Struct, Type, components, is_integer
 
 USUAL_TRIPS, MOST_RUNS = 8, 1_000_000  # guesses: of a loop that runs until it is done, and of a nest
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
@@ -53,6 +54,15 @@ class Loop:
         return self.home.loop
 
 
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """An integer that a loop carries: `start` at first, then more by `step`, a constant, each time, or less."""
+
+    start: Value
+    step: Value
+    falls: bool
+
+
 @dataclass(slots=True, eq=False)
 class Place:
     """A region: the op it belongs to and the place where that op stands (None for the function's own)."""
@@ -81,6 +91,7 @@ class Outline:
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
+        self.counters: dict[Value, Counter] = {}  # parameters of loops
         self._fixed: set[Value] = set()
         self.top = Place(region, None, None, None, 1)
         self._enter(self.top)
@@ -110,6 +121,18 @@ class Outline:
             self._define(r, place)
         if self._is_made_of_fixed(op):
             self._fixed.update(op.results)
+        if op.name in ("for", "while") and not op.attributes.get("reverse"):
+            self._find_counters(op)
+
+    def _find_counters(self, loop: Op) -> None:
+        first, body = 1 if loop.name == "for" else 0, loop.regions[-1]
+        for start, p, y in zip(loop.operands[first:], body.parameters[first:], body.yields, strict=True):
+            made = self.makers.get(y)
+            if not is_integer(p.type) or made is None or made.name not in ("add", "sub"):
+                continue
+            x, step = made.operands if made.operands[0] is p or made.name == "sub" else made.operands[::-1]
+            if x is p and self.is_constant(step) and self.is_at_hand(start):
+                self.counters[p] = Counter(start, step, made.name == "sub")
 
     def _loop(self, op: Op, place: Place) -> Loop:
         body = op.regions[-1]
@@ -141,7 +164,8 @@ class Outline:
 
     def is_at_hand(self, value: Value) -> bool:
         """Whether the reverse sweep has the value without keeping anything."""
-        return self.homes[value] is self.top or self.is_index(value) or self.is_constant(value)
+        known = self.is_index(value) or self.is_constant(value) or value in self.counters
+        return known or self.homes[value] is self.top
 
     def is_view(self, whole: Value) -> bool:
         """An array at hand, or a part of one, that nobody writes: to read it again makes no copy."""

@@ -4,9 +4,9 @@
     reverse  %x = index %s, %i                   from the tape, in the reversed loop's body
 
 `Needs` answers a dry run and writes down what is asked for; `Residuals` answers the real one: from scope,
-from an extra result, from a tape, or computed again. A `Scope` is one region of the reverse sweep and
-belongs to a region of the primal. A value is fetched in the scope of its home, once, whichever scope
-within asks for it.
+from an extra result, from a tape, from the number of the iteration, or computed again. A `Scope` is one
+region of the reverse sweep and belongs to a region of the primal. A value is fetched in the scope of its
+home, once, whichever scope within asks for it.
 """
 
 from __future__ import annotations
@@ -123,7 +123,15 @@ class Residuals:
             return self._forward[value]
         if value is loop.index:
             return scope.ordinal(loop)
+        if value in self.outline.counters:
+            return self._counted(scope, value, scope.ordinal(loop))
         return scope.b.emit("index", self._slots[value], self._position(scope, loop))
+
+    def _counted(self, scope: Scope, value: Value, iteration: Value) -> Value:
+        counter = self.outline.counters[value]
+        number = scope.b.emit("convert", iteration, type=value.type)
+        way = scope.b.emit("mul", number, scope.fetch(counter.step))
+        return scope.b.emit("sub" if counter.falls else "add", scope.fetch(counter.start), way)
 
     def _again(self, scope: Scope, value: Value) -> Value:
         op = self._plan.again[value]

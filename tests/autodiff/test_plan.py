@@ -120,6 +120,53 @@ def test_an_op_on_a_vector_costs_as_much_as_on_its_components():
     assert plan_of(text.replace("f32x3", "f32"))[1:] == (["q", "s"], ["a"])
 
 
+COUNTERS = """
+func @f(%x: f64, %n: i32) -> (f64) {
+  %0 = const 0 : i32
+  %2 = const 2 : i32
+  %3 = const 3 : u8
+  %250 = const 250 : u8
+  %small = const 0.01 : f64
+  %r, %i, %u, %w = LOOP : f64, i32, u8, i32 REGION
+    %a = convert %i : f64
+    %b = convert %u : f64
+    %c = convert %w : f64
+    %d = mul %a, %s
+    %e = mul %b, %small
+    %g = mul %d, %e
+    %h = sin %g
+    %k = mul %h, %c
+    %l = mul %k, %x
+    %m = cos %l
+    %i.1 = sub %i, %2
+    %u.1 = add %3, %u
+    %w.1 = mul %w, %2
+    yield %m, %i.1, %u.1, %w.1
+  }
+  yield %r
+}
+"""
+STATE = "%s: f64, %i: i32, %u: u8, %w: i32) {"
+TEST = f"({STATE} %m = sub %0, %n %go = less %m, %i yield %go }} ({STATE}"
+COUNTED_LOOPS = {  # loop, the region's begin, whether numbers follow from the iteration
+    "for": ("for %n, %x, %n, %250, %2", f"(%j: i32, {STATE}", True),
+    "while": ("while %x, %n, %250, %2", TEST, True),
+    "backwards": ("for %n, %x, %n, %250, %2 {reverse=true}", f"(%j: i32, {STATE}", False),
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED_LOOPS)
+def test_counters_follow_from_the_iteration(kind):
+    """Up and down, around the end of the type; not those that are multiplied, or where iterations go backwards."""
+    loop, region, follow = COUNTED_LOOPS[kind]
+    text = COUNTERS.replace("LOOP", loop).replace("REGION", region)
+    _, kept, again = plan_of(text)
+    assert {"i", "u", "w"} & set(kept) == ({"w"} if follow else {"i", "u", "w"})
+    assert {"a", "b", "c"} <= set(again)
+    for count in (0, 1, 3):
+        check(parse(text), "f", (0.4, count), order=2)
+
+
 def test_a_loop_of_its_own_indexes_tapes_by_its_iteration():
     function, _, _ = plan_of(SHARED_SOURCE.replace("{ATTRIBUTES}", ""))
     forward, backward = loops(function)
