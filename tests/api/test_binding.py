@@ -143,7 +143,7 @@ SMALL = """
         ("data", "read-only", "is written, and the Buffer of 64 bytes is read-only"),
         ("data", "foreign", "parameter 'data': the Buffer of 64 bytes belongs to another device"),
         ("data", "typed", "the buffer was made for elements of type double"),
-        ("data", "gaps", "the tensor has gaps: pass a contiguous copy"),
+        ("data", "gaps", r"the tensor has gaps: pass tensor.copy\(\)"),
         ("data", np.zeros(4, F), "pass a Buffer, as device.create_buffer"),
     ],
 )  # fmt: skip

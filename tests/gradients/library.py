@@ -57,7 +57,9 @@ ROWS: dict[str, tuple[Interval, ...]] = {
 }
 # fmt: on
 
-SPECIAL = frozenset({"diffPair", "detach", "makeTuple", "concat", "unused", "lit"})  # with tests of their own
+SPECIAL = frozenset(
+    {"diffPair", "detach", "makeTuple", "concat", "unused", "unmodified", "lit"}
+)  # with tests of their own
 
 # fmt: off
 NOT_DIFFERENTIABLE = frozenset((

@@ -36,21 +36,21 @@ NESTED = (
 @pytest.mark.parametrize(("threads", "workers"), [(1, 1), (6400, 2)])
 def test_ctrl_c_in_a_loop(text, lanes, threads, workers):
     compiled(text, lanes=lanes)
-    presser = threading.Thread(target=press_ctrl_c_in_the_kernel)
+    presser = threading.Thread(target=signal_in_the_kernel, args=(signal.SIGINT,))
     presser.start()
     with pytest.raises(KeyboardInterrupt):
         run(text, {"x": np.zeros(max(threads, 64), np.uint32), "n": 3}, threads, lanes, workers)
     presser.join()
 
 
-def press_ctrl_c_in_the_kernel():
+def signal_in_the_kernel(number):
     """Not before: Python drops what a handler raises while an object is taken away."""
     main, calls = threading.main_thread().ident, {"_take", "_launch_native"}
     seen = 0
     while seen < 5:
         time.sleep(0.01)
         seen = seen + 1 if sys._current_frames()[main].f_code.co_name in calls else 0
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), number)
 
 
 def test_what_a_handler_raises_is_raised_by_the_launch():
@@ -58,10 +58,13 @@ def test_what_a_handler_raises_is_raised_by_the_launch():
         raise OverflowError("enough")
 
     before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    compiled(ENDLESS)
+    sender = threading.Thread(target=signal_in_the_kernel, args=(signal.SIGALRM,))
+    sender.start()
     try:
         with pytest.raises(OverflowError, match="enough"):
             run(ENDLESS, {"x": np.zeros(64, np.uint32), "n": 0}, 64)
+        sender.join()
     finally:
         signal.signal(signal.SIGALRM, before)
 
@@ -89,9 +92,10 @@ def test_short_loops_do_not_look_up():
 
 
 def test_launches_go_on_after_an_interrupt():
+    compiled(ENDLESS)
+    sender = threading.Thread(target=signal_in_the_kernel, args=(signal.SIGINT,))
+    sender.start()
     with pytest.raises(KeyboardInterrupt):
-        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         run(ENDLESS, {"x": np.zeros(64, np.uint32), "n": 0}, 64)
-    timer.join()
+    sender.join()
     assert run(ENDLESS, {"x": np.ones(64, np.uint32), "n": 0}, 64).arrays["x"].tolist() == [1] * 64
