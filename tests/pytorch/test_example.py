@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-EXAMPLE = Path(__file__).parent.parent.parent / "examples/torch_layer.py"
+EXAMPLE = Path(__file__).parent.parent.parent / "examples/pytorch/torch_layer.py"
 
 
 def test_the_example_learns(tmp_path):

@@ -1,6 +1,6 @@
 """A layer written in Slang in a PyTorch model: soft blobs learn a picture.
 
-    python examples/torch_layer.py [--size 64] [--blobs 40] [--steps 300] [--out torch_layer.png]
+    python examples/pytorch/torch_layer.py [--size 64] [--blobs 40] [--steps 300] [--out torch_layer.png]
 
 Each pixel is the sum of all blobs, in Slang (torch_layer.slang). The model around it is PyTorch's: parameters, a
 loss, an optimizer; backward() runs the kernel that Slang's autodiff makes of the layer. The picture at the end needs
