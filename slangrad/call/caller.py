@@ -20,7 +20,7 @@ from slangrad.call.given import gathered
 from slangrad.call.launchable import Launchable
 from slangrad.call.plan import Plan
 from slangrad.call.plan_store import Kernels, PlanStore
-from slangrad.call.repeated import NotOnlyALaunch, OrdinaryCall, RepeatedCall
+from slangrad.call.repeated import OrdinaryCall, RepeatedCall
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
@@ -114,14 +114,14 @@ class Caller:
         """A call that is checked and compiled now and can be run many times, with the numbers and lists of now."""
         args, kwargs = copied(args), copied(kwargs)
         entry, values, count, threads = self._find(settings, args, dict(kwargs))
-        if not entry.is_special and not settings.given:
-            result = _shown(values[count]) if entry.returns_given else None
-            try:
-                return RepeatedCall(entry.plan, values, threads, result)
-            except NotOnlyALaunch:
-                pass
-        else:
+        launch = None
+        if entry.is_special or settings.given:
             self.compile(settings, args, dict(kwargs))
+        else:
+            launch = entry.plan.fixed(values, threads)
+        if launch is not None:
+            result = _shown(values[count]) if entry.returns_given else None
+            return RepeatedCall(self._session.device.runtime, launch, result)
         return OrdinaryCall(lambda: self.call(settings, args, dict(kwargs)))
 
     def later(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:

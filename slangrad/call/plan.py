@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,15 @@ class Scratch:
         self.memory: Any = memoryview(view)  # type: ignore[arg-type]
 
 
+class FixedLaunch(NamedTuple):
+    """A launch, and the values whose memory it reads and writes, which must live as long."""
+
+    kernel: Kernel
+    arguments: bytes
+    grid: Grid
+    values: list[Any]
+
+
 class Plan:
     """The calls of one signature on one device."""
 
@@ -117,8 +126,8 @@ class Plan:
                 return self._run_on_copies(values, threads)
         return self._finish(geometry, values, threads)
 
-    def fixed(self, given: list[Any], threads: int | None) -> tuple[Kernel, bytes, Grid] | None:
-        """Kernel, arguments and grid, where running the call is launching that and nothing else; else None."""
+    def fixed(self, given: list[Any], threads: int | None) -> FixedLaunch | None:
+        """What to launch, where running the call is that and nothing else; else None."""
         if self._created is not None or self._scratch_size:
             return None
         values = self._prepared(list(given))
@@ -133,7 +142,8 @@ class Plan:
             return None
         refuse_overwritten(self._overwritten, values)
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
-        return geometry.compiled.kernel, geometry.compiled.packer.pack(scalars), grid
+        packed = geometry.compiled.packer.pack(scalars)
+        return FixedLaunch(geometry.compiled.kernel, packed, grid, values)
 
     def _prepared(self, given: list[Any]) -> list[Any]:
         """The values of the leaves."""

@@ -14,11 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.call.plan import Plan
-
-
-class NotOnlyALaunch(Exception):
-    """The call has more to do."""
+from slangrad.call.plan import FixedLaunch
+from slangrad.runtime.device import Device
 
 
 class RepeatedCall:
@@ -26,14 +23,10 @@ class RepeatedCall:
 
     __slots__ = ("_arguments", "_grid", "_kept", "_kernel", "_launch", "_result")
 
-    def __init__(self, plan: Plan, values: list[Any], threads: int | None, result: Any) -> None:
-        """NotOnlyALaunch where that is so."""
-        fixed = plan.fixed(values, threads)
-        if fixed is None:
-            raise NotOnlyALaunch
-        self._kernel, self._arguments, self._grid = fixed
+    def __init__(self, device: Device, launch: FixedLaunch, result: Any) -> None:
+        self._launch = device.launch
+        self._kernel, self._arguments, self._grid, values = launch
         self._kept = [memory for value in values for memory in _memory_of(value)]
-        self._launch = plan.device.runtime.launch
         self._result = result
 
     def __call__(self) -> Any:

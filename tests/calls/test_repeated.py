@@ -72,6 +72,18 @@ def test_memory_is_kept(load) -> None:  # type: ignore[no-untyped-def]
     assert len(junk) == 10
 
 
+def test_memory_inside_of_dicts_is_kept(load) -> None:  # type: ignore[no-untyped-def]
+    module = load("struct P { float a; } float get(P p) { return p.a; }")
+    x, y = (Tensor.from_numpy(module.device, F([1, 2, 3])) for _ in range(2))
+    call = module.get.bind_call({"a": x}, _result=y)
+    assert isinstance(call, RepeatedCall)
+    x.point_to(Tensor.from_numpy(module.device, F([5, 5, 5])))
+    junk = [Tensor.from_numpy(module.device, F([9, 9, 9])) for _ in range(10)]
+    call()
+    assert y.to_numpy().tolist() == [1, 2, 3]
+    assert len(junk) == 10
+
+
 def test_inputs_that_are_outputs(load) -> None:  # type: ignore[no-untyped-def]
     """Shifted views overlap, so every run copies what it must read."""
     module = load(SCALE)
