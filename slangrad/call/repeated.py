@@ -21,16 +21,15 @@ from slangrad.runtime.device import Device
 class RepeatedCall:
     """`call()` runs it and gives what the call gives."""
 
-    __slots__ = ("_arguments", "_grid", "_kept", "_kernel", "_launch", "_result")
+    __slots__ = ("_kept", "_launch", "_result")
 
     def __init__(self, device: Device, launch: FixedLaunch, result: Any) -> None:
-        self._launch = device.launch
-        self._kernel, self._arguments, self._grid, values = launch
-        self._kept = [memory for value in values for memory in _memory_of(value)]
+        self._launch = device.prepare(launch.kernel, launch.arguments, launch.grid)
+        self._kept = [memory for value in launch.values for memory in _memory_of(value)]
         self._result = result
 
     def __call__(self) -> Any:
-        self._launch(self._kernel, self._arguments, self._grid)
+        self._launch()
         return self._result
 
 

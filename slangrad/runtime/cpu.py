@@ -28,6 +28,7 @@ from slangrad.runtime.device import Array, Device, Grid, Kernel, PythonKernel, R
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.pool import POOL, Job
+from slangrad.runtime.prepared import PreparedLaunch
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import Failure, exception_of
 
@@ -97,6 +98,15 @@ class NativeKernel(Kernel):
         self.run_plan = _FUNCTION(self.plan) if self.plan else None
 
 
+def _is_plain(kernel: Kernel) -> bool:
+    """Whether running it is to run its chunks, and no more."""
+    return (
+        isinstance(kernel, NativeKernel)
+        and not kernel.ordered
+        and not (kernel.plan or kernel.finish or kernel.partial_size)
+    )
+
+
 def _in_groups(grid: Grid, group: Grid) -> Grid:
     """How many groups have some of the threads."""
     x, y, z = (-(-count // size) for count, size in zip(grid, group, strict=True))
@@ -143,6 +153,15 @@ class CpuDevice(Device):
             self._launch_python(kernel, bytearray(arguments), grid)
         else:
             raise TypeError(f"kernel '{kernel.name}' was not made for the CPU")
+
+    def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
+        if not _is_plain(kernel) or min(grid) <= 0 or len(arguments) < kernel.argument_size:
+            return super().prepare(kernel, arguments, grid)
+        assert isinstance(kernel, NativeKernel)
+        chunks = chunks_of(_in_groups(grid, kernel.group), kernel.granularity)
+        if chunks[2] > 1:
+            return super().prepare(kernel, arguments, grid)
+        return PreparedLaunch(self, kernel, kernel.entry, arguments, grid, chunks, self._tape_limit)
 
     def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
         most = MOST_CHUNKS_WITH_PARTIALS if kernel.finish else MOST_CHUNKS

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -88,6 +89,10 @@ class Device(ABC):
     @abstractmethod
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
         """Run one thread for each point of the grid; `arguments` may be changed as soon as this returns."""
+
+    def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
+        """A launch as a function, for those that run it many times."""
+        return partial(self.launch, kernel, arguments, grid)
 
     @abstractmethod
     def write(self, address: int, source: Array) -> None:

@@ -80,18 +80,20 @@ class LaunchRecord:
     """One `Launch` and one `Shared`, reused by launch after launch."""
 
     # fmt: off
-    __slots__ = ("_arenas", "_memory", "_own_shared", "_poll", "_poll_address", "address", "kernel", "launch", "raised",
-                 "shared", "tape_limit")
+    __slots__ = ("_arenas", "_memory", "_own_shared", "_poll", "_poll_address", "address", "kernel", "launch",
+                 "pointer", "prepared", "raised", "shared", "tape_limit")
     # fmt: on
 
     def __init__(self) -> None:
         self._memory = HOST_MEMORY.allocate(RECORD_SIZE, zero=True)
         self._arenas: list[Block] = []
         self.address = self._memory.address
+        self.pointer = ctypes.c_void_p(self.address)
         self.launch = Launch.from_address(self.address)
         self._own_shared = Shared.from_address(self.address + SHARED_AT)
         self.shared = self._own_shared
         self.kernel: Kernel | None = None
+        self.prepared: object = None  # whose numbers stand here, ready for another run
         self.raised: BaseException | None = None
         self.tape_limit = 0
         self.launch.print = _PRINT_ADDRESS
@@ -103,6 +105,7 @@ class LaunchRecord:
     def begin(self, kernel: Kernel, tape_limit: int, grid: Grid, chunks: Grid) -> None:
         """For the thread that launches; `chunks` are chunk_x, chunks_x and their number."""
         self.kernel = kernel
+        self.prepared = None
         self.launch.poll = self._poll_address
         self._limit_tapes(tape_limit)
         shared = self.shared = self._own_shared
@@ -114,13 +117,14 @@ class LaunchRecord:
         """For a helper: take part in the launch of `other`."""
         ctypes.memmove(self.address, other.address, LAUNCH_OFFSETS["chunk"])
         self.kernel = other.kernel
+        self.prepared = None
         self.launch.poll = None
         self.shared = other.shared
         self._limit_tapes(other.tape_limit)
 
     def end(self) -> tuple[tuple[int, Failure] | None, BaseException | None]:
         """The first failure with its chunk, and what a callback raised; the record is clean afterwards."""
-        self.kernel = None
+        self.kernel = self.prepared = None
         raised, self.raised = self.raised, None
         if self._arenas:
             self._keep_one_arena()
@@ -130,6 +134,10 @@ class LaunchRecord:
         found = (launch.error_chunk, Failure(launch.error, launch.site, launch.index, launch.extent))
         launch.error = 0
         return found, raised
+
+    def is_touched(self) -> bool:
+        """Whether the launch left anything that `end` has to read or to clean."""
+        return bool(self.launch.error or self._arenas) or self.raised is not None
 
     def fail(self, error: int, site: int, index: int = 0, extent: int = 0) -> None:
         """What compiled code does by itself; for kernels written in Python."""

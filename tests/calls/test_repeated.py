@@ -1,6 +1,7 @@
 """bind_call: a call whose arguments are bound once."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -112,3 +113,67 @@ def test_errors_come_when_it_is_bound(load) -> None:  # type: ignore[no-untyped-
         module.scale.bind_call(1, 2, 3)
     with pytest.raises(spy.CallError, match="Shape mismatch"):
         module.scale.bind_call(F([1, 2]), F([1, 2, 3]), _result=np.zeros(3, F))
+
+
+PICK = "float pick(StructuredBuffer<float> values, int i) { return values[i]; }"
+
+
+def test_an_error_is_raised_in_each_run_and_never_later(load) -> None:  # type: ignore[no-untyped-def]
+    module = load(PICK)
+    values = Tensor.from_numpy(module.device, F([7, 8])).storage
+    y = Tensor.zeros(module.device, (3,), "float")
+    inside = module.pick.bind_call(values, np.array([0, 1, 0], np.int32), _result=y)
+    outside = module.pick.bind_call(values, np.array([0, 2, 1], np.int32), _result=y)
+    for _ in range(3):
+        with pytest.raises(IndexError, match="index 2 is out of range"):
+            outside()
+        assert y.to_numpy().tolist() == [7, 0, 8]
+        assert inside() is y
+        assert y.to_numpy().tolist() == [7, 8, 7]
+
+
+def test_loops_that_keep_values_run_many_times(load) -> None:  # type: ignore[no-untyped-def]
+    """They reserve memory while they run, which each run gives back."""
+    module = load(
+        "[Differentiable] float grow(float x) { float y = x; while (y < 100) y = y * x + 0.5; return y; }"
+    )
+    x = Tensor.from_numpy(module.device, F([2, 3])).with_grads()
+    y = Tensor.zeros(module.device, (2,), "float").with_grads()
+    y.grad.copy_from_numpy(F([1, 1]))
+    module.grow.bwds(x, _result=y)
+    once = x.grad.to_numpy()
+    call = module.grow.bwds.bind_call(x, _result=y)
+    for _ in range(3):
+        call()
+    np.testing.assert_allclose(x.grad.to_numpy(), 4 * once, rtol=1e-6)
+
+
+def test_threads_run_one_bound_call_at_a_time_or_together(load) -> None:  # type: ignore[no-untyped-def]
+    module = load(SCALE)
+    x = Tensor.from_numpy(module.device, F([1, 2, 3]))
+    results = [Tensor.zeros(module.device, (3,), "float") for _ in range(2)]
+    calls = [module.scale.bind_call(i + 1, x, _result=result) for i, result in enumerate(results)]
+    wrong = []
+
+    def work(i: int) -> None:
+        for _ in range(300):
+            calls[i % 2]()
+            if results[i % 2].to_numpy().tolist() != [i % 2 + 1, 4 * (i % 2 + 1), 9 * (i % 2 + 1)]:
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_closed_device_refuses_it() -> None:
+    device = spy.create_device()
+    module = spy.Module.load_from_source(device, "closed", SCALE)
+    x = Tensor.zeros(device, (3,), "float")
+    call = module.scale.bind_call(2, x, _result=Tensor.zeros(device, (3,), "float"))
+    device.close()
+    with pytest.raises(RuntimeError, match="E1023"):
+        call()
