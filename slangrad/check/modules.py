@@ -209,7 +209,7 @@ class Program(World):
         scope = ModuleScope(self, self._standard, name)
         module = Module(name, main, scope, [main], [], path, added)
         self._loading.append(name)
-        self._gather_files(module, main)
+        self._gather_files(module, main, module.path)
         if added is not None:
             self._put_file(module, added)
         if self._links:
@@ -288,18 +288,19 @@ class Program(World):
 
     # --- Files and imports ---
 
-    def _gather_files(self, module: Module, part: ast.Module) -> None:
+    def _gather_files(self, module: Module, part: ast.Module, path: Path | None) -> None:
+        """Includes are looked for beside the part that has them."""
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
-            source, _ = self._find_text(member.path, module.path, member.span)
+            source, where = self._find_text(member.path, path, member.span)
             if source is not None:
-                self._note(FILE, member.path, str(module.path or ""), digest_of(source))
+                self._note(FILE, member.path, str(path or ""), digest_of(source))
             if source is None or any(each.source.name == source.name for each in module.files):
                 continue
             found = self._parse(source)
             module.files.append(found)
-            self._gather_files(module, found)
+            self._gather_files(module, found, where)
 
     def _put_file(self, module: Module, text: SourceFile) -> None:
         """One more file, whose exports take the place of what the others leave open."""
@@ -309,7 +310,7 @@ class Program(World):
         for part in module.files:
             part.members = [each for each in part.members if not can_be_linked(each, exported)]
         module.files.append(more)
-        self._gather_files(module, more)
+        self._gather_files(module, more, module.path)
 
     def _import_all(self, module: Module, part: ast.Module) -> None:
         for member in part.members:

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
-from slangrad.ir.numbers import greatest, least, numpy_dtype
 from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
 from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer
 from slangrad.lower import calls, expressions, operators, prints, tangents, waves
@@ -99,15 +96,6 @@ def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
         "E0713", "a value can be seen as one of a type of the same form only", f.b.span, "convert it: T(x)"
     )
     return f.b.zero(t)
-
-
-def _extreme(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
-    """The lowest or highest number of a type."""
-    assert isinstance(t, Scalar)
-    if t.kind == "float":
-        largest = float(np.finfo(np.dtype(numpy_dtype(t))).max)  # type: ignore[type-var]
-        return f.b.constant(t, largest if name == "highest" else -largest)
-    return f.b.constant(t, greatest(t) if name == "highest" else least(t))
 
 
 def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -238,8 +226,6 @@ RULES: dict[str, Rule] = {
     "shr": _shift,
     "zero": _zero,
     "same": _same,
-    "highest": _extreme,
-    "lowest": _extreme,
     "differential_zero": _tangent_zero,
     "differential_add": _tangent_add,
 }

@@ -76,6 +76,14 @@ def test_several_files_make_a_module(tmp_path: Path) -> None:
     program.load_module("user")
 
 
+def test_files_of_a_module_are_looked_for_beside_the_file_that_names_them(tmp_path: Path) -> None:
+    program = write(tmp_path, main="module main; __include parts.a; float f() { return g() + h(); }")
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/a.slang").write_text("implementing main; __include b; float g() { return h(); }")
+    (tmp_path / "parts/b.slang").write_text("implementing main; float h() { return 1; }")
+    program.load_module("main")
+
+
 def test_what_is_not_public_stays_in_a_module_that_says_public(tmp_path: Path) -> None:
     program = write(
         tmp_path,
