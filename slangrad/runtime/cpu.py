@@ -19,16 +19,16 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter_ns
 
 import numpy as np
 
 from slangrad.base.options import Options
-from slangrad.runtime.device import Array, Device, Grid, Kernel, PythonKernel, Region
+from slangrad.runtime.device import Array, Device, DeviceClosedError, Grid, Kernel, PythonKernel, Region
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.pool import POOL, Job
-from slangrad.runtime.prepared import PreparedLaunch
 from slangrad.runtime.processors import available_processors
 from slangrad.runtime.reports import Failure, exception_of
 
@@ -57,6 +57,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+# A function whose arguments have no types takes bytes and the numbers of ctypes as they are, which is faster.
+_UNTYPED = ctypes.CFUNCTYPE(None)
+FIRST_CHUNK = ctypes.c_int64(0)
 NativeFunction = Callable[[bytes, int, int], None]
 Failures = list[tuple[int, Failure]]
 
@@ -85,26 +88,26 @@ class NativeKernel(Kernel):
     literal: NativeKernel | None = None
     code: object = None
     run: NativeFunction = field(init=False, repr=False)
+    run_directly: Callable[..., None] = field(init=False, repr=False)
     run_many: NativeFunction | None = field(init=False, repr=False)
     run_finish: NativeFunction | None = field(init=False, repr=False)
     run_plan: NativeFunction | None = field(init=False, repr=False)
+    most_alone: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
         assert self.entry and self.granularity > 0, self
         assert bool(self.plan) == (self.literal is not None), self
         self.run = _FUNCTION(self.entry)
+        self.run_directly = _UNTYPED(self.entry)
         self.run_many = _FUNCTION(self.drain) if self.drain else None
         self.run_finish = _FUNCTION(self.finish) if self.finish else None
         self.run_plan = _FUNCTION(self.plan) if self.plan else None
+        if not (self.ordered or self.plan or self.finish or self.partial_size) and self.group == (1, 1, 1):
+            self.most_alone = self.granularity
 
-
-def _is_plain(kernel: Kernel) -> bool:
-    """Whether running it is to run its chunks, and no more."""
-    return (
-        isinstance(kernel, NativeKernel)
-        and not kernel.ordered
-        and not (kernel.plan or kernel.finish or kernel.partial_size)
-    )
+    def is_one_chunk(self, grid: Grid) -> bool:
+        """Whether a launch over the grid is to run the function once, and nothing else."""
+        return 0 < grid[0] <= self.most_alone and grid[1] == 1 == grid[2]
 
 
 def _in_groups(grid: Grid, group: Grid) -> Grid:
@@ -137,15 +140,15 @@ class CpuDevice(Device):
         self._tape_limit = options.limits.tape_bytes
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
+        _check_arguments(kernel, arguments)
+        if isinstance(kernel, NativeKernel) and kernel.is_one_chunk(grid):
+            self._run_one_chunk(kernel, bytes(arguments), grid)
+            return
         self.require_open()
         nx, ny, nz = grid
         if nx <= 0 or ny <= 0 or nz <= 0:
             _check_empty(grid)
             return
-        if len(arguments) < kernel.argument_size:
-            raise ValueError(
-                f"arguments: kernel '{kernel.name}' takes {kernel.argument_size} bytes, not {len(arguments)}"
-            )
         if isinstance(kernel, NativeKernel):
             with _ordered if kernel.ordered else nullcontext():
                 self._launch_native(kernel, bytes(arguments), grid)
@@ -155,13 +158,31 @@ class CpuDevice(Device):
             raise TypeError(f"kernel '{kernel.name}' was not made for the CPU")
 
     def prepare(self, kernel: Kernel, arguments: bytes, grid: Grid) -> Callable[[], None]:
-        if not _is_plain(kernel) or min(grid) <= 0 or len(arguments) < kernel.argument_size:
-            return super().prepare(kernel, arguments, grid)
-        assert isinstance(kernel, NativeKernel)
-        chunks = chunks_of(_in_groups(grid, kernel.group), kernel.granularity)
-        if chunks[2] > 1:
-            return super().prepare(kernel, arguments, grid)
-        return PreparedLaunch(self, kernel, kernel.entry, arguments, grid, chunks, self._tape_limit)
+        if isinstance(kernel, NativeKernel) and kernel.is_one_chunk(grid):
+            _check_arguments(kernel, arguments)
+            return partial(self._run_one_chunk, kernel, arguments, grid)
+        return super().prepare(kernel, arguments, grid)
+
+    def _run_one_chunk(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
+        """What most small calls are: nothing is counted, shared or added up."""
+        if self.is_closed:
+            raise DeviceClosedError
+        record = take_record()
+        try:
+            record.begin_one_chunk(kernel, self._tape_limit, grid, kernel.granularity)
+            kernel.run_directly(arguments, record.pointer, FIRST_CHUNK)
+            if record.is_touched():
+                self._raise_report(kernel, *record.end())
+        finally:
+            give_back_record(record)
+
+    def _raise_report(
+        self, kernel: Kernel, failure: tuple[int, Failure] | None, raised: BaseException | None
+    ) -> None:
+        if raised is not None:
+            raise raised
+        if failure is not None:
+            raise exception_of(failure[1], kernel.name, kernel.sites, self._tape_limit)
 
     def _launch_native(self, kernel: NativeKernel, arguments: bytes, grid: Grid) -> None:
         most = MOST_CHUNKS_WITH_PARTIALS if kernel.finish else MOST_CHUNKS
@@ -386,6 +407,13 @@ def _close(record: LaunchRecord, failures: Failures) -> BaseException | None:
 
 def _chunk_of(failure: tuple[int, Failure]) -> int:
     return failure[0]
+
+
+def _check_arguments(kernel: Kernel, arguments: bytes | bytearray) -> None:
+    if len(arguments) < kernel.argument_size:
+        raise ValueError(
+            f"arguments: kernel '{kernel.name}' takes {kernel.argument_size} bytes, not {len(arguments)}"
+        )
 
 
 def _check_empty(grid: Grid) -> None:

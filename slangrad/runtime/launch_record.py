@@ -80,7 +80,7 @@ class LaunchRecord:
     """One `Launch` and one `Shared`, reused by launch after launch."""
 
     # fmt: off
-    __slots__ = ("_arenas", "_memory", "_own_shared", "_poll", "_poll_address", "address", "kernel", "launch",
+    __slots__ = ("_arenas", "_memory", "_own_shared", "_poll", "_poll_address", "address", "grid", "kernel", "launch",
                  "pointer", "prepared", "raised", "shared", "tape_limit")
     # fmt: on
 
@@ -93,7 +93,10 @@ class LaunchRecord:
         self._own_shared = Shared.from_address(self.address + SHARED_AT)
         self.shared = self._own_shared
         self.kernel: Kernel | None = None
-        self.prepared: object = None  # whose numbers stand here, ready for another run
+        self.prepared: Kernel | None = (
+            None  # whose numbers stand here, ready for another run over the same grid
+        )
+        self.grid: Grid = (0, 0, 0)
         self.raised: BaseException | None = None
         self.tape_limit = 0
         self.launch.print = _PRINT_ADDRESS
@@ -104,14 +107,19 @@ class LaunchRecord:
 
     def begin(self, kernel: Kernel, tape_limit: int, grid: Grid, chunks: Grid) -> None:
         """For the thread that launches; `chunks` are chunk_x, chunks_x and their number."""
-        self.kernel = kernel
-        self.prepared = None
+        self.kernel = self.prepared = kernel
+        self.grid = grid
         self.launch.poll = self._poll_address
         self._limit_tapes(tape_limit)
         shared = self.shared = self._own_shared
         _SHARED.pack_into(shared, 0, 0, 0)
         _GRID.pack_into(self.launch, 0, *grid, *chunks, self.address + SHARED_AT)
         self.launch.lot = 1
+
+    def begin_one_chunk(self, kernel: Kernel, tape_limit: int, grid: Grid, threads: int) -> None:
+        """The same for a launch of one chunk of so many threads, quickly where the last one was just like it."""
+        if self.prepared is not kernel or self.grid != grid or self.tape_limit != tape_limit:
+            self.begin(kernel, tape_limit, grid, (threads, 1, 1))
 
     def join(self, other: LaunchRecord) -> None:
         """For a helper: take part in the launch of `other`."""

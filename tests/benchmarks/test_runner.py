@@ -28,7 +28,7 @@ def test_a_workload_is_timed_and_checked(tmp_path: Path) -> None:
 
     (result,) = json.loads(saved.read_text())["workloads"]
     rows = {row["variant"]: row for row in result["rows"] if row["peer"] == "slangrad"}
-    assert set(rows) == {"fwd", "bwd"}
+    assert set(rows) == {"fwd", "bwd", "fwd/bound", "bwd/bound", "fwd/numpy"}
     for row in rows.values():
         assert row["error"] < 1e-6
         assert row["ratio"] is not None
