@@ -35,9 +35,13 @@ _HOMES = {
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
     "slangrad.api.module":            "Module",
     "slangrad.api.packed":            "PackedArg pack",
-    "slangrad.api.reflection":        "EntryPointLayout ProgramLayout "
-                                      "TypeLayoutReflection TypeReflection VariableLayoutReflection",
+    "slangrad.api.reflection":        "EntryPointLayout ProgramLayout TypeLayoutReflection "
+                                      "VariableLayoutReflection",
     "slangrad.api.reflection_cursor": "ReflectionCursor",
+    "slangrad.api.reflection_declarations": "DeclReflection",
+    "slangrad.api.reflection_functions": "FunctionReflection",
+    "slangrad.api.reflection_kinds":  "ModifierID",
+    "slangrad.api.reflection_types":  "Attribute BaseReflectionObject TypeReflection VariableReflection",
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                       "SpecializationArg TypeConformance",

@@ -56,9 +56,15 @@ from slangrad.api.packed import pack as pack
 from slangrad.api.reflection import EntryPointLayout as EntryPointLayout
 from slangrad.api.reflection import ProgramLayout as ProgramLayout
 from slangrad.api.reflection import TypeLayoutReflection as TypeLayoutReflection
-from slangrad.api.reflection import TypeReflection as TypeReflection
 from slangrad.api.reflection import VariableLayoutReflection as VariableLayoutReflection
 from slangrad.api.reflection_cursor import ReflectionCursor as ReflectionCursor
+from slangrad.api.reflection_declarations import DeclReflection as DeclReflection
+from slangrad.api.reflection_functions import FunctionReflection as FunctionReflection
+from slangrad.api.reflection_kinds import ModifierID as ModifierID
+from slangrad.api.reflection_types import Attribute as Attribute
+from slangrad.api.reflection_types import BaseReflectionObject as BaseReflectionObject
+from slangrad.api.reflection_types import TypeReflection as TypeReflection
+from slangrad.api.reflection_types import VariableReflection as VariableReflection
 from slangrad.api.session import SlangSession as SlangSession
 from slangrad.api.session import SlangSessionDesc as SlangSessionDesc
 from slangrad.api.shader import ShaderProgram as ShaderProgram

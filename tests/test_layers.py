@@ -25,7 +25,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
     ("api", "slangrad.tensors.formats"),
-    ("marshal", "slangrad.api.reflection"),  # kinds of types, by their names
+    ("marshal", "slangrad.api.reflection_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),

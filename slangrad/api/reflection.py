@@ -2,339 +2,94 @@
 
     layout = program.layout
     layout.globals_type_layout.fields[0].name
-    layout.entry_points[0].compute_thread_group_size     ->   [32, 1, 1]
+    layout.entry_points[0].compute_thread_group_size     ->   uint3(32, 1, 1)
+    layout.find_function_by_name("scale")
 
 Sizes and offsets are those of memory (ir/layout.py), for parameters as for what buffers hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from slangrad.check import types as checked
-from slangrad.check.types import Type
+from slangrad.api.reflection_functions import (
+    CONSTRUCTOR,
+    FunctionReflection,
+    constructor_of_fields,
+    reflect_functions,
+)
+from slangrad.api.reflection_kinds import ModifierID, TypeKind
+from slangrad.api.reflection_types import (
+    BaseReflectionObject,
+    Context,
+    Form,
+    Members,
+    TypeReflection,
+    VariableReflection,
+    element_of,
+    form_of,
+    unwrapped,
+)
+from slangrad.check.lookup import base_of
+from slangrad.check.reflect import is_launch_parameter
+from slangrad.check.types import VOID, InterfaceType, Type
 from slangrad.ir import types as ir
-from slangrad.ir.layout import Layout, layout_of, round_up
-from slangrad.marshal.buffers import BYTES, STRUCTURED, standard_name
+from slangrad.ir.layout import Layout, composite, round_up
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.spelling import spell
+from slangrad.marshal.vectors import vector_class
 from slangrad.syntax import ast
 
 if TYPE_CHECKING:
-    from slangrad.api.shader import GlobalParameter, ShaderProgram, ShaderStage, SlangEntryPoint
+    from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint
 
-NOTHING = Layout(0, 1)
-
-
-class TypeKind(Enum):
-    """Kinds of types."""
-
-    none = 0
-    struct = 1
-    array = 2
-    matrix = 3
-    vector = 4
-    scalar = 5
-    constant_buffer = 6
-    resource = 7
-    sampler_state = 8
-    texture_buffer = 9
-    shader_storage_buffer = 10
-    parameter_block = 11
-    generic_type_parameter = 12
-    interface = 13
-    output_stream = 14
-    specialized = 16
-    feedback = 17
-    pointer = 18
-    dynamic_resource = 19
+Found = TypeVar("Found")
 
 
-class ScalarKind(Enum):
-    """Types of numbers; `none` for what is not made of numbers."""
+class TypeLayoutReflection(BaseReflectionObject):
+    """A type and how it lies in memory."""
 
-    none = 0
-    void = 1
-    bool = 2
-    int32 = 3
-    uint32 = 4
-    int64 = 5
-    uint64 = 6
-    float16 = 7
-    float32 = 8
-    float64 = 9
-    int8 = 10
-    uint8 = 11
-    int16 = 12
-    uint16 = 13
+    __slots__ = ("_form", "checked")
 
-
-class ShapeKind(Enum):
-    """Shapes of resources."""
-
-    none = 0
-    structured_buffer = 1
-    byte_address_buffer = 2
-
-
-class AccessKind(Enum):
-    """What may be done with a resource."""
-
-    none = 0
-    read = 1
-    read_write = 2
-
-
-_NUMBERS = {
-    checked.VOID: ScalarKind.void,
-    checked.BOOL: ScalarKind.bool,
-    checked.INT8: ScalarKind.int8,
-    checked.INT16: ScalarKind.int16,
-    checked.INT: ScalarKind.int32,
-    checked.INT64: ScalarKind.int64,
-    checked.UINT8: ScalarKind.uint8,
-    checked.UINT16: ScalarKind.uint16,
-    checked.UINT: ScalarKind.uint32,
-    checked.UINT64: ScalarKind.uint64,
-    checked.HALF: ScalarKind.float16,
-    checked.FLOAT: ScalarKind.float32,
-    checked.DOUBLE: ScalarKind.float64,
-}
-
-# Aliases of the standard library that users see as kinds of their own.
-_BLOCKS = {"ConstantBuffer": TypeKind.constant_buffer, "ParameterBlock": TypeKind.parameter_block}
-
-
-def _block_kind(declared: Any) -> TypeKind | None:
-    """The kind that a declaration writes around its type: `ConstantBuffer<T> x`."""
-    if isinstance(declared, ast.BufferBlock):
-        return TypeKind.constant_buffer
-    written = getattr(declared, "value_type", None)
-    if isinstance(written, ast.GenericApplication) and isinstance(written.base, ast.Name):
-        return _BLOCKS.get(written.base.name)
-    return None
-
-
-class Facts:
-    """What reflection asks of a program."""
-
-    def __init__(self, program: ShaderProgram) -> None:
-        self.checked: Any = program.session.program
-        self.types = program.types
-
-    def layout(self, t: Type) -> Layout:
-        lowered = self.types.lower(t)
-        return NOTHING if lowered is None else layout_of(lowered)
-
-    def fields(self, t: Type) -> Iterator[tuple[ast.Declaration, Type]]:
-        if isinstance(t, checked.StructType):
-            for reference, kind in self.checked.fields(t):
-                yield reference.declaration, kind
-
-
-class TypeReflection:
-    """A type, without its place in memory. Equal types of one program are equal."""
-
-    Kind = TypeKind
-    ScalarType = ScalarKind
-    ResourceShape = ShapeKind
-    ResourceAccess = AccessKind
-
-    __slots__ = ("_facts", "checked")
-
-    def __init__(self, facts: Facts, t: Type) -> None:
-        self.checked = t
-        self._facts = facts
+    def __init__(self, context: Context, form: Form) -> None:
+        super().__init__(context)
+        self._form = form
+        self.checked = form.type
 
     def __repr__(self) -> str:
-        return f"TypeReflection({self.name})"
-
-    def __eq__(self, other: object) -> bool:
-        return getattr(other, "checked", None) is self.checked
-
-    def __hash__(self) -> int:
-        return hash(self.checked)
-
-    @property
-    def name(self) -> str:
-        return str(self.checked)
-
-    full_name = name
-
-    @property
-    def ir_type(self) -> ir.Type | None:
-        return self._facts.types.lower(self.checked)
-
-    @property
-    def fields(self) -> list[FieldReflection]:
-        """The fields of a struct."""
-        return [FieldReflection(each.name, self._of(t)) for each, t in self._facts.fields(self.checked)]
-
-    @property
-    def element_type(self) -> TypeReflection | None:
-        """What an array, vector, matrix, buffer or pointer is made of."""
-        element = _element(self.checked)
-        return None if element is None else self._of(element)
-
-    def _of(self, t: Type) -> TypeReflection:
-        return TypeReflection(self._facts, t)
+        return f"TypeLayoutReflection({self.kind.name} {self.type.full_name}, size={self.size})"
 
     @property
     def kind(self) -> TypeKind:
-        t = self.checked
-        if standard_name(t) in (*STRUCTURED, *BYTES):
-            return TypeKind.resource
-        return _KINDS.get(type(t), TypeKind.none)
-
-    @property
-    def scalar_type(self) -> ScalarKind:
-        """The type of the numbers that a scalar, vector or matrix is made of."""
-        t = self.checked
-        if isinstance(t, checked.EnumType):
-            t = self._facts.checked.tag_type(t)
-        if isinstance(t, (checked.Vector, checked.Matrix)):
-            t = t.element
-        return _NUMBERS.get(t, ScalarKind.none)
-
-    @property
-    def row_count(self) -> int:
-        t = self.checked
-        if isinstance(t, checked.Matrix):
-            return _number(t.rows)
-        return 1 if self.scalar_type is not ScalarKind.none else 0
-
-    @property
-    def col_count(self) -> int:
-        t = self.checked
-        if isinstance(t, checked.Matrix):
-            return _number(t.columns)
-        if isinstance(t, checked.Vector):
-            return _number(t.count)
-        return 1 if self.scalar_type is not ScalarKind.none else 0
-
-    @property
-    def element_count(self) -> int:
-        """Elements of an array, components of a vector; zero for all else."""
-        t = self.checked
-        return _number(t.count) if isinstance(t, (checked.Array, checked.Vector)) else 0
-
-    @property
-    def resource_shape(self) -> ShapeKind:
-        name = standard_name(self.checked)
-        if name in STRUCTURED:
-            return ShapeKind.structured_buffer
-        return ShapeKind.byte_address_buffer if name in BYTES else ShapeKind.none
-
-    @property
-    def resource_access(self) -> AccessKind:
-        written = {**STRUCTURED, **BYTES}.get(standard_name(self.checked))
-        if written is None:
-            return AccessKind.none
-        return AccessKind.read_write if written else AccessKind.read
-
-    @property
-    def resource_result_type(self) -> TypeReflection | None:
-        element = _element(self.checked)
-        return self._of(element) if self.kind is TypeKind.resource and element is not None else None
-
-    def unwrap_array(self) -> TypeReflection:
-        t = self.checked
-        while isinstance(t, checked.Array):
-            t = t.element
-        return self._of(t)
-
-
-@dataclass(frozen=True, slots=True)
-class FieldReflection:
-    """A field of a type, without its place in memory."""
-
-    name: str
-    type: TypeReflection
-
-
-# fmt: off
-_KINDS: dict[type, TypeKind] = {
-    checked.Scalar:        TypeKind.scalar,
-    checked.EnumType:      TypeKind.scalar,
-    checked.Vector:        TypeKind.vector,
-    checked.Matrix:        TypeKind.matrix,
-    checked.Array:         TypeKind.array,
-    checked.Pointer:       TypeKind.pointer,
-    checked.StructType:    TypeKind.struct,
-    checked.InterfaceType: TypeKind.interface,
-    checked.ParameterType: TypeKind.generic_type_parameter,
-}
-# fmt: on
-
-
-def _number(count: Any) -> int:
-    return count if isinstance(count, int) else 0
-
-
-def _element(t: Type) -> Type | None:
-    """What indexing gives, or following a pointer."""
-    if standard_name(t) in STRUCTURED and isinstance(t, checked.StructType):
-        found: Any = t.arguments[0]
-        return found if isinstance(found, Type) else None
-    if isinstance(t, checked.Matrix):
-        return checked.vector(t.element, t.columns)
-    if isinstance(t, (checked.Vector, checked.Array, checked.Pointer)):
-        return t.element
-    return None
-
-
-class TypeLayoutReflection:
-    """A type and how it lies in memory; `block`: the constant buffer or parameter block around it."""
-
-    __slots__ = ("_block", "_facts", "_members", "checked")
-
-    def __init__(
-        self,
-        facts: Facts,
-        t: Type,
-        block: TypeKind | None = None,
-        members: Sequence[tuple[ast.Declaration, Type]] | None = None,
-    ) -> None:
-        self._facts = facts
-        self.checked = t
-        self._block = block
-        self._members = members
-
-    def __repr__(self) -> str:
-        return f"TypeLayoutReflection({self.kind.name} {self.name}, size={self.size})"
-
-    @property
-    def kind(self) -> TypeKind:
-        if self._block is not None:
-            return self._block
-        return TypeKind.struct if self._members is not None else self.type.kind
+        return self.type.kind
 
     @property
     def type(self) -> TypeReflection:
-        return TypeReflection(self._facts, self.checked)
+        return self._context.make(TypeReflection, self._form)
 
     @property
     def name(self) -> str:
-        return "" if self._members is not None else str(self.checked)
+        """Without generic arguments; `type.full_name` has them."""
+        return self.type.name
 
     @property
     def ir_type(self) -> ir.Type | None:
-        return None if self._members is not None else self._facts.types.lower(self.checked)
+        return None if self._form.members is not None else self._context.types.lower(self.checked)
 
     @property
     def _layout(self) -> Layout:
-        if self._members is None:
-            return self._facts.layout(self.checked)
-        end, alignment, offsets = 0, 1, []
-        for declared, t in self._members:
-            one = VariableLayoutReflection(self._facts, declared, t, 0).type_layout._layout
-            offsets.append(round_up(end, one.alignment))
-            end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
-        return Layout(round_up(end, alignment), alignment, tuple(offsets))
+        members = self._form.members
+        if members is None:
+            return self._context.layout(self.checked)
+        return composite(
+            [layout_for(self._context, form_of(self._context, *each))._layout for each in members]
+        )
 
     @property
     def size(self) -> int:
+        """Bytes; a multiple of the alignment. A block takes as much as what is in it."""
         return self._layout.size
 
     @property
@@ -343,141 +98,225 @@ class TypeLayoutReflection:
 
     @property
     def stride(self) -> int:
-        """The distance of elements of an array."""
+        """The distance of such elements in an array, in bytes."""
         return self._layout.size
 
     @property
     def fields(self) -> list[VariableLayoutReflection]:
-        """The fields of a struct."""
-        if self.kind is not TypeKind.struct:
-            return []
-        found = self._facts.fields(self.checked) if self._members is None else self._members
-        offsets = self._layout.offsets or (0,) * 1_000
+        """The fields of a struct, or of a block with a struct; all at zero where the type has no place in memory."""
+        inside = self._form.inside
+        context = self._context
+        found = context.fields(inside.type) if inside.members is None else inside.members
+        offsets = self._layout.offsets or (0,) * len(found)
+        rows = zip(found, offsets)
         return [
-            VariableLayoutReflection(self._facts, declared, t, offset)
-            for (declared, t), offset in zip(found, offsets)
+            context.make(VariableLayoutReflection, each, form_of(context, each, t), at)
+            for (each, t), at in rows
         ]
 
     @property
     def element_type_layout(self) -> TypeLayoutReflection | None:
         """Of an array, vector, matrix, buffer, pointer or block what is in it."""
-        if self._block is not None:
-            return TypeLayoutReflection(self._facts, self.checked, None, self._members)
-        element = _element(self.checked)
-        return None if element is None else TypeLayoutReflection(self._facts, element)
+        if self._form.block is not None:
+            return layout_for(self._context, self._form.inside)
+        element = None if self._form.members is not None else element_of(self.checked)
+        return None if element is None else layout_for(self._context, Form(element))
 
     def unwrap_array(self) -> TypeLayoutReflection:
-        t = self.checked
-        while isinstance(t, checked.Array):
-            t = t.element
-        return self if t is self.checked else TypeLayoutReflection(self._facts, t)
+        if self._form.block is not None or self._form.members is not None:
+            return self
+        return layout_for(self._context, Form(unwrapped(self.checked)))
 
 
-class VariableLayoutReflection:
+def layout_for(context: Context, form: Form) -> TypeLayoutReflection:
+    return context.make(TypeLayoutReflection, form)
+
+
+class VariableLayoutReflection(BaseReflectionObject):
     """A parameter or field: its name, its type, and where it lies in what holds it."""
 
-    __slots__ = ("_facts", "declaration", "name", "offset", "type_layout")
+    __slots__ = ("_form", "declaration", "offset")
 
-    def __init__(self, facts: Facts, declared: ast.Declaration, t: Type, offset: int) -> None:
-        self._facts = facts
-        self.declaration = declared
-        self.name = declared.name
+    def __init__(self, context: Context, declaration: Any, form: Form, offset: int) -> None:
+        super().__init__(context)
+        self._form = form
+        self.declaration = declaration
         self.offset = offset
-        members = None
-        if isinstance(declared, ast.BufferBlock):
-            own = [each for each in declared.members if isinstance(each, ast.Variable)]
-            members = [(each, facts.checked.info(each).type) for each in own]
-        self.type_layout = TypeLayoutReflection(facts, t, _block_kind(declared), members)
 
     def __repr__(self) -> str:
-        return f"VariableLayoutReflection({self.name}: {self.type_layout.name}, offset={self.offset})"
+        return f"VariableLayoutReflection({self.name}: {self.type.full_name}, offset={self.offset})"
+
+    @property
+    def name(self) -> str:
+        name: str = self.declaration.name
+        return name
 
     @property
     def type(self) -> TypeReflection:
-        return self.type_layout.type
+        return self._context.make(TypeReflection, self._form)
 
     @property
-    def variable(self) -> VariableLayoutReflection:
-        return self
+    def type_layout(self) -> TypeLayoutReflection:
+        return layout_for(self._context, self._form)
 
-    def has_modifier(self, modifier: Any) -> bool:
-        return self.declaration.has(getattr(modifier, "name", str(modifier)).removesuffix("_"))
+    @property
+    def variable(self) -> VariableReflection:
+        return self._context.make(VariableReflection, self.declaration, self._form)
+
+    @property
+    def semantic_name(self) -> str:
+        """`SV_DispatchThreadID` of `uint3 id : SV_DispatchThreadID`; empty for what has none."""
+        found = getattr(self.declaration, "semantics", ())
+        return found[0].name if found else ""
+
+    def has_modifier(self, modifier: ModifierID) -> bool:
+        return self.variable.has_modifier(modifier)
 
 
-class EntryPointLayout:
-    """An entry point and what the launch gives it."""
+class EntryPointLayout(BaseReflectionObject):
+    """An entry point: its group size and parameters."""
 
-    def __init__(self, facts: Facts, entry: SlangEntryPoint) -> None:
-        self._facts = facts
-        self._entry = entry
+    __slots__ = ("_members", "_sizes", "name", "name_override", "stage")
+
+    def __init__(self, context: Context, entry: SlangEntryPoint) -> None:
+        super().__init__(context)
         self.name: str = entry.declaration.name
         self.name_override = entry.name
+        self.stage: ShaderStage = entry.stage
+        self._sizes = entry.group_size
+        known, info = entry.reference.substitution, context.program.info
+        declared = info(entry.declaration).parameters
+        self._members = [(each, context.program.substitute(info(each).type, known)) for each in declared]
 
     def __repr__(self) -> str:
-        return f"EntryPointLayout({self.name}, {self.stage.name}, {self.compute_thread_group_size})"
+        return f"EntryPointLayout({self.name}, {self.stage.name}, {self._sizes})"
 
     @property
-    def stage(self) -> ShaderStage:
-        return self._entry.stage
-
-    @property
-    def compute_thread_group_size(self) -> list[int]:
-        return list(self._entry.group_size)
+    def compute_thread_group_size(self) -> Any:
+        """Threads in x, y and z, as a `uint3`."""
+        return vector_class(ir.U32, 3)(*self._sizes)
 
     @property
     def parameters(self) -> list[VariableLayoutReflection]:
-        found, at = [], 0
-        for declared, t in self._entry.parameters:
-            layout = self._facts.layout(t)
-            at = round_up(at, layout.alignment)
-            found.append(VariableLayoutReflection(self._facts, declared, t, at))
-            at += layout.size
+        """All of them. The launch gives one after the other; what each thread knows by itself, as the
+        `SV_DispatchThreadID` that its `semantic_name` tells, has no place there and the offset 0."""
+        found, end = [], 0
+        context = self._context
+        for declared, t in self._members:
+            layout, at = context.layout(t), 0
+            if is_launch_parameter(context.program, declared):
+                at = round_up(end, layout.alignment)
+                end = at + layout.size
+            found.append(context.make(VariableLayoutReflection, declared, form_of(context, declared, t), at))
         return found
 
 
-class ProgramLayout:
-    """All parameters and entry points of a program, and its types by name."""
+class ProgramLayout(BaseReflectionObject):
+    """All parameters and entry points of a program, its types and functions by name.
+
+    What there is not is None for `find_...` and a CallError for `require_...`, which names what is like it.
+    """
+
+    __slots__ = ("_members", "entry_points")
 
     def __init__(self, program: ShaderProgram) -> None:
-        self._program = program
-        self._facts = Facts(program)
-        self.entry_points = [EntryPointLayout(self._facts, each) for each in program.entry_points]
+        super().__init__(program.reflection_context)
+        self.entry_points = [EntryPointLayout(self._context, each) for each in program.entry_points]
+        self._members = self._typed([each.declaration for each in program.globals])
 
     def __repr__(self) -> str:
         names = [each.name for each in self.parameters]
         return f"ProgramLayout(parameters={names}, entry_points={self.entry_points})"
 
+    def _typed(self, declarations: Sequence[ast.Declaration]) -> Members:
+        info = self._context.program.info
+        return tuple(
+            (each, VOID if isinstance(each, ast.BufferBlock) else info(each).type) for each in declarations
+        )
+
     @property
     def globals_type_layout(self) -> TypeLayoutReflection:
-        """The parameters outside of functions, as if they were fields of a struct."""
-        found = [(each.declaration, self._type_of(each)) for each in self._program.globals]
-        return TypeLayoutReflection(self._facts, checked.VOID, None, found)
-
-    def _type_of(self, parameter: GlobalParameter) -> Type:
-        if parameter.is_block:
-            return checked.VOID
-        found: Type = self._facts.checked.info(parameter.declaration).type
-        return found
+        """The parameters outside of functions: a constant buffer with a struct of them."""
+        return layout_for(self._context, Form(VOID, TypeKind.constant_buffer, self._members))
 
     @property
     def parameters(self) -> list[VariableLayoutReflection]:
+        """The parameters outside of functions."""
         return self.globals_type_layout.fields
+
+    @property
+    def hashed_strings(self) -> list[Any]:
+        """Texts that kernels know by a number; here there are none."""
+        return []
+
+    # --- Names ---
 
     def find_entry_point_by_name(self, name: str) -> EntryPointLayout | None:
         return next((each for each in self.entry_points if name in (each.name, each.name_override)), None)
 
     def find_type_by_name(self, name: str) -> TypeReflection | None:
-        found = self._facts.types.find(name)
-        return None if found is None else TypeReflection(self._facts, found)
+        """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
+        with self._context.lock:
+            found = self._context.types.find(name)
+        return None if found is None else self._context.type_of(found)
+
+    def find_function_by_name(self, name: str) -> FunctionReflection | None:
+        """The functions of a name, generic arguments perhaps in it: "scale", "scale<float>", "Grid<float>.at"."""
+        with self._context.lock:
+            return reflect_functions(self._context, self._context.view.find_functions(name))
+
+    def find_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection | None:
+        """The methods of a type of that name, those of its extensions and interfaces too. "$init" for constructors."""
+        context, t = self._context, type.checked
+        with context.lock:
+            if name in (CONSTRUCTOR, "__init"):
+                found = reflect_functions(context, context.view.find_constructors(t))
+                return found or constructor_of_fields(context, t)
+            if "<" in name:
+                return reflect_functions(context, context.view.find_functions(f"{spell(t)}.{name}"))
+            return reflect_functions(context, context.view.find_methods(t, name))
+
+    def require_type_by_name(self, name: str) -> TypeReflection:
+        return _required(self.find_type_by_name(name), "type", name, self._context.view.type_names())
+
+    def require_function_by_name(self, name: str) -> FunctionReflection:
+        found = self.find_function_by_name(name)
+        return _required(found, "function", name, self._context.view.function_names())
+
+    def require_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection:
+        found = self.find_function_by_name_in_type(type, name)
+        what = f"method in '{type.full_name}'"
+        return _required(found, what, name, self._context.view.member_names(type.checked))
+
+    def require_entry_point_by_name(self, name: str) -> EntryPointLayout:
+        names = [each.name_override for each in self.entry_points]
+        return _required(self.find_entry_point_by_name(name), "entry point", name, names)
+
+    # --- Types ---
 
     def get_type_layout(self, type: TypeReflection) -> TypeLayoutReflection:
-        return TypeLayoutReflection(self._facts, type.checked)
+        """How values of a type lie in memory."""
+        return layout_for(self._context, type._form)
 
     def is_sub_type(self, sub_type: TypeReflection, super_type: TypeReflection) -> bool:
-        """Whether one type is the other, or conforms to that interface."""
-        if isinstance(super_type.checked, checked.InterfaceType):
-            return self._facts.types.view.conforms(sub_type.checked, super_type.checked)
-        return sub_type == super_type
+        """Whether one type is the other, conforms to that interface, or inherits from that struct."""
+        t: Type | None = sub_type.checked
+        wanted = super_type.checked
+        with self._context.lock:
+            if isinstance(wanted, InterfaceType):
+                return t is wanted or self._context.view.conforms(sub_type.checked, wanted)
+            while t is not None and t is not wanted:
+                t = base_of(self._context.program, t)
+            return t is not None
+
+
+def _required(found: Found | None, what: str, name: str, known: Iterable[str]) -> Found:
+    if found is None:
+        names = list(known)
+        close = get_close_matches(name, names, 1)
+        note = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
+        raise CallError("E1012", f"there is no {what} named '{name}'", (), note)
+    return found
 
 
 def find_type_layout_for_buffer(

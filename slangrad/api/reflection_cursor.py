@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection import (
-    EntryPointLayout,
-    ShapeKind,
-    TypeKind,
-    TypeLayoutReflection,
-    TypeReflection,
-)
+from slangrad.api.reflection import EntryPointLayout, TypeLayoutReflection
+from slangrad.api.reflection_kinds import ShapeKind
+from slangrad.api.reflection_types import TypeReflection
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
 
@@ -93,8 +89,6 @@ class ReflectionCursor:
             return {**entries, **{each.name: each.type_layout for each in whole.parameters}}
         if isinstance(layout, EntryPointLayout):
             return {each.name: each.type_layout for each in layout.parameters}
-        while layout.kind in (TypeKind.constant_buffer, TypeKind.parameter_block):
-            layout = layout.element_type_layout
         return {each.name: each.type_layout for each in layout.fields}
 
 
@@ -107,6 +101,6 @@ def element_of_resource(layout: object) -> ir.Type | None:
             f"resource_type_layout: expected a TypeLayoutReflection or ReflectionCursor, not {given}"
         )
     if found.type.resource_shape is not ShapeKind.structured_buffer:
-        raise TypeError(f"resource_type_layout: '{found.name}' is no structured buffer")
+        raise TypeError(f"resource_type_layout: '{found.type.full_name}' is no structured buffer")
     element = found.element_type_layout
     return None if element is None else element.ir_type

@@ -18,6 +18,8 @@ from typing import Any
 
 from slangrad.api.reflection import EntryPointLayout, ProgramLayout
 from slangrad.api.reflection_cursor import ReflectionCursor
+from slangrad.api.reflection_declarations import DeclReflection, reflect_module
+from slangrad.api.reflection_types import Context
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import ModuleTypes
 from slangrad.check.conforming import Conformance
@@ -87,9 +89,20 @@ class SlangModule:
     def device(self) -> Any:
         return self.session.device
 
-    @property
+    @cached_property
     def layout(self) -> ProgramLayout:
-        return ShaderProgram(self.session, (self,), ()).layout
+        """Parameters, types and functions."""
+        return ShaderProgram(self.session, self.source_modules or (self,), ()).layout
+
+    @property
+    def module_decl(self) -> DeclReflection:
+        """What stands in the module, as a tree."""
+        return reflect_module(self.reflection_context)
+
+    @cached_property
+    def reflection_context(self) -> Context:
+        """The program as seen from this module, with what reflection has made of it."""
+        return Context(self.view, self.types, self.session.lock)
 
     @property
     def path(self) -> str:
@@ -145,10 +158,6 @@ class ComposedModule(SlangModule):
         super().__init__(modules[0].session, modules[0].checked, name)
         self.source_modules = tuple(modules)
         self._given = tuple(type_conformances)
-
-    @property
-    def layout(self) -> ProgramLayout:
-        return ShaderProgram(self.session, self.source_modules, ()).layout
 
     @cached_property
     def entry_points(self) -> list[SlangEntryPoint]:
@@ -384,10 +393,17 @@ class ShaderProgram:
         """The same by names: `program.reflection.particles`."""
         return ReflectionCursor(self)
 
-    @cached_property
+    @property
     def types(self) -> ModuleTypes:
-        own = self.entry_points[0].module if self.entry_points else self.modules[0]
-        return own.types
+        return self._first_module.types
+
+    @property
+    def reflection_context(self) -> Context:
+        return self._first_module.reflection_context
+
+    @property
+    def _first_module(self) -> SlangModule:
+        return self.entry_points[0].module if self.entry_points else self.modules[0]
 
     @cached_property
     def globals(self) -> tuple[GlobalParameter, ...]:

@@ -73,6 +73,7 @@ CODES: dict[str, str] = {
     "E0326": "import in a circle",
     "E0327": "module not found",
     "E0328": "unknown attribute",
+    "E0329": "argument of an attribute",
     # E04  generics, interfaces, overloads
     "E0401": "not generic",
     "E0402": "unsuitable generic argument",

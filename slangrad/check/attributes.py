@@ -19,7 +19,8 @@ from typing import Any
 
 from slangrad.check.interfaces import has_default
 from slangrad.check.lookup import concrete_members, conformances, declared
-from slangrad.check.scopes import Scope, levels, this_type
+from slangrad.check.scopes import this_type
+from slangrad.check.user_attributes import UserAttribute, attribute_struct, check_arguments
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -77,8 +78,8 @@ def check_attributes(world: World, node: Any) -> None:
             world.error("E0704", _REFUSED[name], attribute.span)
         elif name in _MEANT:
             _check_place(world, node, attribute)
-        elif name not in _HINTS and not name.startswith(_FOREIGN) and not _is_of_user(world, node, name):
-            _report_unknown(world, attribute)
+        elif name not in _HINTS and not name.startswith(_FOREIGN):
+            _check_other(world, node, attribute)
 
 
 def _check_place(world: World, node: ast.Node, attribute: ast.Attribute) -> None:
@@ -117,12 +118,13 @@ def _check_derivative_member(world: World, node: Any, attribute: ast.Attribute) 
         world.error("E0304", f"'{found.type}' has no member '{argument.name}'", argument.span)
 
 
-def _is_of_user(world: World, node: ast.Node, name: str) -> bool:
-    """Whether a struct is declared to be this attribute."""
-    if not isinstance(node, ast.Declaration) or node.parent is None:
-        return False
-    scope: Scope = world.scope_of(node.parent)
-    return any(each.local(f"{name}Attribute") or each.local(name) for each in levels(scope))
+def _check_other(world: World, node: Any, attribute: ast.Attribute) -> None:
+    """One that the program declares, or nobody."""
+    struct = attribute_struct(world, node, attribute.name)
+    if struct is None:
+        _report_unknown(world, attribute)
+    else:
+        check_arguments(world, UserAttribute(attribute, node, struct))
 
 
 def _report_unknown(world: World, attribute: ast.Attribute) -> None:

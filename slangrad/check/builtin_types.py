@@ -39,7 +39,7 @@ _SCALARS: dict[str, Scalar] = {
     "intptr_t":   INT64, "uintptr_t":  UINT64, "size_t":   UINT64, "usize_t":  UINT64, "ssize_t":   INT64,
     "ptrdiff_t":  INT64,
 }
-_OTHERS: dict[str, Type] = {"void": VOID, "String": STRING, "NativeString": STRING}
+_OTHERS: dict[str, Type] = {"void": VOID, "String": STRING, "string": STRING, "NativeString": STRING}
 # fmt: on
 _SHAPED = re.compile(r"([a-z0-9_]*?[a-z_])([1-4])(?:x([1-4]))?")
 

@@ -15,7 +15,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.tensors.element_types import slang_name
 
-REFLECTION = Late("slangrad.api.reflection")
+KINDS = Late("slangrad.api.reflection_kinds")
 
 # fmt: off
 _KINDS: dict[type, str] = {
@@ -66,7 +66,7 @@ class ElementLayout:
 
     @property
     def kind(self) -> Any:
-        return REFLECTION.TypeKind[_KINDS[self.ir_type.__class__]]
+        return KINDS.TypeKind[_KINDS[self.ir_type.__class__]]
 
     @property
     def size(self) -> int:
@@ -108,7 +108,7 @@ class ElementLayout:
     def scalar_type(self) -> Any:
         """The type of the numbers that a scalar, vector or matrix is made of."""
         found = ir.scalar_of(self.ir_type)
-        return REFLECTION.ScalarKind["none" if found is None else _SCALARS[found]]
+        return KINDS.ScalarKind["none" if found is None else _SCALARS[found]]
 
     @property
     def row_count(self) -> int:

@@ -84,6 +84,7 @@ def test_layouts(device, module):
     assert fields["block"].type_layout.element_type_layout.name == "Particle"
     (entry,) = layout.entry_points
     assert [(each.name, each.offset, each.type_layout.kind.name) for each in entry.parameters] == [
+        ("id", 0, "vector"),
         ("p", 0, "pointer"),
         ("n", 8, "scalar"),
     ]
@@ -95,7 +96,7 @@ def test_layouts(device, module):
 
 def test_reflection_by_name(device, module):
     program = device.link_program([module], [module.entry_point("first")])
-    assert program.reflection.particles.type_layout.name == "StructuredBuffer<Particle>"
+    assert program.reflection.particles.type_layout.type.full_name == "StructuredBuffer<Particle>"
     assert program.reflection.block.ids[2].type.name == "int"
     assert program.reflection.first.n.type.scalar_type.name == "int32"
     assert not hasattr(program.reflection, "nothing")
