@@ -2,8 +2,8 @@
 
 In: outcomes by folder and test.   Out: the part of docs/conformance.md between its two marks.
 
-    | folder | tests | pass | fail | cannot be expressed |
-    | E0301: 'Texture2D' is not declared | 23 | `texture-simple`, ... |
+    | folder | tests | pass | refused | fail | cannot be expressed |
+    | E9001: textures are not supported | 23 | `texture-simple`, ... |
 
 Only what was measured is written; what it means stands around the marks.
 """
@@ -33,11 +33,11 @@ def counts(report: dict[str, Outcomes]) -> str:
     """A row for each folder and one for all."""
     rows = [(folder, Counter(each["status"] for each in of.values())) for folder, of in report.items()]
     total: Counter[str] = sum((each for _, each in rows), Counter())
-    lines = ["| folder | tests | pass | fail | cannot be expressed |", "|---|---|---|---|---|"]
+    lines = ["| folder | tests | pass | refused | fail | cannot be expressed |", "|---|---|---|---|---|---|"]
     for name, found in [*rows, ("all", total)]:
-        passed, unsupported = found["pass"], found["unsupported"]
-        every = found.total()
-        lines.append(f"| {name} | {every} | {passed} | {every - passed - unsupported} | {unsupported} |")
+        passed, refused, unsupported = found["pass"], found["refused"], found["unsupported"]
+        failed = found.total() - passed - refused - unsupported
+        lines.append(f"| {name} | {found.total()} | {passed} | {refused} | {failed} | {unsupported} |")
     return "\n".join(lines)
 
 

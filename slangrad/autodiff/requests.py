@@ -444,7 +444,7 @@ def _refuse_nested(f: Function, callees: list[Function]) -> None:
             what = f"'{f.name}' cannot be differentiated through pointers"
             message = f"{what}, as it calls '{g.name}', which takes pairs of them"
             note = "mark the pointers of the outer function as no_diff"
-            raise CompileError([Diagnostic("E0704", message, f.span, note)])
+            raise CompileError([Diagnostic("E9008", message, f.span, note)])
 
 
 def _missing(f: Function, mode: str, span: Span | None) -> Diagnostic:

@@ -254,7 +254,7 @@ def _component(t: Type, index: int) -> Type:
 def _sum_of_tapes(span: Span | None) -> Diagnostic:
     """A tape has no end, so only its elements are added, where they are read."""
     message = "this derivative of a derivative would have to add what two loops of unknown length have kept"
-    return Diagnostic("E0704", message, span, "give one of the loops a bound that is known when compiling")
+    return Diagnostic("E9008", message, span, "give one of the loops a bound that is known when compiling")
 
 
 def _is_zero(b: Builder, x: Value) -> bool:

@@ -75,7 +75,7 @@ def check_attributes(world: World, node: Any) -> None:
     for attribute in node.attributes:
         name = attribute.name
         if name in _REFUSED:
-            world.error("E0704", _REFUSED[name], attribute.span)
+            world.error("E9005", _REFUSED[name], attribute.span)
         elif name in _MEANT:
             _check_place(world, node, attribute)
         elif name not in _HINTS and not name.startswith(_FOREIGN):
@@ -154,19 +154,18 @@ def check_modifiers(world: World, node: ast.Declaration) -> None:
 def _class(world: World, node: ast.Struct) -> None:
     if node.keyword == "class":
         note = "write 'struct', whose objects are values"
-        world.error("E0704", "classes, whose objects are shared, are not supported", node.name_span, note)
+        world.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
 
 
 def _bits(world: World, node: ast.Variable) -> None:
     if node.bits is not None:
-        world.error(
-            "E0704", "only fields of structs can have a number of bits", node.bits.span, "leave it out"
-        )
+        message = "a number of bits belongs behind a field of a struct"
+        world.error("E0208", message, node.bits.span, "leave it out")
 
 
 def _type_param(world: World, node: ast.TypeParameter) -> None:
     note = "make the functions generic: f<T : I>"
-    world.error("E0704", "parameters of a whole module are not supported", node.span, note)
+    world.error("E9005", "parameters of a whole module are not supported", node.span, note)
 
 
 def _extension(world: World, node: ast.FunctionExtension) -> None:
@@ -187,7 +186,7 @@ _KINDS: dict[type[ast.Node], Callable[[World, Any], None]] = {
 def _precise(world: World, node: ast.Declaration) -> None:
     if world.options.contraction:
         note = "leave it out, or forbid contraction everywhere: SLANGRAD_CONTRACTION=0"
-        world.error("E0704", "'precise' for a single variable is not supported", node.name_span, note)
+        world.error("E9005", "'precise' for a single variable is not supported", node.name_span, note)
 
 
 def _column_major(world: World, node: ast.Declaration) -> None:
@@ -195,7 +194,7 @@ def _column_major(world: World, node: ast.Declaration) -> None:
     if isinstance(node, (ast.Variable, ast.Parameter)) and _is_value(node):
         return
     note = "leave it out, and transpose where the data come from outside"
-    world.error("E0704", "matrices are stored by rows: 'column_major' is not supported", node.name_span, note)
+    world.error("E9004", "matrices are stored by rows: 'column_major' is not supported", node.name_span, note)
 
 
 _OF_VALUES = ("DifferentialPair", "Optional", "Tuple", "Array")
@@ -223,7 +222,7 @@ def _is_value(node: ast.Variable | ast.Parameter) -> bool:
 
 def _normalized(world: World, node: ast.Declaration) -> None:
     note = "load whole numbers and divide them"
-    world.error("E0704", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
+    world.error("E9004", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
 
 
 def _override(world: World, node: ast.Declaration) -> None:

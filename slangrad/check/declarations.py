@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.base.source import Span
 from slangrad.check.attributes import drop_layouts
 from slangrad.check.checked import (
     CaseInfo,
@@ -40,6 +41,7 @@ from slangrad.check.types import (
     STRING,
     VOID,
     Array,
+    ConjunctionType,
     EnumType,
     FunctionType,
     InterfaceType,
@@ -196,6 +198,8 @@ def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
     if made.type is VOID and node.value_type is not None:
         world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
         made.type = ERROR
+    if isinstance(made.type, ConjunctionType):
+        made.type = _refuse_several(world, made.type, node.name_span)
     if is_pack(made.type):
         note = "make it a tuple: Tuple<expand each T>"
         world.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
@@ -203,6 +207,12 @@ def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
     if isinstance(made.type, Array) and made.type.count is None and made.kind in ("local", "field"):
         world.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
         made.type = ERROR
+
+
+def _refuse_several(world: World, kind: ConjunctionType, span: Span) -> Type:
+    note = "declare an interface that inherits from both"
+    world.error("E9007", f"values of '{kind}' are not supported", span, note)
+    return ERROR
 
 
 def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
@@ -225,6 +235,8 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
         for each in parameters:
             world.info(each)
         result = VOID if node.result is None else world.resolve_type(scope, node.result)
+        if isinstance(result, ConjunctionType):
+            result = _refuse_several(world, result, node.name_span)
         made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
         made.throws = _thrown(world, node)
     _fill_attributes(world, node, made)

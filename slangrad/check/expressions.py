@@ -81,7 +81,7 @@ def check_value(scope: Scope, node: ast.Expression) -> Type:
         node.type = kind
         return kind
     if type(node) not in RULES:
-        scope.world.error("E0317", "this form of expression is not supported here", node.span)
+        scope.world.error("E9005", "this form of expression is not supported here", node.span)
         node.type = ERROR
         return ERROR
     return _value_of(scope, node, refer(scope, node))
@@ -224,9 +224,9 @@ def _named(scope: Scope, node: ast.NamedArgument) -> Type:
     return check_value(scope, node.value)
 
 
-def _refuse(what: str) -> Callable[[Scope, Any], Type]:
+def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
-        scope.world.error("E0317", f"{what} is not supported", node.span)
+        scope.world.error(code, f"{what} is not supported", node.span)
         return ERROR
 
     return rule
@@ -234,7 +234,7 @@ def _refuse(what: str) -> Callable[[Scope, Any], Type]:
 
 def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
     """Where it is meant for another target it may be anything."""
-    return ERROR if scope.foreign else _refuse("assembly for another target")(scope, node)
+    return ERROR if scope.foreign else _refuse("E9003", "assembly for another target")(scope, node)
 
 
 # --- Index --------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.NullLiteral: lambda scope, node: NULL,
     ast.NoneLiteral: lambda scope, node: NONE,
     ast.This: _this,
-    ast.Super: _refuse("'super'"),
+    ast.Super: _refuse("E9005", "'super'"),
     ast.Call: check_call,
     ast.Cast: check_cast,
     ast.Unary: check_unary,
@@ -357,7 +357,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.SizeOf: _size_of,
     ast.Is: _is,
     ast.As: _as,
-    ast.New: _refuse("'new'"),
+    ast.New: _refuse("E9005", "'new'"),
     ast.Try: check_try,
     ast.AssemblyBlock: _assembly,
     ast.Lambda: _lambda,

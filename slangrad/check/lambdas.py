@@ -72,9 +72,13 @@ def _result(scope: Scope, body: Body) -> Type:
 def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
     """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
     signature, reason = _only_signature(scope, meaning)
-    if signature is None or scope.body is None:
-        message = f"'{meaning.name}' cannot be a value: {reason or 'there is no function around'}"
-        scope.world.error("E0316", message, node.span, "pass a lambda that calls it")
+    if signature is None or scope.body is None or _writes(signature):
+        code = "E0316" if signature is None else "E9012"
+        reason = reason or (
+            "it has parameters that it writes" if scope.body else "there is no function around"
+        )
+        message = f"'{meaning.name}' cannot be a value: {reason}"
+        scope.world.error(code, message, node.span, "pass a lambda that calls it")
         node.type = ERROR
         return ERROR
     span = node.span
@@ -110,10 +114,11 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
     if given is None or len(given) != len(generics):
         return None, "its generic arguments are not written"
     seen = {**candidate.substitution, **dict(zip(generics, given))}
-    signature = signature_of(scope.world, DeclRef(candidate.declaration, seen))
-    if any(each.direction not in ("in", "constref") for each in signature.parameters):
-        return None, "it has parameters that it writes"
-    return signature, ""
+    return signature_of(scope.world, DeclRef(candidate.declaration, seen)), ""
+
+
+def _writes(signature: FunctionType) -> bool:
+    return any(each.direction not in ("in", "constref") for each in signature.parameters)
 
 
 def lambda_candidate(world: World, kind: Type, base: Any) -> Candidate | None:

@@ -47,6 +47,7 @@ from slangrad.check.types import (
     tuple_of,
     vector,
 )
+from slangrad.check.unsupported import refused_member
 from slangrad.check.values import parameter_value
 from slangrad.check.world import World
 from slangrad.syntax import ast
@@ -80,7 +81,7 @@ def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meanin
         return set_slots(node, *form)
     found = members(scope.world, kind, node.name)
     if not found:
-        return _report_no_member(scope.world, node, kind)
+        return report_no_member(scope.world, node, kind)
     return member_meaning(scope, node, node.name_span, found, base)
 
 
@@ -93,7 +94,12 @@ def follow_pointer(base: ast.Expression) -> Type:
     return kind
 
 
-def _report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
+def report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
+    refusal = refused_member(kind, node.name)
+    if refusal is not None:
+        message = f"'{node.name}' of '{kind}' is not supported"
+        world.error(refusal.code, message, node.name_span, refusal.note)
+        return fail(node)
     near = get_close_matches(node.name, sorted(member_names(world, kind)), n=1, cutoff=0.6)
     note = f"did you mean '{near[0]}'?" if near else None
     if isinstance(kind, (Vector, Matrix)):

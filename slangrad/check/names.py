@@ -37,6 +37,7 @@ from slangrad.check.members import (
     declared_meaning,
     fail,
     member_meaning,
+    report_no_member,
     set_slots,
     this_value,
     value_member,
@@ -62,7 +63,7 @@ from slangrad.check.types import (
     pointer,
     tuple_of,
 )
-from slangrad.check.unsupported import unsupported_name
+from slangrad.check.unsupported import refused_name
 from slangrad.syntax import ast
 
 Rule = Callable[[Scope, Any], Meaning]
@@ -148,12 +149,12 @@ def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
         cases = level.enum_cases(node.name) if isinstance(level, ModuleScope) else []
         if cases:
             return _found(scope, node, cases)
-    scope.world.error(
-        "E0301",
-        f"'{node.name}' is not declared",
-        node.span,
-        unsupported_name(node.name) or suggestion(scope, node.name),
-    )
+    refusal = refused_name(node.name)
+    if refusal is not None:
+        scope.world.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
+    else:
+        note = suggestion(scope, node.name)
+        scope.world.error("E0301", f"'{node.name}' is not declared", node.span, note)
     return fail(node)
 
 
@@ -246,8 +247,7 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
             scope.world.error("E0501", message, node.name_span, "let it conform to IDifferentiable")
             return fail(node)
-        scope.world.error("E0304", f"'{kind}' has no member '{node.name}'", node.name_span)
-        return fail(node)
+        return report_no_member(scope.world, node, kind)
     return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
 
 
@@ -464,11 +464,11 @@ def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
         return _unsigned(scope, node)
     if node.modifier in ("unorm", "snorm"):
         message = f"formats of '{node.modifier}' are not supported"
-        scope.world.error("E0704", message, node.span, "load whole numbers and divide them")
+        scope.world.error("E9004", message, node.span, "load whole numbers and divide them")
     if node.modifier == "column_major":
         message = "matrices are stored by rows: 'column_major' is not supported"
         scope.world.error(
-            "E0704", message, node.span, "leave it out, and transpose where the data come from outside"
+            "E9004", message, node.span, "leave it out, and transpose where the data come from outside"
         )
     return refer(scope, node.element)
 

@@ -16,6 +16,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.walk import duplicate
 
+TEXTURES = "std/texture.slang"  # names without bodies, so that programs with them can be loaded
 ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
 
 

@@ -39,7 +39,7 @@ def check_statement(scope: Scope, node: ast.Statement) -> None:
     _check_counts(scope, node)
     rule = STATEMENTS.get(type(node))
     if rule is None:
-        scope.world.error("E0607", "this statement is not supported", node.span)
+        scope.world.error("E9005", "this statement is not supported", node.span)
         return
     rule(scope, node)
 
@@ -313,11 +313,8 @@ def assertion_text(node: ast.StaticAssert) -> str:
     return f"the assertion does not hold{': ' if node.message else ''}{node.message}"
 
 
-def _refuse(what: str) -> Callable[[Scope, Any], None]:
-    def rule(scope: Scope, node: ast.Statement) -> None:
-        scope.world.error("E0607", f"{what} is not supported", node.span)
-
-    return rule
+def _assembly(scope: Scope, node: ast.TargetAssembly) -> None:
+    scope.world.error("E9003", "assembly for another target is not supported", node.span)
 
 
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
@@ -338,7 +335,7 @@ def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
     meant = meant_by(scope, node)
     if meant is None:
         note = 'a text that calls a function of the library is: "$P_exp($0)"'
-        scope.world.error("E0607", "this assembly is not supported", node.span, note)
+        scope.world.error("E9003", "this assembly is not supported", node.span, note)
         return node
     statement, inside = meant
     check_statement(inside, statement)
@@ -382,5 +379,5 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.StaticAssert: _static_assert,
     ast.Throw: check_throw,
     ast.DoCatch: _do_catch,
-    ast.TargetAssembly: _refuse("assembly for another target"),
+    ast.TargetAssembly: _assembly,
 }

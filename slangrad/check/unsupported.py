@@ -1,37 +1,84 @@
 """Names of Slang's library that are known and not offered, and what to do instead.
 
-In: "Sampler2D".   Out: "samplers are not supported; pass the values in a buffer or tensor", or None.
+In: "Sampler2D".   Out: E9001 and "samplers are not supported; pass the values in a buffer or tensor", or None.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+
+from slangrad.check.standard import TEXTURES
+from slangrad.check.types import StructType, Type
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is said of a name that Slang has."""
+
+    code: str
+    note: str
+
+
+TEXTURE = "textures are not supported; pass the values in a buffer or tensor"
+HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
 
 # fmt: off
-_NOTES = (
-    (r"(RasterizerOrdered|Feedback)Texture\w+|(RW)?Texture2DMS(Array)?|[iu]?(sampler|image|texture)(1D|2D|3D|Cube)\w*",
-     "textures are not supported; pass the values in a buffer or tensor"),
+_REFUSALS = (
+    (r"(RasterizerOrdered|Feedback)Texture\w+|(RW)?Texture2DMS(Array)?|[iu]?(sampler|image|texture)(1D|2D|3D|Cube)\w*"
+     r"|_Texture|SubpassInput\w*",
+     "E9001", TEXTURE),
     (r"Sampler(1D|2D|3D|Cube)\w*",
-     "samplers are not supported; pass the values in a buffer or tensor"),
-    (r"(RW)?Buffer|(Append|Consume|RasterizerOrdered)\w*Buffer|ConstBufferPointer",
-     "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
-    (r"Wave(Clustered|Multi|Mask)\w+",
-     "there are WaveActiveSum and its kin, WavePrefixSum, WaveReadLaneAt and others, but not this one"),
-    (r"Quad\w+|ddx\w*|ddy\w*|fwidth\w*",
-     "threads are no pixels, so they have no neighbors"),
+     "E9001", "samplers are not supported; pass the values in a buffer or tensor"),
+    (r"IOpaqueDescriptor|getDescriptorFromHandle|DescriptorAccess|DescriptorKind",
+     "E9001", HANDLES),
+    (r"Quad[A-Z]\w+|ddx\w*|ddy\w*|fwidth\w*|EvaluateAttribute\w+|GetAttributeAtVertex|IsHelperLane",
+     "E9002", "threads are no pixels, so they have no neighbors"),
+    (r"Ray(Desc|Query|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|HitObject|ReportHit\w*|ReorderThread"
+     r"|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(World|Object)Ray\w+|(Object|World)To\w+|RayT(Min|Current)"
+     r"|(Instance|Primitive|Geometry)I(D|ndex)|HitKind|(RAY_FLAG|COMMITTED|CANDIDATE|HIT_KIND)_\w+"
+     r"|BuiltInTriangleIntersectionAttributes|DispatchMesh|SetMeshOutputCounts|Output(Vertices|Indices|Primitives|Patch)"
+     r"|InputPatch|(Point|Line|Triangle)Stream",
+     "E9002", "ray tracing and graphics stages are not supported"),
+    (r"gl_[A-Z]\w+",
+     "E9003", "a kernel has its thread as a parameter: uint3 id : SV_DispatchThreadID"),
+    (r"Nv[A-Z]\w+",
+     "E9003", "what one kind of graphics card has is not supported"),
+    (r"LayoutPtr|(Std140|Std430|Scalar|C)DataLayout|IBufferDataLayout|DefaultDataLayout",
+     "E9004", "memory is laid out as C does; there are pointers and StructuredBuffer"),
+    (r"Wave(Clustered|Multi|Mask|Rotate)\w+|subgroup[A-Z]\w+",
+     "E9009", "there are WaveActiveSum and its kin, WavePrefixSum, WaveReadLaneAt and others, but not this one"),
     (r"barrier|groupMemoryBarrier|(memory|allMemory)Barrier\w*|controlBarrier",
-     "write it as HLSL does: 'GroupMemoryBarrierWithGroupSync()' and its kin"),
-    (r"Ray(Desc|Query|tracingAccelerationStructure)\w*|TraceRay|CallShader|HitObject|ReportHit|DispatchMesh",
-     "ray tracing and graphics stages are not supported"),
-    (r"isType|reinterpret|getTypeId\w*",
-     "types that are known at run time only are not supported; use generics, or an enum and a switch"),
-    (r"Coop(Vec|Mat)\w*|WorkgroupMatrix\w*",
-     "cooperative vectors and matrices are not supported; use arrays or tensors"),
+     "E9009", "write it as HLSL does: 'GroupMemoryBarrierWithGroupSync()' and its kin"),
+    (r"(RW)?Buffer|(Append|Consume|RasterizerOrdered)\w*Buffer|GLSLShaderStorageBuffer",
+     "E9011", "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
+    (r"(load|store)Coherent|MemoryScope",
+     "E9011", "threads see what others have written after a barrier; there are atomics, too"),
+    (r"isType|getTypeId\w*",
+     "E9011", "compare with 'is', or take the value as an interface"),
+    (r"[cC]oop(Vec|Mat)\w*|WorkgroupMatrix\w*",
+     "E9011", "cooperative vectors and matrices are not supported; use arrays or tensors"),
+    (r"Float(E4M3|E5M2)|BFloat16",
+     "E9011", "there are half, float and double"),
+    (r"(DiffTensor|Torch|Tensor)View|TorchTensor",
+     "E9011", "there are Tensor, DiffTensor and ITensor, and RWStructuredBuffer"),
     (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
-     "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
+     "E9011", "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
+    (r"NativeString|getStringHash",
+     "E9006", "a text can only be the format of printf"),
 )
 # fmt: on
 
 
-def unsupported_name(name: str) -> str | None:
-    return next((note for pattern, note in _NOTES if re.fullmatch(pattern, name)), None)
+def refused_name(name: str) -> Refusal | None:
+    """What is said where a name is not declared."""
+    found = (Refusal(code, note) for pattern, code, note in _REFUSALS if re.fullmatch(pattern, name))
+    return next(found, None)
+
+
+def refused_member(kind: Type, name: str) -> Refusal | None:
+    """What is said where a type has no such member."""
+    file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
+    if name == "Handle" and file.startswith("std/"):
+        return Refusal("E9001", HANDLES)
+    return Refusal("E9001", TEXTURE) if file == TEXTURES else None

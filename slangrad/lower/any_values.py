@@ -83,7 +83,7 @@ def dynamic_object(f: Frame, name: str, places: list[Place], t: Type | None) -> 
     types = f.lowering.types
     assert t is not None
     if t not in types.dynamics or not isinstance(t, Struct):
-        f.error("E0704", "createDynamicObject makes values of interface types only", f.b.span)
+        f.error("E0412", "createDynamicObject makes values of interface types only", f.b.span)
         return f.b.zero(t)
     number, value = (place.get(f) for place in places)
     types.open(t)

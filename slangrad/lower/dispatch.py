@@ -322,7 +322,7 @@ def _part_by_part(
     """A struct, tuple or array of such values."""
     pairs = list(zip(_parts(f, source), _parts(f, target), strict=True))
     if not pairs:
-        f.error("E0704", f"'{target}' cannot be made where types are known at run time only", f.b.span)
+        f.error("E9007", f"'{target}' cannot be made where types are known at run time only", f.b.span)
         return f.b.zero(f.lowering.types.of(target, f.b.span))
     made = (change(f.emit("get", value, index=i), *pair) for i, pair in enumerate(pairs))
     return f.emit("make", *made, type=f.lowering.types.of(target, f.b.span))

@@ -110,7 +110,7 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
 
 
 def _text(f: Frame, node: ast.StringLiteral) -> Value:
-    f.error("E0704", "a text can only be the format of printf", node.span)
+    f.error("E9006", "a text can only be the format of printf", node.span)
     return f.b.zero(I32)
 
 
@@ -224,7 +224,7 @@ def address_of(f: Frame, place: Place, t: ir_types.Type, span: Span | None) -> V
     if memory is None:
         kind = "static" if isinstance(_whole_of(place), Static) else "local"
         note = "pass it as an inout parameter instead"
-        f.error("E0705", f"a {kind} variable has no address", span, note)
+        f.error("E9010", f"a {kind} variable has no address", span, note)
         return f.b.zero(t)
     return f.emit("bitcast", memory.pointer, type=t)
 

@@ -99,7 +99,7 @@ class Frame:
         allowed while it is being lowered already."""
         allowed = declared not in self._expanding
         if not allowed:
-            self.error("E0703", f"the value of '{declared.name}' depends on itself", declared.span)
+            self.error("E0321", f"the value of '{declared.name}' depends on itself", declared.span)
         outer, self.substitution = self.substitution, substitution
         self._expanding.append(declared)
         try:

@@ -24,6 +24,7 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.signatures import declared_parameters, signature_of
+from slangrad.check.standard import TEXTURES
 from slangrad.ir import core
 from slangrad.lower import derivatives, dispatch, functions, kernels
 from slangrad.lower.alternatives import Alternatives
@@ -37,7 +38,6 @@ from slangrad.lower.waves import note_wave_size
 from slangrad.syntax import ast
 
 # fmt: off
-TEXTURES = "std/texture.slang"
 DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
 # fmt: on
 
@@ -222,7 +222,7 @@ class Lowering:
         if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
             span = declared.span if caller is None else caller.b.span
             note = "pass the values in a buffer or tensor"
-            self.reporter.error("E0704", "textures are not supported", span, note)
+            self.reporter.error("E9001", "textures are not supported", span, note)
             self.reporter.raise_if_errors()
 
 

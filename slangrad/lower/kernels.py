@@ -74,7 +74,7 @@ def _refuse_other_waves(f: Frame, declared: ast.Function) -> None:
     known = [f.program.constant(f.scope, each) for each in attribute.arguments]
     bounds = [size for size in known[:2] if isinstance(size, int)]
     if not bounds or not bounds[0] <= WAVE <= bounds[-1]:
-        f.error("E0712", f"waves of another size than {WAVE} threads", attribute.span)
+        f.error("E9009", f"waves of another size than {WAVE} threads", attribute.span)
 
 
 def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:

@@ -39,12 +39,12 @@ def lower_print(f: Frame, form: checked.Call) -> None:
     while isinstance(literal, ast.Paren):
         literal = literal.inner
     if not isinstance(literal, ast.StringLiteral):
-        f.error("E0707", "the format of printf must be a string literal", f.b.span)
+        f.error("E9006", "the format of printf must be a string literal", f.b.span)
         return
     given = [each for each in form.arguments[1:] if isinstance(each, ast.Expression)]
     texts = [each for each in given if isinstance(each, ast.StringLiteral)]
     for each in texts:
-        f.error("E0707", "a text can only be the format of printf", each.span, "write it into the format")
+        f.error("E9006", "a text can only be the format of printf", each.span, "write it into the format")
     if texts:
         return
     values = [

@@ -55,13 +55,13 @@ def _refused(program: Program, members: list[str], uses: dict[str, Uses], report
     if asked is not None:
         callee, op = asked
         message = f"'{callee}' needs its own derivative, directly or through others"
-        reporter.error("E0703", message, op.span, "differentiate it from outside")
+        reporter.error("E9008", message, op.span, "differentiate it from outside")
         return True
     own = next((name for name in members if program.functions[name].derivatives is not None), None)
     if own is not None and len(members) > 1:
         message = f"'{own}' has a derivative of its own, and calls itself through others"
         note = f"let '{own}' call itself directly, or leave its derivative to the compiler"
-        reporter.error("E0703", message, program.functions[own].span, note)
+        reporter.error("E9008", message, program.functions[own].span, note)
         return True
     return False
 

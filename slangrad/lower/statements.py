@@ -291,7 +291,7 @@ def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
     case = chosen_case(node)
     if case is None:
         wanted = TARGETS[node.keyword][0]
-        f.error("E0704", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)
+        f.error("E9003", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)
         return
     _lower_block_of(f, Target("switch", None), partial(lower_statements, f, case.body))
 
@@ -304,7 +304,7 @@ def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
 
 def _refuse(f: Frame, node: ast.Statement) -> None:
     words: dict[type[ast.Statement], str] = {ast.Discard: "discard"}
-    f.error("E0704", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
+    f.error("E9002", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
 
 
 def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:

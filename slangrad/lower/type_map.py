@@ -96,8 +96,8 @@ class TypeMap:
                 message = (
                     f"a value of the interface type '{interface}' would contain itself or a pointer to itself"
                 )
-                raise Unlowerable(message, "E0714", "hold a number that tells which one is meant")
-            raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported")
+                raise Unlowerable(message, "E9007", "hold a number that tells which one is meant")
+            raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported", "E9007")
         self._making[t] = None
         try:
             return self._make(t)
@@ -201,7 +201,7 @@ class TypeMap:
         if size is None:
             if of in self._sizing:
                 message = f"a value of the interface type '{of}' would contain itself"
-                self.reporter.error("E0714", message, self._alternatives.root.span)
+                self.reporter.error("E9007", message, self._alternatives.root.span)
                 return 0
             self._sizing.add(of)
             size = max((self._behind(each).size for each in self._alternatives.plain(of)), default=0)
@@ -339,7 +339,9 @@ class TypeMap:
         tangent = self.map(info.type)
         has_own = info.zero is not None or info.add is not None
         if has_own and not isinstance(tangent, types.Struct):
-            raise Unlowerable(f"the Differential of '{t}' has its own dzero or dadd, so it must be a struct")
+            raise Unlowerable(
+                f"the Differential of '{t}' has its own dzero or dadd, so it must be a struct", "E9008"
+            )
         fields = tuple(
             (lowered.index(primal.declaration.name), tangent.index(own.declaration.name))
             for primal, own in info.fields

@@ -59,7 +59,7 @@ def note_wave_size(program: Program, kernel: Function, reporter: Reporter) -> No
         kernel.attributes["wave"] = x
     else:
         reporter.error(
-            "E0712",
+            "E9009",
             f"waves in groups of {x} x {y} x {z} threads",
             used.span,
             f"the first size of numthreads must be a multiple of {WAVE}, or a group a row of 1, 2, 4, 8 or 16",

@@ -178,4 +178,4 @@ def _divergent(op: Op) -> Diagnostic:
     place = "" if op.span is None else f" ({op.span.location})"
     message = "not all threads of a group come to this barrier"
     note = f"the {what} around it{place} differs from thread to thread; put the barrier outside of it"
-    return Diagnostic("E0716", message, barrier.span or op.span, note)
+    return Diagnostic("E9009", message, barrier.span or op.span, note)

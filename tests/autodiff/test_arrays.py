@@ -402,5 +402,5 @@ def test_two_cotangents_of_one_tape_are_refused():
       %r = mul %p, %q
       yield %r
     }"""
-    with pytest.raises(CompileError, match=r"E0704.*two loops of unknown length"):
+    with pytest.raises(CompileError, match=r"E9008.*two loops of unknown length"):
         derivative(parse(text), "f", "vjp", (0.5, 3, 1.0))

@@ -136,7 +136,7 @@ def test_derivatives_of_derivatives_through_pointers() -> None:
     [Differentiable] double g(Place p) { return fwd_diff(f)(DifferentialPtrPair<Place>(p, p)).d; }
     double run(double* data) { return fwd_diff(g)(DifferentialPtrPair<Place>({ data, 0 }, { data, 0 })).d; }
     """
-    assert "E0704" in refusal(text)
+    assert "E9008" in refusal(text)
 
 
 def test_handles_and_pairs_of_generic_pointers() -> None:

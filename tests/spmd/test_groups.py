@@ -222,7 +222,7 @@ void kernel(uint t : SV_GroupIndex, uint3 g : SV_GroupID, uniform uint n, unifor
     with pytest.raises(CompileError) as caught:
         device.create_compute_kernel(program)
     (found,) = caught.value.diagnostics
-    assert found.code == "E0716"
+    assert found.code == "E9009"
     assert "MemoryBarrierWithGroupSync()" in str(found) and f"the {DIVERGENT[body]} around it" in str(found)
 
 

@@ -186,7 +186,7 @@ def test_a_group_that_is_smaller_is_a_wave(device, group, size):
 def test_groups_whose_waves_are_no_rows_are_refused(device, group):
     with pytest.raises(CompileError, match="waves in groups of") as caught:
         run(device, "y[i] = WaveActiveSum(x[i]);", np.zeros(COUNT, np.float32), "float", group=group)
-    assert "E0712" in str(caught.value) and "multiple of 32" in str(caught.value)
+    assert "E9009" in str(caught.value) and "multiple of 32" in str(caught.value)
 
 
 def test_functions_that_are_called_over_arrays(device):

@@ -62,6 +62,8 @@ def test_outcomes(tmp_path: Path) -> None:
         "wrong.slang.expected.txt": "A\nB\n",
         "broken.slang": WORDS.replace("= 10", "= nothing"),
         "broken.slang.expected.txt": "A\n",
+        "refused.slang": WORDS.replace("= -1", "= assert(true)"),
+        "refused.slang.expected.txt": "A\n",
         "textures.slang": WORDS.replace("ubuffer(data=[0 0], stride=4)", "Texture2D(size=4)"),
         "disabled.slang": WORDS.replace("//TEST:", "//DISABLE_TEST:"),
         "diagnostics.slang": "//TEST:SIMPLE(filecheck=CHECK):\nint x;\n",
@@ -74,9 +76,9 @@ def test_outcomes(tmp_path: Path) -> None:
 
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(
-        "| folder | tests | pass | mismatch | compile_error | unsupported |\n"
-        "| --- | --- | --- | --- | --- | --- |\n"
-        "| suite | 5 | 2 | 1 | 1 | 1 |\n\n"
+        "| folder | tests | pass | refused | mismatch | compile_error | unsupported |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n"
+        "| suite | 6 | 2 | 1 | 1 | 1 | 1 |\n\n"
     )
     assert "- suite/wrong.slang: mismatch: line 2: FFFFFFFF, expected B\n" in done.stdout
     outcomes = json.loads(saved.read_text())["suite"]
@@ -151,6 +153,7 @@ def test_the_page_has_counts_and_failures_by_reason(tmp_path: Path, monkeypatch:
             "first/c.slang": undeclared,
             "first/b/d.slang": undeclared,
             "first/e.slang": {"status": "mismatch", "reason": "line 3: 1, expected 2"},
+            "first/g.slang": {"status": "refused", "reason": "error[E9001]: textures"},
             "first/f.slang": {"status": "unsupported", "reason": "an option"},
         },
         "second": {"second/a.slang": {"status": "pass", "reason": ""}},
@@ -164,17 +167,18 @@ def test_the_page_has_counts_and_failures_by_reason(tmp_path: Path, monkeypatch:
 
 Today
 
-| folder | tests | pass | fail | cannot be expressed |
-|---|---|---|---|---|
-| first | 5 | 1 | 3 | 1 |
-| second | 1 | 1 | 0 | 0 |
-| all | 6 | 2 | 3 | 1 |
+| folder | tests | pass | refused | fail | cannot be expressed |
+|---|---|---|---|---|---|
+| first | 6 | 1 | 1 | 3 | 1 |
+| second | 1 | 1 | 0 | 0 | 0 |
+| all | 7 | 2 | 1 | 3 | 1 |
 
 ### first
 
 | reason | | tests |
 |---|---|---|
 | E0301: 'T\\<x>' is not declared | 2 | `b/d`, `c` |
+| E9001: textures | 1 | `g` |
 | mismatch: line 3: 1, expected 2 | 1 | `e` |
 
 ### second
