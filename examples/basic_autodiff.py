@@ -14,15 +14,15 @@ from slangrad import Tensor
 device = spy.create_device()
 module = spy.Module.load_from_file(device, str(Path(__file__).parent / "polynomial.slang"))
 
-# A tensor with gradients attached; zero=True clears them.
-x = spy.Tensor.numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads(zero=True)
+# A tensor with gradients attached, which are zero.
+x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads()
 
 # Ask for a tensor as the result ...
 result: spy.Tensor = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
 print(result.to_numpy())
 
 # ... or give one to fill ...
-result = spy.Tensor(device, element_type=module.float, shape=(4,))
+result = spy.Tensor.empty(device, (4,), "float")
 module.polynomial(a=2, b=8, c=-1, x=x, _result=result)
 print(result.to_numpy())
 
@@ -32,7 +32,7 @@ print(result.to_numpy())
 
 # The cotangent of the result is one everywhere; the backward call adds to the gradient of x.
 result = result.with_grads()
-result.grad.storage.copy_from_numpy(np.array([1, 1, 1, 1], dtype=np.float32))
+result.grad.copy_from_numpy(np.ones(4, dtype=np.float32))
 module.polynomial.bwds(a=2, b=8, c=-1, x=x, _result=result)
 print(x.grad.to_numpy())
 

@@ -28,7 +28,7 @@ _HOMES = {
                                       "create_slang_session current_device link_program load_module "
                                       "load_module_from_source load_program pop_current_device "
                                       "push_current_device",
-    "slangrad.api.device":            "Device create_device",
+    "slangrad.api.device":            "Device SHADER_PATH create_device create_torch_device",
     "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceType Feature ShaderModel",
     "slangrad.api.function":          "Function",
     "slangrad.api.instances":         "InstanceList InstanceTensor",
@@ -107,7 +107,7 @@ def _find(name: str) -> Any:
         return sorted([*_HOME_OF, *_ALIASES, *vectors.class_names()])
     found = vectors.class_named(name)
     if found is None:
-        raise AttributeError(f"module 'slangrad' has no attribute '{name}'")
+        raise import_module("slangrad.absent").missing("module 'slangrad'", name)
     return found
 
 

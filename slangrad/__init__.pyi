@@ -37,8 +37,10 @@ from slangrad.api.current import load_module_from_source as load_module_from_sou
 from slangrad.api.current import load_program as load_program
 from slangrad.api.current import pop_current_device as pop_current_device
 from slangrad.api.current import push_current_device as push_current_device
+from slangrad.api.device import SHADER_PATH as SHADER_PATH
 from slangrad.api.device import Device as Device
 from slangrad.api.device import create_device as create_device
+from slangrad.api.device import create_torch_device as create_torch_device
 from slangrad.api.features import AdapterInfo as AdapterInfo
 from slangrad.api.features import DeviceDesc as DeviceDesc
 from slangrad.api.features import DeviceInfo as DeviceInfo

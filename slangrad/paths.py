@@ -34,7 +34,7 @@ PATHS = {
     "core.packedarg":           "PackedArg pack",
     "core.shapes":              "TShapeOrTuple",
     "core.struct":              "Struct",
-    "core.utils":               "create_device find_type_layout_for_buffer parse_generic_signature",
+    "core.utils":               "create_device create_torch_device find_type_layout_for_buffer parse_generic_signature",
     "experimental":             "",
     "experimental.gridarg":     "GridArg grid",
     "slangpy":                  "Shape",

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ COMMANDS, KERNEL = Late("slangrad.api.commands"), Late("slangrad.api.kernel")
 CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection_cursor")
 
 FORMATS = Late("slangrad.tensors.formats")
+
+SHADER_PATH = str(Path(__file__).parent.parent / "std")  # the library's folder, which is always looked in
 
 CPU, INTERPRETER = "cpu", "interpreter"
 BACKENDS = (CPU, INTERPRETER)
@@ -109,6 +112,9 @@ class Device:
         self.checking = mode
         for session in list(self.sessions):
             session.check(mode)
+
+    def __getattr__(self, name: str) -> Any:
+        raise import_module("slangrad.absent").missing("'Device'", name)
 
     def __repr__(self) -> str:
         return f"Device(type={self.type.name}, backend={self.backend!r})"
@@ -350,8 +356,27 @@ def create_device(
     include_paths: Iterable[str | Path] = (),
     **described: Any,
 ) -> Device:
-    """A device: the machine's processors, or the interpreter that everything is compared with."""
+    """A new device, which becomes the current one: the machine's processors, or the interpreter of the IR.
+
+    `type` is None, "automatic", "cpu" or the DeviceType of these; `backend` is "cpu" or "interpreter", by default what
+    SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`, after the folder of the importing
+    file. `described` are arguments of `Device` (`options`, `defines`, `compiler_options`) and fields of a DeviceDesc.
+    CallError (E1015) for devices and backends that do not exist; TypeError for unknown names.
+    """
     return Device(type, backend, include_paths, **described)
+
+
+def create_torch_device(
+    type: DeviceType | str | None = None,
+    torch_device: Any = None,
+    include_paths: Iterable[str | Path] = (),
+    **described: Any,
+) -> Device:
+    """`create_device`: each device takes PyTorch's tensors that are on the CPU. CallError (E1015) where
+    `torch_device` names another one."""
+    if torch_device is not None and not str(torch_device).startswith("cpu"):
+        raise CallError("E1015", f"torch_device: there is no backend for '{torch_device}'", (), "pass 'cpu'")
+    return create_device(type, None, include_paths, **described)
 
 
 # Those that are neither closed nor gone.

@@ -112,3 +112,19 @@ def test_what_a_device_was_made_with() -> None:
         spy.create_device(label=3)
     with pytest.raises(TypeError, match="unexpected keyword argument 'lable'"):
         spy.create_device(lable="x")
+
+
+def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
+    with pytest.raises(AttributeError, match=r"no 'Bitmap'.*load_from_image"):
+        spy.Bitmap  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no 'create_texture'.*use a Tensor"):
+        device.create_texture(width=8, height=8)
+    with pytest.raises(AttributeError, match=r"'Device' has no attribute 'create_buffers'"):
+        device.create_buffers()
+    assert not hasattr(spy, "Window") and not hasattr(device, "create_sampler")
+
+
+def test_a_device_for_torch_is_one_as_all_others(no_current_device) -> None:
+    assert spy.create_torch_device(include_paths=[spy.SHADER_PATH]).type == spy.DeviceType.cpu
+    with pytest.raises(spy.CallError, match=r"(?s)E1015.*'cuda:0'.*pass 'cpu'"):
+        spy.create_torch_device(torch_device="cuda:0")

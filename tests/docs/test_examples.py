@@ -60,7 +60,7 @@ through, backward: 276.000000 8.000000
 def test_example(name, backend):
     command = [] if name.endswith(".py") else ["-m", "slangrad", "run"]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore::DeprecationWarning", *command, str(EXAMPLES / name)],
+        [sys.executable, *command, str(EXAMPLES / name)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -1,0 +1,44 @@
+"""What SlangPy has and a CPU has not: names of the package and of devices, and what to use in their place.
+
+    spy.Bitmap   ->   AttributeError: slangrad has no 'Bitmap': there are no images as objects; use ...
+
+The errors are AttributeErrors, so `hasattr` and `getattr` with a default work as ever.
+"""
+
+from __future__ import annotations
+
+_TEXTURES = "there are no textures; use a Tensor: its last dimensions are rows and columns"
+_IMAGES = (
+    "there are no images as objects; Tensor.load_from_image(device, path) reads a file, Pillow writes one"
+)
+_SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Tensor"
+_WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"
+_RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
+_GRAPHICS = "there are no graphics stages; compute kernels and functions are what runs here"
+_QUEUES = "a launch has finished when its call returns, so there is nothing to wait for or to share"
+_KERNELS = "set SLANGRAD_DUMP=kernel, or call function.compile(...).text('kernel')"
+
+# fmt: off
+_ROWS = {
+    _TEXTURES: "Texture TextureDesc TextureLoader TextureType TextureUsage TextureView TextureViewDesc "
+               "create_texture create_texture_from_resource create_texture_view",
+    _IMAGES:   "Bitmap tev",
+    _SAMPLERS: "Sampler SamplerDesc TextureAddressingMode TextureFilteringMode create_sampler",
+    _WINDOWS:  "App AppDesc AppWindow CursorMode KeyCode MouseButton Surface SurfaceConfig Window create_surface ui",
+    _RAYS:     "AccelerationStructure AccelerationStructureInstanceList RayTracingPipeline ShaderTable "
+               "create_acceleration_structure create_acceleration_structure_instance_list "
+               "create_ray_tracing_pipeline create_shader_table",
+    _GRAPHICS: "InputLayout RenderPipeline create_input_layout create_render_pipeline",
+    _QUEUES:   "Fence FenceDesc QueryPool create_fence create_query_pool",
+    _KERNELS:  "set_dump_generated_shaders set_dump_slang_intermediates set_print_generated_shaders",
+}
+# fmt: on
+_INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.split()}
+
+
+def missing(owner: str, name: str) -> AttributeError:
+    """The error for a name that `owner` has not."""
+    instead = _INSTEAD.get(name)
+    if instead is None:
+        return AttributeError(f"{owner} has no attribute '{name}'")
+    return AttributeError(f"{owner} has no '{name}': {instead}")
