@@ -22,11 +22,19 @@ _TYPES = (
     "CallIdArg DiffPair RandFloatArg Tensor ThreadIdArg ValueRef WangHashArg call_id diffPair floatDiffPair floatRef "
     "intRef rand_float thread_id wang_hash"
 )
+_KINDS = (
+    "ArrayType ByteAddressBufferType DiffTensorViewType DifferentialPairType InterfaceType MatrixType PointerType "
+    "ResourceType SamplerStateType ScalarType StructType StructuredBufferType TensorType TensorViewType "
+    "TextureType UnhandledType UnknownType VectorType VoidType SlangLayout TensorAccess ITensorType is_known "
+    "is_known_or_none is_matching_array_type is_unknown"
+)
+_REFLECTION = f"{_KINDS} SlangField SlangFunction SlangParameter SlangProgramLayout SlangType TypeReflection"
+_LOOKUP = "innermost_type numpy_to_slang resolve_element_type resolve_program_layout slang_to_numpy"
 # fmt: off
 PATHS = {
     "core":                     "",
     "core.callsignature":       "ResolveException",
-    "core.enums":               "PrimType",
+    "core.enums":               "IOType PrimType",
     "core.function":            "Function",
     "core.instance":            "InstanceList InstanceTensor",
     "core.module":              "Module",
@@ -37,6 +45,9 @@ PATHS = {
     "core.utils":               "create_device create_torch_device find_type_layout_for_buffer parse_generic_signature",
     "experimental":             "",
     "experimental.gridarg":     "GridArg grid",
+    "reflection":               _REFLECTION,
+    "reflection.lookup":        _LOOKUP,
+    "reflection.reflectiontypes": _REFLECTION,
     "slangpy":                  "Shape",
     "types":                    _TYPES,
     "types.callidarg":          "CallIdArg call_id",
@@ -50,6 +61,11 @@ PATHS = {
 # Where the names are that the package does not show.
 _HOMES = {
     "slangrad.api.reflection":     "find_type_layout_for_buffer",
+    "slangrad.api.slang_functions": "SlangFunction",
+    "slangrad.api.slang_layout":   "SlangProgramLayout",
+    "slangrad.api.slang_lookup":   _LOOKUP,
+    "slangrad.marshal.slang_kinds": _KINDS,
+    "slangrad.marshal.slang_variables": "IOType SlangField SlangParameter",
     "slangrad.marshal.generators": "GridArg calc_wang_hash calc_wang_hash_numpy",
     "slangrad.marshal.spelling":   "parse_generic_signature",
     "slangrad.marshal.values":     "PrimType",

@@ -24,6 +24,8 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection_cursor"),
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
+    ("api", "slangrad.api.slang_functions"),  # reflection
+    ("api", "slangrad.api.slang_layout"),
     ("api", "slangrad.tensors.formats"),
     ("marshal", "slangrad.api.reflection_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields

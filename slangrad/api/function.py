@@ -13,7 +13,6 @@ from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.parameter import Parameter, parameters_of, result_of
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
 from slangrad.call.given import Source, Tree, gathered, merge
@@ -30,9 +29,12 @@ if TYPE_CHECKING:
     from slangrad.api.kernel import ComputeKernel
     from slangrad.api.module import Module
     from slangrad.api.shader import TypeConformance
+    from slangrad.api.slang_functions import SlangFunction
     from slangrad.api.struct import Struct
+    from slangrad.marshal.slang_variables import SlangParameter
 
 RAW, CURSOR = Late("slangrad.api.raw_dispatch"), Late("slangrad.api.globals_cursor")
+FUNCTIONS = Late("slangrad.api.slang_functions")
 MOST_IN_GROUP = 1024
 APPEND = "_append_to"
 
@@ -83,14 +85,28 @@ class Function:
         return self._caller.compile(self._settings, args, kwargs).stages
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[SlangParameter, ...]:
         """The parameters, `this` of methods first; of the first overload where there are several."""
-        return parameters_of(self._caller.candidates[0])
+        found: tuple[SlangParameter, ...] = FUNCTIONS.parameters_of(
+            self._caller.candidates[0], self.module.layout
+        )
+        return found
 
     @property
     def result(self) -> SlangType | None:
         """The type of the result, None without one; of the first overload where there are several."""
-        return result_of(self._caller.candidates[0])
+        found = FUNCTIONS.result_type(self._caller.candidates[0])
+        return None if found is None else self.module.layout.type_of(found)
+
+    @property
+    def slang_function(self) -> SlangFunction:
+        """The functions of the name as reflection knows them."""
+        layout = self.module.layout
+        if self.struct is None:
+            return layout.require_function_by_name(self.name)
+        return layout.require_function_by_name_in_type(self.struct, self.name)
+
+    _slang_func = slang_function  # SlangPy's name
 
     def as_func(self) -> Function:
         return self

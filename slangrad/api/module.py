@@ -16,6 +16,7 @@ from slangrad.api.function import Function
 from slangrad.api.plain_types import PLAIN, is_plain
 from slangrad.api.session import FRONT, SHADER, LoadedModule, SlangSession
 from slangrad.api.struct import Struct
+from slangrad.base.late import Late
 from slangrad.call.caller import Caller
 from slangrad.call.module_index import UNKNOWN, Facts
 from slangrad.call.plan_store import PlanStore
@@ -28,10 +29,12 @@ from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.spelling import spell
 
 if TYPE_CHECKING:
-    from slangrad.api.reflection import ProgramLayout
     from slangrad.api.shader import SlangModule
+    from slangrad.api.slang_layout import SlangProgramLayout
     from slangrad.call.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
+
+LAYOUT = Late("slangrad.api.slang_layout")
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
 
@@ -41,6 +44,9 @@ class LateTypes:
 
     def __init__(self, module: Module) -> None:
         self._module = module
+
+    def program(self) -> Any:
+        return self._module.layout
 
     def lower(self, t: Type) -> ir.Type | None:
         return (PLAIN if is_plain(t) else self._module.types).lower(t)
@@ -74,6 +80,7 @@ class Module:
         self.name = self._loaded.name
         self.options = _checked_options(options)
         self._late_types: Any = LateTypes(self)
+        self._layout: SlangProgramLayout | None = None
         self.link = tuple(link)
         self._facts = Facts(self._loaded.key, self.session.settings, self.session.target)
         self._functions: dict[str, Function | None] = {}
@@ -92,7 +99,10 @@ class Module:
 
     @property
     def types(self) -> ModuleTypes:
-        return self.device_module.types
+        found = self.device_module.types
+        if found.layout is None:
+            found.layout = lambda: self.layout
+        return found
 
     @staticmethod
     def load_from_file(
@@ -126,9 +136,14 @@ class Module:
         return Module(module._loaded if isinstance(module, Module) else module, options, link)
 
     @property
-    def layout(self) -> ProgramLayout:
-        """Reflection: parameters, entry points, types by name."""
-        return self.device_module.layout
+    def layout(self) -> SlangProgramLayout:
+        """Reflection: types and functions by name; parameters and entry points are in its `program_layout`."""
+        if self._layout is None:
+            self._layout = LAYOUT.SlangProgramLayout(self.device_module.layout)
+        elif self._layout.types is not self.types:
+            self._layout.on_hot_reload(self.device_module.layout)
+        found: SlangProgramLayout = self._layout
+        return found
 
     def __repr__(self) -> str:
         return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"

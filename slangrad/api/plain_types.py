@@ -13,7 +13,7 @@ from slangrad.check.types import Array, EnumType, Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
-from slangrad.marshal.slang_type import SlangType
+from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.type_map import Fields, TypeMap
 from slangrad.tensors.element_types import TypeView
 
@@ -34,6 +34,12 @@ class PlainTypes:
         if isinstance(t, Vector) and isinstance(t.count, int):
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return ()
+
+    def no_diff_fields(self, t: Type) -> set[str]:
+        return set()
+
+    def program(self) -> Any:
+        return None
 
     def find(self, name: str) -> Type | None:
         return None
@@ -75,7 +81,7 @@ PLAIN = PlainTypes()
 def show(t: ir.Type) -> object:
     """The type as users see it; structs without their module stay types of memory."""
     lifted = PLAIN.lift(t)
-    return t if lifted is None else SlangType(lifted, PLAIN)
+    return t if lifted is None else slang_type_of(lifted, PLAIN)
 
 
 TypeView.show = show

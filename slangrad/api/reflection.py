@@ -44,6 +44,7 @@ from slangrad.syntax import ast
 
 if TYPE_CHECKING:
     from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint
+    from slangrad.call.program import ModuleTypes
 
 Found = TypeVar("Found")
 
@@ -235,6 +236,15 @@ class ProgramLayout(BaseReflectionObject):
         )
 
     @property
+    def types(self) -> ModuleTypes:
+        """The types of the program as calls see them."""
+        return self._context.types
+
+    def reflection_of(self, t: Type) -> TypeReflection:
+        """A checked type as kernels see it."""
+        return self._context.type_of(t)
+
+    @property
     def globals_type_layout(self) -> TypeLayoutReflection:
         """The parameters outside of functions: a constant buffer with a struct of them."""
         return layout_for(self._context, Form(VOID, TypeKind.constant_buffer, self._members))
@@ -320,12 +330,14 @@ def _required(found: Found | None, what: str, name: str, known: Iterable[str]) -
 
 
 def find_type_layout_for_buffer(
-    program_layout: ProgramLayout, slang_type: str | TypeReflection | TypeLayoutReflection
+    program_layout: Any, slang_type: str | TypeReflection | TypeLayoutReflection
 ) -> TypeLayoutReflection:
-    """How values of a type lie in a buffer."""
+    """How values of a type lie in a buffer; `program_layout` is a ProgramLayout or a SlangProgramLayout."""
+    program_layout = getattr(program_layout, "program_layout", program_layout)
     if isinstance(slang_type, TypeLayoutReflection):
         return slang_type
     found = program_layout.find_type_by_name(slang_type) if isinstance(slang_type, str) else slang_type
     if found is None:
         raise ValueError(f"the program has no type named '{slang_type}'")
-    return program_layout.get_type_layout(found)
+    made: TypeLayoutReflection = program_layout.get_type_layout(found)
+    return made

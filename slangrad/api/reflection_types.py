@@ -28,7 +28,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.spelling import namespaces_of
+from slangrad.marshal.spelling import full_name
 from slangrad.syntax import ast
 
 Made = TypeVar("Made")
@@ -450,28 +450,6 @@ def short_name(t: Type) -> str:
         name: str = t.declaration.name
         return name
     return _NAMES.get(type(t)) or str(t)
-
-
-def full_name(t: Any) -> str:
-    """A type, or a value among generic arguments, as Slang writes it."""
-    if isinstance(t, checked.Vector):
-        return f"vector<{full_name(t.element)},{t.count}>"
-    if isinstance(t, checked.Matrix):
-        return f"matrix<{full_name(t.element)},{t.rows},{t.columns}>"
-    if isinstance(t, checked.Array):
-        return f"{full_name(t.element)}[{'' if t.count is None else t.count}]"
-    if isinstance(t, checked.Pointer):
-        return f"{full_name(t.element)}*"
-    if isinstance(t, checked.Nominal):
-        around = namespaces_of(t.declaration).replace("::", ".")
-        return around + checked.nominal_name(t.declaration, tuple(map(_argument_name, t.arguments)))
-    if isinstance(t, checked.Tuple):
-        return f"Tuple<{', '.join(map(full_name, t.elements))}>"
-    return str(t)
-
-
-def _argument_name(argument: Any) -> Any:
-    return tuple(map(_argument_name, argument)) if isinstance(argument, tuple) else full_name(argument)
 
 
 def _number(count: Any) -> int:

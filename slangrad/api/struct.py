@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from slangrad.api.module import Module
     from slangrad.api.session import SlangSession
     from slangrad.api.shader import SlangModule
+    from slangrad.api.slang_layout import SlangProgramLayout
 
 
 class Struct(SlangType):
@@ -37,8 +38,17 @@ class Struct(SlangType):
         return f"Struct({self.name})"
 
     @property
-    def struct(self) -> Struct:
-        return self
+    def program(self) -> SlangProgramLayout:
+        return self.module.layout
+
+    @property
+    def struct(self) -> SlangType:
+        """The type by itself, as an object of its kind."""
+        return self.program.type_of(self.checked)
+
+    @property
+    def type(self) -> SlangType:
+        return self.struct
 
     @property
     def device_module(self) -> SlangModule:

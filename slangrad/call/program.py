@@ -40,6 +40,10 @@ class ModuleTypes:
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
         self._mentioned: dict[str, bool] = {}
+        self.layout: Callable[[], Any] | None = None  # how to get at what `program` gives
+
+    def program(self) -> Any:
+        return None if self.layout is None else self.layout()
 
     def lower(self, t: Type) -> ir.Type | None:
         return self._map.lower(t)
@@ -53,6 +57,9 @@ class ModuleTypes:
         if isinstance(t, Vector) and isinstance(t.count, int):
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return tuple((each.name, each.type) for each in self.view.fields(t))
+
+    def no_diff_fields(self, t: Type) -> set[str]:
+        return {each.name for each in self.view.fields(t) if each.no_diff}
 
     def _tag(self, t: EnumType) -> Type:
         found: Type = self.view.program.tag_type(t)

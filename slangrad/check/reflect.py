@@ -150,6 +150,7 @@ class Resolution:
 
     function: FunctionView
     reference: DeclRef
+    concrete: FunctionView
     parameters: tuple[ParameterView, ...]
     result: Type
     cost: int
@@ -334,7 +335,7 @@ class Reflection:
         concrete = FunctionView(
             self.program, Candidate(made.target.declaration, dict(made.target.substitution))
         )
-        return Resolution(function, made.target, concrete.parameters, concrete.result, made.cost)
+        return Resolution(function, made.target, concrete, concrete.parameters, concrete.result, made.cost)
 
 
 def open_parameters(kind: Nominal) -> set[Any]:

@@ -43,7 +43,7 @@ def one_value(kind: SlangType) -> Any:
     if kind.shape:
         return [one_value(kind.element_type)] * kind.shape[0]
     if kind.fields:
-        return {name: one_value(field) for name, field in kind.fields.items()}
+        return {name: one_value(field.type) for name, field in kind.fields.items()}
     return 1
 
 
@@ -57,7 +57,7 @@ def many_values(device: Any, kind: SlangType, mode: str, separate: bool) -> Any:
     if kind.base_name.endswith("Buffer"):
         return Tensor.zeros(device, (SIZE,), element_of(kind)).storage
     if kind.ir_type is None and kind.fields:
-        return {name: many_values(device, field, mode, separate) for name, field in kind.fields.items()}
+        return {name: many_values(device, field.type, mode, separate) for name, field in kind.fields.items()}
     if kind.ir_type is None:
         raise ValueError(
             f"error: a value of type '{kind}' cannot be made up: name an instance, such as 'f<float>'"

@@ -85,6 +85,12 @@ class ProgramTypes(Protocol):
     def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Fields of a struct, components of a vector."""
 
+    def no_diff_fields(self, t: Type) -> set[str]:
+        """The fields that carry no derivative, whatever their types are."""
+
+    def program(self) -> Any:
+        """The layout that users ask about these types; None where there is no module."""
+
     def find(self, name: str) -> Type | None:
         """The type of a name, as it is written in the module."""
 

@@ -22,6 +22,7 @@ from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
+from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
@@ -185,7 +186,7 @@ class TensorMaker:
 
 def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    maker = TensorMaker(lowered, SlangType(created.type, spot.types), spot.role.differentiates)
+    maker = TensorMaker(lowered, slang_type_of(created.type, spot.types), spot.role.differentiates)
     created.made = Result(maker, give_itself)
     way = Way(created.type, dims)
     return make_elements(way, spot, spot.role, "new Tensor", TENSOR_ACCESS, () if dims else (1,))

@@ -23,6 +23,7 @@ from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.marshal import ProgramTypes, Role, StreamSpec
 from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
+from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS
@@ -145,7 +146,7 @@ def restored(data: Data, types: ProgramTypes) -> Any:
     if kind in _READERS:
         return _READERS[kind](rest[0])
     if kind == "shown":
-        return SlangType(restored_type(rest[0]), types)
+        return slang_type_of(restored_type(rest[0]), types)
     return _CLASSES[kind](**{name: restored(value, types) for name, value in rest[0].items()})
 
 

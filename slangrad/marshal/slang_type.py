@@ -1,23 +1,26 @@
 """A type of a module as users see it: `module.float3`, `module.Particle`, `tensor.dtype`,
 `function.parameters`.
 
-    t = module.find_type("Particle");  t.name;  t.fields["mass"].name;  Tensor.empty(device, (100,), t)
+    t = module.layout.find_type_by_name("Particle")
+    t.full_name;  t.fields["mass"].type;  Tensor.empty(device, (100,), t)
 
-It stands for an element type wherever one is asked for (`ir_type`), and knows its derivative.
+It stands for an element type wherever one is asked for (`ir_type`), and knows its derivative. What kinds of types have
+of their own stands in `slang_kinds.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from slangrad.check.types import Array, Matrix, Nominal, Type, Vector
+from slangrad.check.types import Array, Matrix, Nominal, Type, Vector, is_abstract
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import row_of
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.slang_variables import SlangField
+from slangrad.marshal.spelling import full_name, spell
 from slangrad.tensors.shape import Shape
 
 
@@ -36,21 +39,36 @@ class SavedType(Type):
 
 
 class SlangType:
-    """A checked type together with the program that knows it. Equal types of one program are equal."""
+    """A checked type together with the program that knows it. Equal types of one program are equal, and one object
+    where the program was asked for them.
+    """
 
-    __slots__ = ("_given", "types")
+    __slots__ = ("_given", "_program", "_types")
 
-    def __init__(self, checked: Type, types: ProgramTypes) -> None:
+    maker: ClassVar[Any] = None  # slang_kinds.py: from type, types and program to a SlangType of its kind
+
+    def __init__(self, checked: Type, types: ProgramTypes, program: Any = None) -> None:
         self._given = checked
-        self.types = types
+        self._types = types
+        self._program = program
 
     @property
     def checked(self) -> Type:
         if isinstance(self._given, SavedType):
-            found = self.types.find(self._given.spelled)
+            found = self._types.find(self._given.spelled)
             assert found is not None, f"the program has lost its type '{self._given}'"
             self._given = found
         return self._given
+
+    def _of(self, t: Type) -> SlangType:
+        """Another type of the same program."""
+        own = self._program
+        made: SlangType = SlangType.maker(t, self._types) if own is None else own.type_of(t)
+        return made
+
+    def reload(self, checked: Type, types: ProgramTypes) -> None:
+        """The type of the same name in a new program."""
+        self._given, self._types = checked, types
 
     def __eq__(self, other: object) -> bool:
         checked = getattr(other, "checked", None)  # a reflected type has one, too
@@ -60,10 +78,24 @@ class SlangType:
         return hash(self.checked)
 
     def __repr__(self) -> str:
-        return f"SlangType({self.name})"
+        return f'{type(self).__name__}(full_name="{self.full_name}", shape={list(self.shape)})'
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def program(self) -> Any:
+        """The SlangProgramLayout that knows the type; None for types that need no module."""
+        return self._types.program() if self._program is None else self._program
+
+    @property
+    def struct(self) -> SlangType:
+        return self
+
+    @property
+    def type_reflection(self) -> Any:
+        """The type as kernels reflect it."""
+        return self.program.reflection_of(self.checked)
 
     @property
     def name(self) -> str:
@@ -75,60 +107,72 @@ class SlangType:
         return self._given.spelled if isinstance(self._given, SavedType) else spell(self._given)
 
     @property
+    def full_name(self) -> str:
+        """The name with all generic arguments: `vector<float,3>`, `Box<float, 4>`."""
+        return self._given.text if isinstance(self._given, SavedType) else full_name(self._given)
+
+    vector_type_name = full_name
+
+    @property
     def base_name(self) -> str:
         """The name without generic arguments; empty where the type is not declared by a name."""
         return str(self.checked.declaration.name) if isinstance(self.checked, Nominal) else ""
 
     @property
     def arguments(self) -> tuple[SlangType | int, ...]:
-        """The generic arguments."""
-        given = self.checked.arguments if isinstance(self.checked, Nominal) else ()
-        return tuple(SlangType(each, self.types) if isinstance(each, Type) else each for each in given)
+        """The generic arguments; of vectors and matrices element type and sizes."""
+        return tuple(
+            self._of(each) if isinstance(each, Type) else each for each in generic_arguments(self.checked)
+        )
 
     @property
-    def full_name(self) -> str:
-        return str(self._given)
+    def is_generic(self) -> bool:
+        """Whether generic parameters are open in it."""
+        return is_abstract(self.checked)
 
     @property
     def ir_type(self) -> ir.Type | None:
         """The type in memory; None for types that cannot be stored."""
-        return self._given.lowered if isinstance(self._given, SavedType) else self.types.lower(self.checked)
+        return self._given.lowered if isinstance(self._given, SavedType) else self._types.lower(self.checked)
 
     @property
     def element_type(self) -> SlangType:
         """What one index gives; the type itself where nothing can be indexed."""
         element = row_of(self.checked)
-        return self if element is None else SlangType(element, self.types)
+        return self if element is None else self._of(element)
 
     @property
     def shape(self) -> Shape:
-        """Sizes of the dimensions of a value."""
-        sizes: list[Any] = []
-        part: Type | None = self.checked
-        while part is not None:
-            if isinstance(part, Matrix):
-                sizes.append(part.rows)
-            elif isinstance(part, (Vector, Array)):
-                sizes.append(part.count)
-            part = row_of(part)
-        return Shape(sizes)
+        """Sizes of the dimensions of a value; zero for sizes that are open, -1 for those that differ from value to
+        value.
+        """
+        return Shape(sizes_of(self.checked))
+
+    @property
+    def num_dims(self) -> int:
+        return len(self.shape)
 
     @property
     def differentiable(self) -> bool:
         return self._tangent() is not None
 
     def _tangent(self) -> Type | None:
-        return self._given.tangent if isinstance(self._given, SavedType) else self.types.tangent(self._given)
+        return self._given.tangent if isinstance(self._given, SavedType) else self._types.tangent(self._given)
 
     @property
     def derivative(self) -> SlangType | None:
         """The type of a tangent or cotangent."""
         found = self._tangent()
-        return None if found is None else SlangType(found, self.types)
+        return None if found is None else self._of(found)
 
     @property
-    def fields(self) -> dict[str, SlangType]:
-        return {name: SlangType(t, self.types) for name, t in self.types.fields(self.checked)}
+    def fields(self) -> dict[str, SlangField]:
+        """The fields of a struct, components of a vector."""
+        no_diff = self._types.no_diff_fields(self.checked)
+        return {
+            name: SlangField(name, self._of(t), "", name in no_diff)
+            for name, t in self._types.fields(self.checked)
+        }
 
     @property
     def buffer_layout(self) -> ElementLayout:
@@ -138,6 +182,8 @@ class SlangType:
             raise TypeError(f"values of type '{self.name}' cannot be stored in memory")
         return ElementLayout(lowered)
 
+    uniform_layout = buffer_layout  # there is one layout
+
     @property
     def layout(self) -> Layout:
         """Size, alignment and offsets in memory."""
@@ -145,3 +191,29 @@ class SlangType:
         if lowered is None:
             raise TypeError(f"values of type '{self.name}' cannot be stored in memory")
         return layout_of(lowered)
+
+
+def sizes_of(t: Type) -> list[int]:
+    sizes: list[int] = []
+    part: Type | None = t
+    while part is not None:
+        if isinstance(part, Matrix):
+            sizes.append(number(part.rows))
+        elif isinstance(part, (Vector, Array)):
+            sizes.append(number(part.count))
+        part = row_of(part)
+    return sizes
+
+
+def number(count: Any) -> int:
+    """A size; zero where it is open."""
+    return count if isinstance(count, int) else 0
+
+
+def generic_arguments(t: Type) -> tuple[Any, ...]:
+    """Types and values between the angle brackets of a type's name."""
+    if isinstance(t, Vector):
+        return (t.element, t.count)
+    if isinstance(t, Matrix):
+        return (t.element, t.rows, t.columns)
+    return t.arguments if isinstance(t, Nominal) else ()

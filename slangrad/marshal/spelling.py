@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slangrad.check.types import Array, Nominal, Pointer, Type, nominal_name
+from slangrad.check.types import Array, Matrix, Nominal, Pointer, Tuple, Type, Vector, nominal_name
 
 
 def spell(t: Type) -> str:
@@ -20,6 +20,28 @@ def spell(t: Type) -> str:
         name = nominal_name(t.declaration, tuple(map(spell_argument, t.arguments)))
         return namespaces_of(t.declaration) + name
     return str(t)
+
+
+def full_name(t: Any) -> str:
+    """A type, or a value among generic arguments, as Slang writes it."""
+    if isinstance(t, Vector):
+        return f"vector<{full_name(t.element)},{t.count}>"
+    if isinstance(t, Matrix):
+        return f"matrix<{full_name(t.element)},{t.rows},{t.columns}>"
+    if isinstance(t, Array):
+        return f"{full_name(t.element)}[{'' if t.count is None else t.count}]"
+    if isinstance(t, Pointer):
+        return f"{full_name(t.element)}*"
+    if isinstance(t, Nominal):
+        around = namespaces_of(t.declaration).replace("::", ".")
+        return around + nominal_name(t.declaration, tuple(map(_full_argument, t.arguments)))
+    if isinstance(t, Tuple):
+        return f"Tuple<{', '.join(map(full_name, t.elements))}>"
+    return str(t)
+
+
+def _full_argument(argument: Any) -> Any:
+    return tuple(map(_full_argument, argument)) if isinstance(argument, tuple) else full_name(argument)
 
 
 def spell_argument(argument: Any) -> str:

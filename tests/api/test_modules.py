@@ -86,7 +86,7 @@ def test_structs(load):
     module.Particle.move(ref, spy.float2(10, 20))
     assert ref.value["at"] == spy.float2(11, 22)
     assert set(module.Particle.fields) == {"at", "mass"}
-    assert module.Particle.fields["at"].name == "float2"
+    assert module.Particle.fields["at"].type.name == "float2"
     assert {"energy", "move", "twice"} <= set(module.Particle.methods)
 
 
