@@ -14,8 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection import ProgramLayout, TypeReflection
+from slangrad.api.reflection import ProgramLayout
 from slangrad.api.reflection_kinds import ScalarKind
+from slangrad.api.reflection_types import TypeReflection
 from slangrad.api.slang_functions import SlangFunction
 from slangrad.check import types as checked
 from slangrad.check.reflect import FunctionView

@@ -133,7 +133,7 @@ float put(RWStructuredBuffer<Holder> p, int i)
 def test_elements_are_as_large_as_the_largest_type_of_the_module() -> None:
     device = spy.create_device()
     module = spy.Module.load_from_source(device, "holders", UNSAID % 4)
-    assert module.layout.get_type_layout(module.layout.find_type_by_name("Holder")).size == 40
+    assert module.layout.find_type_by_name("Holder").buffer_layout.size == 40
     buffer = device.create_buffer(size=120, struct_size=40, data=np.full(120, 0, np.uint8))
     assert [module.put(buffer, i) for i in range(3)] == [7, 8, 11]
     with pytest.raises(spy.BoundsError):
