@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from slangrad.base.late import Late
 
 if TYPE_CHECKING:
-    from slangrad.api.reflection_kinds import ModifierID
     from slangrad.marshal.slang_type import SlangType
 
 
@@ -67,12 +66,12 @@ class SlangVariable:
         return self.type.program
 
     @property
-    def modifiers(self) -> set[ModifierID]:
-        """The words before it; `inout` is `out` as well."""
+    def modifiers(self) -> set[Any]:
+        """The ModifierIDs of the words before it; `inout` is `out` as well."""
         words = (*_MODIFIERS.get(self.direction, ()), *(("nodiff",) if self.no_diff else ()))
         return {KINDS.ModifierID[each] for each in words}
 
-    def has_modifier(self, modifier: ModifierID) -> bool:
+    def has_modifier(self, modifier: Any) -> bool:
         return modifier in self.modifiers
 
     @property
