@@ -25,6 +25,7 @@ from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import scalars_of
+from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.vectors import HostArray
 from slangrad.marshal.whole import FAMILIES, MOST_ELEMENTS, Family
 from slangrad.runtime.device import Device
@@ -243,11 +244,15 @@ class TensorUniform(Uniform):
     __slots__ = ("_device", "_element", "_family", "_rank")
 
     def __init__(self, t: Type, family: Family, element: ir.Type, rank: int, device: Device) -> None:
-        super().__init__(t, len(family.parts) * (1 + 2 * rank))
+        super().__init__(t, len(family.parts) * self._room(rank))
         self._family = family
         self._element = element
         self._rank = rank
         self._device = device
+
+    @staticmethod
+    def _room(rank: int) -> int:
+        return 1 + 2 * rank
 
     @property
     def needed(self) -> bool:
@@ -256,7 +261,7 @@ class TensorUniform(Uniform):
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
         if not isinstance(value, Tensor):
             raise self.refuse(value, label, "pass a Tensor")
-        if value.element_type is not self._element or len(value.shape) != self._rank:
+        if value.element_type is not self._element or not self._takes(len(value.shape)):
             raise self.refuse(value, label)
         if self._family.role.writes and not value.writable:
             message = f"parameter '{label}' of type '{self.type}' is written, and the tensor is read-only"
@@ -265,9 +270,15 @@ class TensorUniform(Uniform):
             raise CallError(UNFIT, f"parameter '{label}': the {described(value)} belongs to another device")
         for part in self._parts(value, label):
             self._check_extent(part, label)
-            values[at] = part.address
-            values[at + 1 : at + 1 + 2 * self._rank] = [*part.shape, *part.strides]
-            at += 1 + 2 * self._rank
+            scalars = self._scalars(part)
+            values[at : at + len(scalars)] = scalars
+            at += len(scalars)
+
+    def _takes(self, rank: int) -> bool:
+        return rank == self._rank
+
+    def _scalars(self, part: Tensor) -> list[int]:
+        return [part.address, *part.shape, *part.strides]
 
     def _check_extent(self, part: Tensor, label: str) -> None:
         found = reach(part.shape, part.strides)
@@ -285,6 +296,23 @@ class TensorUniform(Uniform):
                 raise self.refuse(value, label, note)
             found.append(part)
         return found
+
+
+class ViewUniform(TensorUniform):
+    """A tensor of slang-torch's, of any rank up to `rank`."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def _room(rank: int) -> int:
+        return 2 + 2 * rank
+
+    def _takes(self, rank: int) -> bool:
+        return rank <= self._rank
+
+    def _scalars(self, part: Tensor) -> list[int]:
+        unused = [0] * (self._rank - len(part.shape))
+        return [part.address, len(part.shape), *part.shape, *unused, *part.strides, *unused]
 
 
 def memory_of(
@@ -359,6 +387,8 @@ class Uniforms:
             return BufferUniform(t, None, BYTES[name], self._device)
         if name in FAMILIES:
             return self._tensor(t, FAMILIES[name])
+        if name in VIEWS:
+            return self._view(t, VIEWS[name])
         fields = [(field, self.of(kind)) for field, kind in self._types.fields(t)]
         return StructUniform(t, [(field, part) for field, part in fields if part is not None])
 
@@ -366,6 +396,10 @@ class Uniforms:
         element, rank = t.arguments
         lowered = self._types.lower(element)
         return None if lowered is None else TensorUniform(t, family, lowered, int(rank), self._device)
+
+    def _view(self, t: StructType, family: Family) -> Uniform | None:
+        lowered = self._types.lower(t.arguments[0])
+        return None if lowered is None else ViewUniform(t, family, lowered, MOST_DIMENSIONS, self._device)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

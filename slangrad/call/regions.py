@@ -103,7 +103,6 @@ def _of_whole(leaf: WholeTensor, value: Any, places: dict[str, slice]) -> list[R
     if leaf.name not in places:
         return []
     made = []
-    room = 1 + 2 * leaf.own
     for i, (part, memory) in enumerate(
         zip(leaf.family.parts, leaf.access.memories(value, leaf.family.parts))
     ):
@@ -112,7 +111,7 @@ def _of_whole(leaf: WholeTensor, value: Any, places: dict[str, slice]) -> list[R
         made.append(
             Region(
                 label=leaf.label,
-                place=places[leaf.name].start + i * room,
+                place=places[leaf.name].start + i * leaf.room,
                 low=low,
                 high=high,
                 reads=part == TAKEN or (primal and leaf.role.reads),

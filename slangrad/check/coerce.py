@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.check.checked import Conversion
-from slangrad.check.convert import LITERAL_FITS, Coercion, convert
+from slangrad.check.convert import LITERAL_FITS, Coercion, convert, splat_cost
 from slangrad.check.scopes import Scope
 from slangrad.check.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
 from slangrad.syntax import ast
@@ -83,7 +83,8 @@ def _literal_cost(node: ast.Expression, target: Type, coercion: Coercion) -> int
     value = literal_value(node)
     if value is None or not isinstance(element, Scalar) or not element.is_integer:
         return coercion.cost
-    return min(coercion.cost, LITERAL_FITS) if holds(element, value) else coercion.cost
+    fitting = LITERAL_FITS + splat_cost(target)
+    return min(coercion.cost, fitting) if holds(element, value) else coercion.cost
 
 
 def holds(kind: Scalar, value: int) -> bool:

@@ -234,7 +234,14 @@ def _splat(world: World, source: Type, target: Type, element: Type) -> Coercion 
     cost = _element_cost(world, source, element)
     if cost is None:
         return None
-    return Coercion(cost + SPLAT * (1 if isinstance(target, Vector) else 10), Conversion("splat", target))
+    return Coercion(cost + splat_cost(target), Conversion("splat", target))
+
+
+def splat_cost(target: Type) -> int:
+    """What a number pays for standing for all components: an overload for numbers is better."""
+    if isinstance(target, Scalar):
+        return 0
+    return SPLAT if isinstance(target, Vector) else 10 * SPLAT
 
 
 def _vector_to_vector(world: World, source: Vector, target: Vector) -> Coercion | None:

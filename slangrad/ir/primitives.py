@@ -227,6 +227,9 @@ INEXACT = frozenset({
 CONTROL = frozenset({"if", "for", "while", "call"})
 REQUESTS = frozenset({"jvp", "vjp"})
 STATICS = frozenset({"read_static", "write_static"})
+GROUP_SIZE = (
+    "group size"  # a static variable that is there before all others: threads of a group in x, y and z
+)
 WAVES = frozenset({"wave_reduce", "wave_scan", "wave_ballot", "wave_read", "wave_lane"})
 WAVE_KINDS = {"wave_reduce": ("add", "mul", "min", "max", "and", "or", "xor"), "wave_scan": ("add", "mul")}
 ATOMIC_KINDS = ("add", "min", "max", "and", "or", "xor", "exchange", "compare_exchange")

@@ -14,7 +14,7 @@ from slangrad.check import checked
 from slangrad.check import types as checked_types
 from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
-from slangrad.ir.primitives import ATOMIC_KINDS, PRIMITIVES
+from slangrad.ir.primitives import ATOMIC_KINDS, GROUP_SIZE, PRIMITIVES
 from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer
 from slangrad.lower import calls, expressions, operators, prints, tangents, waves
 from slangrad.lower.any_values import dynamic_object, reinterpret
@@ -110,6 +110,17 @@ def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Va
 
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     return Memory(places[0].get(f)).get(f)
+
+
+def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """Where the thread is among all of the launch."""
+    axes = [f.emit("thread_id", type=U32, axis=axis) for axis in range(3)]
+    return f.emit("make", *axes, type=t)
+
+
+def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """Which is the kernel's, and known when all is inlined (opt/statics.py)."""
+    return f.emit("read_static", type=t, name=GROUP_SIZE)
 
 
 # --- Atomics: on memory component by component; a local variable, which no other thread sees, is just changed
@@ -228,4 +239,6 @@ RULES: dict[str, Rule] = {
     "same": _same,
     "differential_zero": _tangent_zero,
     "differential_add": _tangent_add,
+    "thread_place": _thread_place,
+    "group_size": _group_size,
 }

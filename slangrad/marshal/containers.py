@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 
 from slangrad.check.types import UINT64, Pointer, Type
-from slangrad.marshal import buffers, whole
+from slangrad.marshal import buffers, tensor_views, whole
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import Access, Contents
@@ -29,6 +29,7 @@ class ContainerMarshal(Marshal):
         own = self.element_for(wanted, types)
         if own is not None:
             yield from whole.ways(self.contents, own, wanted, types, mode)
+            yield from tensor_views.ways(self.contents, own, wanted, types)
             yield from buffers.ways(own, self.contents.writable, wanted)
             yield from self.as_elements(wanted, own, ELEMENTS)
 
@@ -49,11 +50,14 @@ class ContainerMarshal(Marshal):
                 yield Way(t, self.contents.rank - len(sizes), how, int(how == CONVERTED))
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        if not self.contents.writable and whole.needs_write_access(wanted, types):
+        is_view = tensor_views.is_view(wanted)
+        if not self.contents.writable and (is_view or whole.needs_write_access(wanted, types)):
             return f"Can't pass a read-only {self.described} to a writable parameter '{wanted}'"
         own = self.element_for(wanted, types)
         if own is None:
             return f"the element type of {self.described} is not known in this module"
+        if is_view and self.contents.rank > tensor_views.MOST_DIMENSIONS:
+            return f"{self.described}: '{wanted}' takes at most {tensor_views.MOST_DIMENSIONS}"
         asked = whole.element_of(wanted, types)
         if asked is not None and asked is not own and not asked.abstract:
             return (
@@ -66,6 +70,8 @@ class ContainerMarshal(Marshal):
     def bind(self, way: Way, spot: Spot) -> Node:
         if way.how == whole.WHOLE:
             return whole.bind(way, spot, self.contents, self.described, self.access)
+        if way.how == tensor_views.VIEW:
+            return tensor_views.bind(way, spot, self.contents, self.described, self.access)
         if way.how == buffers.BUFFER:
             return buffers.bind(way, spot, self.described)
         if spot.role.writes and not self.contents.writable:

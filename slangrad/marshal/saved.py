@@ -26,6 +26,7 @@ from slangrad.marshal.memory import ARRAY_ACCESS, TENSOR_ACCESS
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SavedType, SlangType
 from slangrad.marshal.spelling import spell
+from slangrad.marshal.tensor_views import ViewTensor
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import Family, WholeTensor
@@ -42,7 +43,7 @@ class Unsaved(Exception):
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        Role, StreamSpec, Family, Elements, WholeTensor, BufferLeaf, Uniform,
+        Role, StreamSpec, Family, Elements, WholeTensor, ViewTensor, BufferLeaf, Uniform,
         cells.Cell, cells.Part,
         indices.GridIndex, indices.RangeIndex, indices.CallIndex, indices.FlatIndex, indices.HashIndex,
         arrays.Converter, structs.Packer,

@@ -76,6 +76,8 @@ FAMILIES: dict[str, Family] = {
     "CurvedTensor":    Family((_P, _IN, _OUT),     Role(reads=True, takes=True, gives="add")),
 }
 
+VIEW_TYPES = ("TensorView", "DiffTensorView")  # of tensor_views.py
+
 # What an interface is bound to, and what takes the place of that where there are gradients, by the mode of the call.
 INTERFACES: dict[str, str] = {
     "ITensor":     "Tensor",       "IWTensor":     "WTensor",       "IRWTensor":     "RWTensor",
@@ -101,7 +103,7 @@ def needs_write_access(wanted: Type, types: ProgramTypes) -> bool:
 
 def element_of(wanted: Type, types: ProgramTypes) -> Type | None:
     """The element type that a tensor parameter asks for; None for other parameters."""
-    if standard_name(wanted) in FAMILIES and isinstance(wanted, StructType):
+    if standard_name(wanted) in (*FAMILIES, *VIEW_TYPES) and isinstance(wanted, StructType):
         found: Type = wanted.arguments[0]
         return found
     for bound in types.bounds(wanted):
@@ -235,6 +237,11 @@ class WholeTensor(Leaf):
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
 
+    @property
+    def room(self) -> int:
+        """How many scalars of the argument block each memory takes: address, sizes, strides."""
+        return 1 + 2 * self.own
+
     def fixed_values(
         self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
     ) -> dict[str, list[Any]]:
@@ -248,7 +255,7 @@ class WholeTensor(Leaf):
 
     def setters(self) -> dict[str, Setter]:
         finders = [self.access.address_of(part) for part in self.family.parts]
-        return {self.name: _setter(finders, 1 + 2 * self.own)}
+        return {self.name: _setter(finders, self.room)}
 
     def copy(self, value: Any) -> Any:
         return self.access.copy(value, self.role)

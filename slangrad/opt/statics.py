@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
-from slangrad.ir.primitives import STATICS
+from slangrad.ir.primitives import GROUP_SIZE, STATICS
 from slangrad.ir.rebuild import Rebuild, Rule
-from slangrad.ir.types import Type
+from slangrad.ir.types import U32, Type
 
 
 def begin_statics(program: Program, kernel: Function) -> Function:
@@ -47,6 +47,12 @@ def _written(*regions: Region) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _group_size(kernel: Function, b: Builder, t: Type) -> Value:
+    sizes = kernel.attributes.get("group_size", (1, 1, 1))
+    assert isinstance(sizes, tuple)
+    return b.emit("make", *(b.constant(U32, size) for size in sizes), type=t)
+
+
 class _Settle(Rebuild):
     """`held`: what each variable holds at the point that the walk has come to."""
 
@@ -61,6 +67,8 @@ class _Settle(Rebuild):
         parameters = tuple(Value(p.type, p.hint) for p in function.region.parameters)
         self.new.update(zip(function.region.parameters, parameters, strict=True))
         self.held = {name: b.zero(t) for name, t in self._types.items()}
+        if GROUP_SIZE in self._types:
+            self.held[GROUP_SIZE] = _group_size(function, b, self._types[GROUP_SIZE])
         yields = self.inline(b, function.region)
         return replace(function, region=Region(parameters, b.ops, yields))
 

@@ -1,0 +1,191 @@
+"""Containers that are bound as a whole to the tensor types of slang-torch, whose rank is known when running.
+
+TensorView<float>,     Tensor (4, 3)                 ->  { address, rank 2, sizes, strides }, no call dimensions
+TensorView<float3>,    Tensor (4, 3) of float        ->  rank 1: the last dimension is consumed
+DiffTensorView<float>, Tensor (4,) with a gradient   ->  primal, diff; in forward calls diff may lack
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.types import Scalar, StructType, Type
+from slangrad.marshal.buffers import standard_name
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import (
+    BACKWARD,
+    HIGHER,
+    PRIMAL,
+    TANGENT,
+    Measure,
+    Node,
+    ProgramTypes,
+    Role,
+    Shape,
+    Spot,
+    Way,
+)
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
+from slangrad.marshal.patterns import consumed, from_elements
+from slangrad.marshal.whole import VIEW_TYPES, Family, WholeTensor
+
+VIEW = "view"
+PLAIN, DIFFERENTIATED = VIEW_TYPES
+ADDED = "__AtomicAdd"
+MOST_DIMENSIONS = 5
+VIEWS = {
+    PLAIN: Family((("", PRIMAL_PART),), Role(reads=True, writes=True)),
+    DIFFERENTIATED: Family((("primal.", PRIMAL_PART), ("diff.diff.", GIVEN)), Role(reads=True, writes=True)),
+}
+ROOM = 2 + 2 * MOST_DIMENSIONS  # address, rank, sizes, strides
+
+
+def is_view(wanted: Type) -> bool:
+    return standard_name(wanted) in VIEWS
+
+
+def ways(contents: Contents, own: Type, wanted: Type, types: ProgramTypes) -> Iterable[Way]:
+    """`own` is the type of the container's elements."""
+    if not is_view(wanted) or not contents.writable:
+        return
+    assert isinstance(wanted, StructType)
+    name = standard_name(wanted)
+    for element in dict.fromkeys(from_elements(wanted.arguments[0], own)):
+        sizes = consumed(element, own)
+        assert sizes is not None, (element, own)
+        if 0 <= contents.rank - len(sizes) <= MOST_DIMENSIONS:
+            made = _type(name, element, wanted, types)
+            if made is not None:
+                yield Way(made, 0, VIEW)
+
+
+def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> Type | None:
+    """With gradients, these have the elements' own type."""
+    if name == PLAIN:
+        return types.standard(PLAIN, (element,))
+    if not isinstance(element, Scalar) or types.tangent(element) is not element:
+        return None
+    added = types.standard(ADDED, (element,))
+    asked = wanted.arguments[1]
+    if asked is not added and not (standard_name(asked) == ADDED and asked.abstract):
+        return None
+    return types.standard(DIFFERENTIATED, (element, added))
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ViewTensor(WholeTensor):
+    """A tensor as a view; `own` is its rank, `trailing` the sizes that elements consume. `empty`: no gradient is bound
+    to the type's place for it."""
+
+    trailing: tuple[int, ...] = ()
+    empty: bool = False
+
+    @property
+    def room(self) -> int:
+        return ROOM
+
+    def before(self) -> list[str]:
+        return []
+
+    def load(self) -> str:
+        return self.name
+
+    def measure(self, value: Any) -> Measure | None:
+        found = self.access.memories(value, self.family.parts)
+        self._check_sizes(found[0].shape)
+        if not self.access.usable(value) or not all(map(self._fits, found)):
+            return None
+        for memory in found:
+            self._check_extent(memory)
+        return Measure((), [])
+
+    def _check_sizes(self, shape: Shape) -> None:
+        end = shape[self.own :]
+        if end != self.trailing:
+            message = f"argument '{self.label}': in shape {shape} the end, {end}, does not match the expected shape "
+            raise CallError("E1005", f"{message}{self.trailing} of the elements of '{self.type}'")
+
+    def _fits(self, memory: Memory) -> bool:
+        """Whether elements lie without gaps, and whole elements from each other."""
+        step = memory.item_size
+        for size, stride in zip(reversed(memory.shape[self.own :]), reversed(memory.strides[self.own :])):
+            if stride != step:
+                return False
+            step *= size
+        return all(stride % step == 0 for stride in memory.strides[: self.own])
+
+    def _bytes(self, memory: Memory) -> int:
+        """The size of an element."""
+        bytes_ = memory.item_size
+        for size in self.trailing:
+            bytes_ *= size
+        return bytes_
+
+    def fixed_values(
+        self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
+    ) -> dict[str, list[Any]]:
+        made: list[Any] = []
+        for memory in self.access.memories(value, self.family.parts):
+            size = self._bytes(memory)
+            steps = [step // size for step in memory.strides[: self.own]]
+            unused = [0] * (MOST_DIMENSIONS - self.own)
+            made += [0, self.own, *memory.shape[: self.own], *unused, *steps, *unused]
+        return {self.name: made + [0] * (ROOM if self.empty else 0)}
+
+
+def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Access) -> Node:
+    assert isinstance(way.type, StructType)
+    name = standard_name(way.type)
+    own_element = None if contents.element is None else spot.types.lift(contents.element)
+    assert own_element is not None
+    trailing = consumed(way.type.arguments[0], own_element)
+    assert trailing is not None
+    family, gradient = VIEWS[name], ""
+    if name == DIFFERENTIATED:
+        gradient = _gradient(spot, contents, described)
+        fields = (("primal.", PRIMAL_PART), *([("diff.diff.", gradient)] if gradient else []))
+        family = Family(fields, _role(spot.mode, gradient))
+    return ViewTensor(
+        name=spot.name,
+        label=spot.label,
+        type=way.type,
+        role=family.role,
+        dims=0,
+        described=described,
+        access=access,
+        family=family,
+        own=contents.rank - len(trailing),
+        trailing=trailing,
+        empty=name == DIFFERENTIATED and not gradient,
+    )
+
+
+def _role(mode: str, gradient: str) -> Role:
+    """Whether the function loads or stores is not known: derivatives come and go by one memory."""
+    if not gradient or mode == PRIMAL:
+        return Role(reads=True, writes=True)
+    return Role(reads=True, writes=True, takes=gradient == TAKEN, gives="add" if gradient == GIVEN else "")
+
+
+def _gradient(spot: Spot, contents: Contents, described: str) -> str:
+    """Which of the gradients there are is bound; empty for none."""
+    if spot.mode == HIGHER:
+        message = f"argument '{spot.label}': hvp carries no derivatives through a parameter of type 'DiffTensorView'"
+        raise CallError("E1007", message, (), "declare it ITensor")
+    if contents.has_in and contents.has_out and not contents.shared:
+        message = (
+            f"argument '{spot.label}': a DiffTensorView has one gradient, and {described} two different ones"
+        )
+        raise CallError("E1007", message, (), f"{spot.label} = {spot.label}.with_grads()")
+    if contents.has_out:
+        return GIVEN
+    if contents.has_in:
+        return TAKEN
+    if spot.mode in (BACKWARD, TANGENT):
+        message = (
+            f"argument '{spot.label}': {described} has no gradient, and a DiffTensorView requires one in "
+        )
+        raise CallError("E1007", f"{message}{spot.mode}", (), f"{spot.label} = {spot.label}.with_grads()")
+    return ""
