@@ -45,7 +45,7 @@ _HOMES = {
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                       "SpecializationArg TypeConformance",
-    "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject",
+    "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
     "slangrad.api.struct":            "Struct",
     "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":          "Options",

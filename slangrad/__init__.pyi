@@ -77,6 +77,7 @@ from slangrad.api.shader import SpecializationArg as SpecializationArg
 from slangrad.api.shader import TypeConformance as TypeConformance
 from slangrad.api.shader_cursor import ShaderCursor as ShaderCursor
 from slangrad.api.shader_cursor import ShaderObject as ShaderObject
+from slangrad.api.shader_cursor import ShaderOffset as ShaderOffset
 from slangrad.api.struct import Struct as Struct
 from slangrad.base.diagnostics import CompileError as CompileError
 from slangrad.base.diagnostics import CompileWarning as CompileWarning

@@ -10,6 +10,7 @@ up to whole groups.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from operator import index
 from typing import Any
 
@@ -121,6 +122,22 @@ class ComputePipeline:
         place = self.compiled.packer.places[argument]
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
         return Slot(label, uniform, place.start)
+
+    @cached_property
+    def offsets(self) -> dict[Slot | BlockSlot, int]:
+        """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
+        found: dict[Slot | BlockSlot, int] = {}
+        layout = self.program.layout
+        both = ((layout.parameters, self.globals), (layout.entry_points[0].parameters, self.parameters))
+        for rows, slots in both:
+            for each in rows:
+                slot = slots.get(each.name)
+                if isinstance(slot, BlockSlot):
+                    fields = each.type_layout.fields
+                    found |= {slot.members[field.name]: each.offset + field.offset for field in fields}
+                if slot is not None:  # the ids of threads have none
+                    found[slot] = each.offset
+        return found
 
     def grid_of(self, thread_count: Any) -> Grid:
         """Threads of whole groups."""

@@ -22,6 +22,7 @@ from slangrad.api.reflection_functions import (
 )
 from slangrad.api.reflection_kinds import ModifierID, TypeKind
 from slangrad.api.reflection_types import (
+    BLOCKS,
     BaseReflectionObject,
     Context,
     Form,
@@ -38,7 +39,7 @@ from slangrad.check.types import VOID, InterfaceType, Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, composite, round_up
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import parse_generic_signature, spell
 from slangrad.marshal.vectors import vector_class
 from slangrad.syntax import ast
 
@@ -105,8 +106,9 @@ class TypeLayoutReflection(BaseReflectionObject):
     @property
     def fields(self) -> list[VariableLayoutReflection]:
         """The fields of a struct, or of a block with a struct; all at zero where the type has no place in memory."""
-        inside = self._form.inside
-        context = self._context
+        context, inside = self._context, self._form.inside
+        if context.make(TypeReflection, inside).kind is not TypeKind.struct:
+            return []
         found = context.fields(inside.type) if inside.members is None else inside.members
         offsets = self._layout.offsets or (0,) * len(found)
         rows = zip(found, offsets)
@@ -185,9 +187,10 @@ class EntryPointLayout(BaseReflectionObject):
         self.name_override = entry.name
         self.stage: ShaderStage = entry.stage
         self._sizes = entry.group_size
-        known, info = entry.reference.substitution, context.program.info
-        declared = info(entry.declaration).parameters
-        self._members = [(each, context.program.substitute(info(each).type, known)) for each in declared]
+        known = entry.reference.substitution
+        with context.asking() as program:
+            declared = program.info(entry.declaration).parameters
+            self._members = [(each, program.substitute(program.info(each).type, known)) for each in declared]
 
     def __repr__(self) -> str:
         return f"EntryPointLayout({self.name}, {self.stage.name}, {self._sizes})"
@@ -218,10 +221,11 @@ class ProgramLayout(BaseReflectionObject):
     What there is not is None for `find_...` and a CallError for `require_...`, which names what is like it.
     """
 
-    __slots__ = ("_members", "entry_points")
+    __slots__ = ("_contexts", "_members", "entry_points")
 
     def __init__(self, program: ShaderProgram) -> None:
-        super().__init__(program.reflection_context)
+        self._contexts = [each.reflection_context for each in program.parts]
+        super().__init__(self._contexts[0])
         self.entry_points = [EntryPointLayout(self._context, each) for each in program.entry_points]
         self._members = self._typed([each.declaration for each in program.globals])
 
@@ -230,10 +234,8 @@ class ProgramLayout(BaseReflectionObject):
         return f"ProgramLayout(parameters={names}, entry_points={self.entry_points})"
 
     def _typed(self, declarations: Sequence[ast.Declaration]) -> Members:
-        info = self._context.program.info
-        return tuple(
-            (each, VOID if isinstance(each, ast.BufferBlock) else info(each).type) for each in declarations
-        )
+        of = self._context.type_of_variable
+        return tuple((each, VOID if isinstance(each, ast.BufferBlock) else of(each)) for each in declarations)
 
     @property
     def types(self) -> ModuleTypes:
@@ -266,19 +268,28 @@ class ProgramLayout(BaseReflectionObject):
 
     def find_type_by_name(self, name: str) -> TypeReflection | None:
         """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
-        with self._context.lock:
-            found = self._context.types.find(name)
-        return None if found is None else self._context.type_of(found)
+        base, arguments = parse_generic_signature(name)
+        block = BLOCKS.get(base) if len(arguments) == 1 else None
+        for context in self._contexts:
+            with context.asking():
+                found = context.types.find(name if block is None else arguments[0])
+            if found is not None:
+                return context.make(TypeReflection, Form(found, block))
+        return None
 
     def find_function_by_name(self, name: str) -> FunctionReflection | None:
         """The functions of a name, generic arguments perhaps in it: "scale", "scale<float>", "Grid<float>.at"."""
-        with self._context.lock:
-            return reflect_functions(self._context, self._context.view.find_functions(name))
+        for context in self._contexts:
+            with context.asking():
+                found = reflect_functions(context, context.view.find_functions(name))
+            if found is not None:
+                return found
+        return None
 
     def find_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection | None:
         """The methods of a type of that name, those of its extensions and interfaces too. "$init" for constructors."""
-        context, t = self._context, type.checked
-        with context.lock:
+        context, t = type._context, type.checked
+        with context.asking():
             if name in (CONSTRUCTOR, "__init"):
                 found = reflect_functions(context, context.view.find_constructors(t))
                 return found or constructor_of_fields(context, t)
@@ -287,20 +298,22 @@ class ProgramLayout(BaseReflectionObject):
             return reflect_functions(context, context.view.find_methods(t, name))
 
     def require_type_by_name(self, name: str) -> TypeReflection:
-        return _required(self.find_type_by_name(name), "type", name, self._context.view.type_names())
+        return _required(self.find_type_by_name(name), "type", name, self._names("type_names"))
 
     def require_function_by_name(self, name: str) -> FunctionReflection:
-        found = self.find_function_by_name(name)
-        return _required(found, "function", name, self._context.view.function_names())
+        return _required(self.find_function_by_name(name), "function", name, self._names("function_names"))
 
     def require_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection:
         found = self.find_function_by_name_in_type(type, name)
         what = f"method in '{type.full_name}'"
-        return _required(found, what, name, self._context.view.member_names(type.checked))
+        return _required(found, what, name, type._context.view.member_names(type.checked))
 
     def require_entry_point_by_name(self, name: str) -> EntryPointLayout:
         names = [each.name_override for each in self.entry_points]
         return _required(self.find_entry_point_by_name(name), "entry point", name, names)
+
+    def _names(self, kind: str) -> list[str]:
+        return [name for context in self._contexts for name in getattr(context.view, kind)()]
 
     # --- Types ---
 
@@ -312,11 +325,11 @@ class ProgramLayout(BaseReflectionObject):
         """Whether one type is the other, conforms to that interface, or inherits from that struct."""
         t: Type | None = sub_type.checked
         wanted = super_type.checked
-        with self._context.lock:
+        with self._context.asking() as program:
             if isinstance(wanted, InterfaceType):
                 return t is wanted or self._context.view.conforms(sub_type.checked, wanted)
             while t is not None and t is not wanted:
-                t = base_of(self._context.program, t)
+                t = base_of(program, t)
             return t is not None
 
 

@@ -114,13 +114,14 @@ class DeclReflection(BaseReflectionObject):
 
 
 class ModuleDeclaration(DeclReflection):
-    """A module with all its files."""
+    """A module with all its files, or several that were composed."""
 
-    __slots__ = ("_module",)
+    __slots__ = ("_modules", "_name")
 
-    def __init__(self, context: Context, module: Module) -> None:
+    def __init__(self, context: Context, name: str, modules: tuple[Module, ...]) -> None:
         super().__init__(context)
-        self._module = module
+        self._name = name
+        self._modules = modules
 
     @property
     def kind(self) -> DeclarationKind:
@@ -128,11 +129,12 @@ class ModuleDeclaration(DeclReflection):
 
     @property
     def name(self) -> str:
-        return self._module.name
+        return self._name
 
     @property
     def children(self) -> list[DeclReflection]:
-        return [each for part in self._module.files for each in _reflect(self._context, part.members)]
+        files = [part for module in self._modules for part in module.files]
+        return [each for part in files for each in _reflect(self._context, part.members)]
 
 
 class NodeDeclaration(DeclReflection):
@@ -174,8 +176,11 @@ class NodeDeclaration(DeclReflection):
         if self.kind is not DeclarationKind.variable:
             return None
         node, context = self._node, self._context
+        if isinstance(node, ast.Parameter) and isinstance(node.parent, (ast.Function, ast.Constructor)):
+            owner = context.make(NodeDeclaration, node.parent).as_function()
+            return next(each for each in owner.parameters if each.declaration is node) if owner else None
         is_block = isinstance(node, ast.BufferBlock)
-        t = checked.VOID if is_block else context.program.info(node).type
+        t = checked.VOID if is_block else context.type_of_variable(node)
         return context.make(VariableReflection, node, form_of(context, node, t))
 
     def as_function(self) -> FunctionReflection | None:
@@ -236,9 +241,9 @@ class MadeConstructor(DeclReflection):
         return self._function
 
 
-def reflect_module(context: Context) -> DeclReflection:
-    """The tree of the module that the context looks from."""
-    return context.make(ModuleDeclaration, context.view.module)
+def reflect_modules(context: Context, name: str, modules: tuple[Module, ...]) -> DeclReflection:
+    """The tree of a module, or of those that it was composed of."""
+    return context.make(ModuleDeclaration, name, modules)
 
 
 def _reflect(context: Context, members: Any) -> list[DeclReflection]:
@@ -259,6 +264,5 @@ def _declared_type(context: Context, node: Any) -> Type | None:
         found: Type = self_type(node)
         return found
     if isinstance(node, ast.TypeAlias) and not node.generics:
-        aliased: Type = context.program.info(node).type
-        return aliased
+        return context.type_of_variable(node)
     return parameter_type(node) if isinstance(node, ast.TypeParameter) else None

@@ -10,12 +10,13 @@ though such a function is generic to the checker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slangrad.api.reflection_kinds import ModifierID
 from slangrad.api.reflection_types import Attributed, Context, Form, TypeReflection, VariableReflection
-from slangrad.check.differentiable import field_declarations
+from slangrad.check.bit_fields import is_word
+from slangrad.check.lookup import BASE
 from slangrad.check.meanings import Candidate
 from slangrad.check.reflect import FunctionView
 from slangrad.check.signatures import declared_parameters, signature_of
@@ -27,7 +28,9 @@ CONSTRUCTOR = "$init"
 
 
 def reflect_functions(context: Context, views: Sequence[FunctionView]) -> FunctionReflection | None:
-    """The functions of a name; None where there are none. Those of the library stand back."""
+    """The functions of a name; None where there are none. Those of the library stand back, as do those that do not have
+    the generic parameters for the arguments in the name."""
+    views = [each for each in views if len(each.candidate.explicit) <= len(each.generics)]
     own = [each for each in views if not each.declaration.span.source.is_library]
     found = tuple(reflect_function(context, each) for each in own or views)
     if len(found) < 2:
@@ -67,16 +70,17 @@ class FunctionReflection(Attributed):
 
     @property
     def return_type(self) -> TypeReflection:
-        return self._context.type_of(self._shown(self._view.result))
+        with self._context.asking():
+            return self._context.type_of(self._shown(self._view.result))
 
     @property
     def parameters(self) -> list[VariableReflection]:
         """Without `this`."""
-        program, reference = self._context.program, self._view.reference
-        pairs = zip(declared_parameters(program, reference), signature_of(program, reference).parameters)
-        return [
-            self._context.make(VariableReflection, each, Form(self._shown(one.type))) for each, one in pairs
-        ]
+        context, reference = self._context, self._view.reference
+        with context.asking() as program:
+            declared = declared_parameters(program, reference)
+            types = [self._shown(each.type) for each in signature_of(program, reference).parameters]
+        return [context.make(VariableReflection, each, Form(t)) for each, t in zip(declared, types)]
 
     @property
     def overloads(self) -> list[FunctionReflection]:
@@ -87,7 +91,8 @@ class FunctionReflection(Attributed):
         """Whether a word or attribute stands before the function, or the function is so in effect: `differentiable` is
         what has a custom derivative, too."""
         if modifier is ModifierID.differentiable:
-            return self._view.level != "none"
+            with self._context.asking():
+                return self._view.level != "none"
         if modifier is ModifierID.nodiff:
             return self._view.no_diff_result
         if modifier is ModifierID.mutating:
@@ -101,7 +106,7 @@ class FunctionReflection(Attributed):
             if not isinstance(each, TypeReflection):
                 given = type(each).__name__
                 raise CallError("E1012", f"specialize_with_arg_types: {given} is no TypeReflection")
-        with self._context.lock:
+        with self._context.asking():
             resolved, _ = self._context.view.resolve(self._views, [each.checked for each in types])
         if len(resolved) != 1:
             return None
@@ -203,7 +208,8 @@ class FieldConstructor(FunctionReflection):
 
     @property
     def parameters(self) -> list[VariableReflection]:
-        return self.return_type.fields
+        found = _initialized(self._context, self._made)
+        return [self._context.make(VariableReflection, each, Form(t)) for each, t in found]
 
     def has_modifier(self, modifier: ModifierID) -> bool:
         return False
@@ -211,8 +217,7 @@ class FieldConstructor(FunctionReflection):
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """Itself, if each field can be made of a value of the type."""
         fields = self.parameters
-        program = self._context.program
-        with self._context.lock, program.silence():
+        with self._context.asking() as program:
             fits = len(types) == len(fields) and all(
                 given.checked is field.type.checked
                 or program.conversion(given.checked, field.type.checked, True) is not None
@@ -225,10 +230,19 @@ class FieldConstructor(FunctionReflection):
         return None
 
 
+def _initialized(context: Context, t: Type) -> Iterator[tuple[ast.Declaration, Type]]:
+    """The fields that `S(a, b)` gives values to: those of the struct that it inherits from first, no bit fields."""
+    for declaration, kind in context.fields(t):
+        if declaration.name == BASE:
+            yield from _initialized(context, kind)
+        elif not is_word(declaration):
+            yield declaration, kind
+
+
 def constructor_of_fields(context: Context, t: Type) -> FieldConstructor | None:
     """What `S(a, b)` means where the text has no `__init`."""
     declaration = getattr(t, "declaration", None)
-    if not isinstance(declaration, ast.Struct) or not field_declarations(declaration):
+    if not isinstance(declaration, ast.Struct) or not any(_initialized(context, t)):
         return None
     written = any(isinstance(each, ast.Constructor) for each in declaration.members)
     return None if written else context.make(FieldConstructor, t)

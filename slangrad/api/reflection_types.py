@@ -10,7 +10,8 @@ module; it makes each object once, and what holds an object holds the program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, TypeVar
@@ -72,7 +73,9 @@ _TEXTURES = {
     "Texture3D":   ShapeKind.texture_3d,
     "TextureCube": ShapeKind.texture_cube,   "TextureCubeArray": ShapeKind.texture_cube_array,
 }
-_BLOCKS = {TypeKind.constant_buffer: "ConstantBuffer", TypeKind.parameter_block: "ParameterBlock"}
+# Aliases of the standard library that users see as kinds of their own.
+BLOCKS = {"ConstantBuffer": TypeKind.constant_buffer, "ParameterBlock": TypeKind.parameter_block}
+_BLOCK_NAMES = {kind: name for name, kind in BLOCKS.items()}
 # fmt: on
 
 # Whether what is in a resource is written, by the name of the resource.
@@ -126,18 +129,31 @@ class Context:
     def type_of(self, t: Type) -> TypeReflection:
         return self.make(TypeReflection, Form(t))
 
+    @contextmanager
+    def asking(self) -> Iterator[Program]:
+        """The checker answers one thread at a time, as seen from the module. Mistakes in questions are not reported."""
+        with self.lock, self.view.looking():
+            yield self.program
+
+    def type_of_variable(self, declaration: ast.Declaration) -> Type:
+        with self.asking() as program:
+            found: Type = program.info(declaration).type
+            return found
+
     def layout(self, t: Type) -> Layout:
-        lowered = self.types.lower(t)
+        with self.asking():
+            lowered = self.types.lower(t)
         return NOTHING if lowered is None else layout_of(lowered)
 
     def fields(self, t: Type) -> Members:
         if not isinstance(t, checked.StructType):
             return ()
-        return tuple((reference.declaration, kind) for reference, kind in self.program.fields(t))
+        with self.asking() as program:
+            return tuple((reference.declaration, kind) for reference, kind in program.fields(t))
 
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:
-        found = user_attributes(self.program, declaration)
-        return [self.make(Attribute, each) for each in found]
+        with self.asking() as program:
+            return [self.make(Attribute, each) for each in user_attributes(program, declaration)]
 
 
 class BaseReflectionObject:
@@ -178,7 +194,7 @@ class Attribute(BaseReflectionObject):
     def argument_type(self, index: int) -> TypeReflection:
         """The type of the field that an argument is for."""
         self._argument(index)
-        return self._context.type_of(self._context.program.info(self._attribute.fields[index]).type)
+        return self._context.type_of(self._context.type_of_variable(self._attribute.fields[index]))
 
     def argument_value_int(self, index: int) -> int:
         return int(self._value(index, (int,), "a whole number"))
@@ -196,11 +212,11 @@ class Attribute(BaseReflectionObject):
         return given[index]
 
     def _value(self, index: int, kinds: tuple[type, ...], what: str) -> Any:
-        context, node = self._context, self._argument(index)
-        with context.lock:
-            found = value_of(context.program, self._attribute.owner, node)
+        node = self._argument(index)
+        with self._context.asking() as program:
+            found = value_of(program, self._attribute.owner, node)
         if not isinstance(found, kinds):
-            raise CallError("E1012", f"argument {index} of [{self.name}] is {found!r}, not {what}")
+            raise CallError("E1013", f"argument {index} of [{self.name}] is {found!r}, not {what}")
         return found
 
 
@@ -298,7 +314,7 @@ class TypeReflection(Attributed):
     def name(self) -> str:
         """Without generic arguments: "Hello", "vector", "Array"."""
         if self._form.block is not None:
-            return _BLOCKS[self._form.block]
+            return _BLOCK_NAMES[self._form.block]
         return "" if self._form.members is not None else short_name(self.checked)
 
     @property
@@ -328,10 +344,12 @@ class TypeReflection(Attributed):
 
     @property
     def fields(self) -> list[VariableReflection]:
-        """The fields of a struct."""
-        members = self._form.members
+        """The fields of a struct, or of a block with a struct."""
+        if self._form.block is not None:
+            return self._context.make(TypeReflection, self._form.inside).fields
         if self.kind is not TypeKind.struct:
             return []
+        members = self._form.members
         found = self._context.fields(self.checked) if members is None else members
         return [
             self._context.make(VariableReflection, each, form_of(self._context, each, t)) for each, t in found
@@ -352,7 +370,8 @@ class TypeReflection(Attributed):
         if self._form.block is not None or self._form.members is not None:
             return ScalarKind.none
         if isinstance(t, checked.EnumType):
-            t = self._context.program.tag_type(t)
+            with self._context.asking() as program:
+                t = program.tag_type(t)
         if isinstance(t, (checked.Vector, checked.Matrix)):
             t = t.element
         return _NUMBERS.get(t, ScalarKind.none)
@@ -415,12 +434,11 @@ def form_of(context: Context, declaration: ast.Declaration, t: Type) -> Form:
     """The type of a variable as it is declared: `ConstantBuffer<T> x`, `cbuffer x { }`."""
     if isinstance(declaration, ast.BufferBlock):
         own = [each for each in declaration.members if isinstance(each, ast.Variable)]
-        members = tuple((each, context.program.info(each).type) for each in own)
+        members = tuple((each, context.type_of_variable(each)) for each in own)
         return Form(checked.VOID, TypeKind.constant_buffer, members)
     written = getattr(declaration, "value_type", None)
     if isinstance(written, ast.GenericApplication) and isinstance(written.base, ast.Name):
-        blocks = {name: kind for kind, name in _BLOCKS.items()}  # aliases of the standard library
-        return Form(t, blocks.get(written.base.name))
+        return Form(t, BLOCKS.get(written.base.name))
     return Form(t)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from slangrad.api.reflection import EntryPointLayout, ProgramLayout
 from slangrad.api.reflection_cursor import ReflectionCursor
-from slangrad.api.reflection_declarations import DeclReflection, reflect_module
+from slangrad.api.reflection_declarations import DeclReflection, reflect_modules
 from slangrad.api.reflection_types import Context
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import ModuleTypes
@@ -97,7 +97,8 @@ class SlangModule:
     @property
     def module_decl(self) -> DeclReflection:
         """What stands in the module, as a tree."""
-        return reflect_module(self.reflection_context)
+        parts = tuple(each.checked for each in self.source_modules or (self,))
+        return reflect_modules(self.reflection_context, self.name, parts)
 
     @cached_property
     def reflection_context(self) -> Context:
@@ -395,15 +396,12 @@ class ShaderProgram:
 
     @property
     def types(self) -> ModuleTypes:
-        return self._first_module.types
+        return self.parts[0].types
 
     @property
-    def reflection_context(self) -> Context:
-        return self._first_module.reflection_context
-
-    @property
-    def _first_module(self) -> SlangModule:
-        return self.entry_points[0].module if self.entry_points else self.modules[0]
+    def parts(self) -> tuple[SlangModule, ...]:
+        """The modules of the entry points, and the others."""
+        return tuple(dict.fromkeys((*(each.module for each in self.entry_points), *self.modules)))
 
     @cached_property
     def globals(self) -> tuple[GlobalParameter, ...]:

@@ -20,7 +20,7 @@ import numpy as np
 from slangrad.api.kernel import BlockSlot, ComputePipeline, Slot
 from slangrad.api.uniforms import Uniform, unknown
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import memory_format
+from slangrad.marshal.plain import memory_format, scalars_of
 
 Values = list[Any]
 
@@ -47,13 +47,25 @@ class ShaderObject:
 
 
 @dataclass(frozen=True, slots=True)
+class ShaderOffset:
+    """Where a parameter or a part of one lies, in bytes, as reflection says; what is bound is part of that here."""
+
+    uniform_offset: int
+    binding_range_index: int = 0
+    binding_array_index: int = 0
+
+    def is_valid(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
     """Several parameters (`children`), or one of them or a part of it: a uniform and its first scalar."""
 
     object: ShaderObject
     label: str = ""
     children: Mapping[str, Slot | BlockSlot] | None = None
-    slot: Slot | None = None
+    slot: Slot | BlockSlot | None = None
     uniform: Uniform | None = None
     values: Values | None = None
     at: int = 0
@@ -61,6 +73,19 @@ class _Place:
     @property
     def title(self) -> str:
         return f"'{self.label}'" if self.label else "the kernel"
+
+    @property
+    def offset(self) -> int:
+        """Bytes to here, from the first parameter outside of functions or of the entry point."""
+        if self.slot is None:
+            return 0
+        pipeline = self.object.pipeline
+        start = pipeline.offsets[self.slot]
+        if isinstance(self.slot, BlockSlot):
+            return start
+        lowered = pipeline.program.types.lower(self.slot.uniform.type)
+        within = [] if lowered is None else [offset for offset, _ in scalars_of(lowered)]
+        return start + dict(enumerate(within)).get(self.at - max(self.slot.at, 0), 0)
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -82,7 +107,7 @@ class _Place:
 
     def _child(self, slot: Slot | BlockSlot) -> _Place:
         if isinstance(slot, BlockSlot):
-            return _Place(self.object, slot.name, slot.members)
+            return _Place(self.object, slot.name, slot.members, slot)
         values = self.object.values if slot.at >= 0 else [0] * slot.uniform.count
         return _Place(self.object, slot.name, None, slot, slot.uniform, values, max(slot.at, 0))
 
@@ -115,7 +140,7 @@ class _Place:
         return self.values
 
     def _note(self, value: Any) -> None:
-        assert self.slot is not None
+        assert isinstance(self.slot, Slot)
         self.object.written.add(self.slot)
         self.object.keep((self.slot, self.at), value)
 
@@ -172,6 +197,10 @@ class ShaderCursor:
         if found is None:
             raise IndexError(f"{self._place.title} has no element {index}")
         return _cursor(found)
+
+    @property
+    def _offset(self) -> ShaderOffset:
+        return ShaderOffset(self._place.offset)
 
     # --- Writing ---
 

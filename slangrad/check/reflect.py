@@ -173,7 +173,7 @@ class Reflection:
         self.program, self.module = program, module
 
     @contextmanager
-    def _looking(self) -> Iterator[None]:
+    def looking(self) -> Iterator[None]:
         """Questions are asked from the module, and answered without reporting."""
         with deep_recursion(), self.program.silence():
             self.program.look_from(self.module.declaration)
@@ -183,7 +183,7 @@ class Reflection:
 
     def find_type(self, name: str) -> Type | None:
         """The type that `name` means in the module."""
-        with self._looking():
+        with self.looking():
             meaning = self._meaning(name)
             if isinstance(meaning, GenericMeaning):
                 meaning = apply_arguments(
@@ -195,14 +195,14 @@ class Reflection:
 
     def find_functions(self, name: str) -> tuple[FunctionView, ...]:
         """The functions that `name` means: "f", "f<8, 5>", "Foo<float>.method"."""
-        with self._looking():
+        with self.looking():
             meaning = self._meaning(name)
             candidates = meaning.candidates if isinstance(meaning, OverloadMeaning) else []
             return self._views(candidates)
 
     def find_methods(self, kind: Type, name: str) -> tuple[FunctionView, ...]:
         """The methods of a type, its extensions and interfaces."""
-        with self._looking():
+        with self.looking():
             found = [
                 each
                 for each in members(self.program, kind, name)
@@ -211,7 +211,7 @@ class Reflection:
             return self._views([Candidate(each.declaration, each.substitution) for each in found])
 
     def find_constructors(self, kind: Type) -> tuple[FunctionView, ...]:
-        with self._looking():
+        with self.looking():
             found = members(self.program, kind, "__init")
             return self._views([Candidate(each.declaration, each.substitution) for each in found])
 
@@ -289,7 +289,7 @@ class Reflection:
 
     def behind(self, interface: InterfaceType) -> tuple[int | None, tuple[Type, ...]]:
         """How many bytes values of an interface type may take, if that is said, and the types that they can have."""
-        with self._looking():
+        with self.looking():
             size = any_value_size(self.program, interface)
             return size, conforming_types(self.program, self.module, interface)
 
@@ -322,7 +322,7 @@ class Reflection:
             node = ast.Missing(span)
             node.type = kind
             nodes.append(node)
-        with self._looking():
+        with self.looking():
             tried = [(each, evaluate(scope, each.candidate, nodes)) for each in functions]
             matches = [made for _, made in tried if isinstance(made, Match)]
             best = best_matches(self.program, matches) if matches else []

@@ -59,7 +59,7 @@ def attribute_struct(world: World, owner: ast.Node, name: str) -> ast.Struct | N
 def check_arguments(world: World, attribute: UserAttribute) -> None:
     """Report arguments that are not what the fields of the attribute's struct can be."""
     node, fields = attribute.node, attribute.fields
-    if len(node.arguments) > len(fields):
+    if len(node.arguments) != len(fields):
         message = f"[{node.name}] takes {len(fields)} arguments, not {len(node.arguments)}"
         world.error("E0329", message, node.span, f"they are the fields of '{attribute.struct.name}'")
         return
