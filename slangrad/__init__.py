@@ -29,7 +29,8 @@ _HOMES = {
                                       "load_module_from_source load_program pop_current_device "
                                       "push_current_device",
     "slangrad.api.device":            "Device SHADER_PATH create_device create_torch_device",
-    "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceType Feature ShaderModel",
+    "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType Feature ShaderModel",
+    "slangrad.api.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
     "slangrad.api.function":          "Function",
     "slangrad.api.instances":         "InstanceList InstanceTensor",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
@@ -61,7 +62,7 @@ _HOMES = {
     "slangrad.runtime.device":        "DeviceClosedError",
     "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError "
                                       "NotFiniteError PointerError",
-    "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType",
+    "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType ResourceState",
     "slangrad.tensors.formats":       "DataType Format FormatChannels FormatInfo FormatType "
                                       "get_format_info",
     "slangrad.tensors.shape":         "Shape",

@@ -44,9 +44,16 @@ from slangrad.api.device import create_torch_device as create_torch_device
 from slangrad.api.features import AdapterInfo as AdapterInfo
 from slangrad.api.features import DeviceDesc as DeviceDesc
 from slangrad.api.features import DeviceInfo as DeviceInfo
+from slangrad.api.features import DeviceLimits as DeviceLimits
 from slangrad.api.features import DeviceType as DeviceType
 from slangrad.api.features import Feature as Feature
 from slangrad.api.features import ShaderModel as ShaderModel
+from slangrad.api.fences import CommandQueueType as CommandQueueType
+from slangrad.api.fences import Fence as Fence
+from slangrad.api.fences import FenceDesc as FenceDesc
+from slangrad.api.fences import QueryPool as QueryPool
+from slangrad.api.fences import QueryPoolDesc as QueryPoolDesc
+from slangrad.api.fences import QueryType as QueryType
 from slangrad.api.function import Function as Function
 from slangrad.api.instances import InstanceList as InstanceList
 from slangrad.api.instances import InstanceTensor as InstanceTensor
@@ -121,6 +128,7 @@ from slangrad.tensors.buffer import Buffer as Buffer
 from slangrad.tensors.buffer import BufferDesc as BufferDesc
 from slangrad.tensors.buffer import BufferUsage as BufferUsage
 from slangrad.tensors.buffer import MemoryType as MemoryType
+from slangrad.tensors.buffer import ResourceState as ResourceState
 from slangrad.tensors.formats import DataType as DataType
 from slangrad.tensors.formats import Format as Format
 from slangrad.tensors.formats import FormatChannels as FormatChannels

@@ -15,7 +15,7 @@ _SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Ten
 _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"
 _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
 _GRAPHICS = "there are no graphics stages; compute kernels and functions are what runs here"
-_QUEUES = "a launch has finished when its call returns, so there is nothing to wait for or to share"
+_CUDA = "there is no CUDA; arrays and tensors of PyTorch on the CPU are used as they lie"
 _KERNELS = "set SLANGRAD_DUMP=kernel, or call function.compile(...).text('kernel')"
 
 # fmt: off
@@ -29,7 +29,6 @@ _ROWS = {
                "create_acceleration_structure create_acceleration_structure_instance_list "
                "create_ray_tracing_pipeline create_shader_table",
     _GRAPHICS: "InputLayout RenderPipeline create_input_layout create_render_pipeline",
-    _QUEUES:   "Fence FenceDesc QueryPool create_fence create_query_pool",
     _KERNELS:  "set_dump_generated_shaders set_dump_slang_intermediates set_print_generated_shaders",
 }
 # fmt: on

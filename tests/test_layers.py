@@ -18,6 +18,7 @@ LATE_MODULES = {
     ("tensors", "torch"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.commands"),  # kernels of users
+    ("api", "slangrad.api.fences"),
     ("api", "slangrad.api.globals_cursor"),
     ("api", "slangrad.api.kernel"),
     ("api", "slangrad.api.raw_dispatch"),

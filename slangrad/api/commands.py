@@ -14,6 +14,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+
+from slangrad.api.fences import CommandQueueType, QueryPool
 from slangrad.api.kernel import ComputePipeline
 from slangrad.api.shader_cursor import ShaderObject
 from slangrad.marshal.errors import CallError
@@ -44,8 +47,9 @@ class CommandBuffer:
 class CommandEncoder:
     """Records commands until it is finished."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Any, queue: CommandQueueType = CommandQueueType.graphics) -> None:
         self.device = device
+        self.queue = queue
         self._commands: list[Command] | None = []
         self._pass: ComputePassEncoder | None = None
 
@@ -107,6 +111,27 @@ class CommandEncoder:
                 message = f"upload would exceed the size of the destination buffer: {message}"
             raise CommandError("E1021", f"{what}: {message}")
 
+    # --- Queries ---
+
+    def write_timestamp(self, query_pool: QueryPool, index: int) -> None:
+        """Note in the pool when the commands before this one have run."""
+        query_pool.check(index)
+        self.record(lambda: query_pool.write(index))
+
+    def resolve_query(
+        self, query_pool: QueryPool, index: int, count: int, buffer: Buffer, offset: int
+    ) -> None:
+        """Write results of queries to a buffer, as uint64."""
+        query_pool.check(index, count)
+        self._check_range(buffer, offset, 8 * count, "buffer")
+        buffer.require_writes()
+
+        def write() -> None:
+            ticks = np.array(query_pool.get_results(index, count), np.uint64)
+            buffer.runtime.write(buffer.address + offset, ticks.view(np.uint8))
+
+        self.record(write)
+
     # --- Kernels ---
 
     def begin_compute_pass(self) -> ComputePassEncoder:
@@ -159,6 +184,10 @@ class ComputePassEncoder:
 
     def end(self) -> None:
         self._encoder.end_pass()
+
+    def write_timestamp(self, query_pool: QueryPool, index: int) -> None:
+        """See `CommandEncoder.write_timestamp`."""
+        self._encoder.write_timestamp(query_pool, index)
 
     def bind_pipeline(
         self, pipeline: ComputePipeline, root_object: ShaderObject | None = None

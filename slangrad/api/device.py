@@ -43,12 +43,14 @@ from slangrad.tensors.conversion import AnyArray
 
 if TYPE_CHECKING:
     from slangrad.api.commands import CommandBuffer, CommandEncoder
+    from slangrad.api.fences import Fence, FenceDesc, QueryPool, QueryType
     from slangrad.api.kernel import ComputeKernel, ComputePipeline
     from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
     from slangrad.api.shader_cursor import ShaderObject
     from slangrad.check.modules import Program
 
 COMMANDS, KERNEL = Late("slangrad.api.commands"), Late("slangrad.api.kernel")
+FENCES = Late("slangrad.api.fences")
 CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection_cursor")
 
 FORMATS = Late("slangrad.tensors.formats")
@@ -301,6 +303,19 @@ class Device:
         made: CommandEncoder = COMMANDS.CommandEncoder(self)
         return made
 
+    def create_fence(
+        self, desc: FenceDesc | None = None, *, initial_value: int = 0, shared: bool = False
+    ) -> Fence:
+        """A number that submitted commands signal, for others to wait for."""
+        given = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
+        made: Fence = FENCES.Fence(self, given)
+        return made
+
+    def create_query_pool(self, type: QueryType, count: int) -> QueryPool:
+        """Room for the times that `encoder.write_timestamp(pool, index)` notes."""
+        made: QueryPool = FENCES.QueryPool(self, FENCES.QueryPoolDesc(type, count))
+        return made
+
     def submit_command_buffer(
         self, command_buffer: CommandBuffer, queue: object = None, cuda_stream: object = None
     ) -> int:
@@ -311,9 +326,23 @@ class Device:
         self._submits += 1
         return int(self._submits)
 
-    def submit_command_buffers(self, command_buffers: Sequence[CommandBuffer], queue: object = None) -> int:
+    def submit_command_buffers(
+        self,
+        command_buffers: Sequence[CommandBuffer],
+        wait_fences: Sequence[Fence] = (),
+        wait_fence_values: Sequence[int] = (),
+        signal_fences: Sequence[Fence] = (),
+        signal_fence_values: Sequence[int] = (),
+        queue: object = None,
+        cuda_stream: object = None,
+    ) -> int:
+        """The same for several, with fences that are waited for before, and signaled after."""
+        if wait_fences:
+            FENCES.check_waits(wait_fences, wait_fence_values)
         for each in command_buffers:
             self.submit_command_buffer(each)
+        if signal_fences:
+            FENCES.signal_all(signal_fences, signal_fence_values)
         return int(self._submits)
 
     def is_submit_finished(self, id: int) -> bool:
@@ -347,7 +376,15 @@ class Device:
         self.runtime.synchronize()
 
     wait = synchronize
-    wait_for_idle = synchronize
+
+    def wait_for_idle(self, queue: object = None) -> None:
+        self.synchronize()
+
+    def sync_to_cuda(self, cuda_stream: int = 0) -> None:
+        """Nothing: what was submitted has finished, and memory is the host's."""
+
+    def sync_to_device(self, cuda_stream: int = 0) -> None:
+        """See `sync_to_cuda`."""
 
 
 def create_device(

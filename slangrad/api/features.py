@@ -5,10 +5,12 @@ device.has_feature(Feature.double)   ->   True        device.info.adapter_name  
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
 from os import PathLike
 from typing import Any
+
+from slangrad.marshal.vectors import HostArray, class_named
 
 
 class DeviceType(Enum):
@@ -69,6 +71,7 @@ class Feature(Enum):
 FEATURES = (
     Feature.software_device,
     Feature.parameter_block,
+    Feature.timestamp_query,
     Feature.half,
     Feature.double,
     Feature.int16,
@@ -82,12 +85,33 @@ FEATURES = (
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """How large things may be; what is about graphics has no limit here, since it is not there."""
+
+    max_compute_threads_per_group: int = 1024
+    max_compute_thread_group_size: HostArray = field(default_factory=lambda: _uint3(1024))
+    max_compute_dispatch_thread_groups: HostArray = field(default_factory=lambda: _uint3((1 << 22) - 1))
+    min_wave_size: int = 32
+    max_wave_size: int = 32
+
+
+def _uint3(size: int) -> HostArray:
+    kind = class_named("uint3")
+    assert kind is not None
+    made: HostArray = kind(size)
+    return made
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """What a device is."""
+    """What a device is. Timestamps count `timestamp_frequency` ticks a second."""
 
     type: DeviceType
     api_name: str
     adapter_name: str
+    adapter_luid: bytes = bytes(16)
+    timestamp_frequency: int = 1_000_000_000
+    limits: DeviceLimits = field(default_factory=DeviceLimits)
 
 
 @dataclass(frozen=True, slots=True)

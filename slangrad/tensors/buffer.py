@@ -59,6 +59,19 @@ class MemoryType(Enum):
     read_back = "read_back"
 
 
+class ResourceState(Enum):
+    """What memory is used for next, as programs tell other devices; here nothing changes with it."""
+
+    undefined = "undefined"
+    general = "general"
+    constant_buffer = "constant_buffer"
+    shader_resource = "shader_resource"
+    unordered_access = "unordered_access"
+    indirect_argument = "indirect_argument"
+    copy_source = "copy_source"
+    copy_destination = "copy_destination"
+
+
 READ_WRITE = BufferUsage.shader_resource | BufferUsage.unordered_access
 
 

@@ -1,6 +1,7 @@
 """Devices: the current one, closing, what they were made with."""
 
 import gc
+import threading
 import weakref
 
 import numpy as np
@@ -128,3 +129,67 @@ def test_a_device_for_torch_is_one_as_all_others(no_current_device) -> None:
     assert spy.create_torch_device(include_paths=[spy.SHADER_PATH]).type == spy.DeviceType.cpu
     with pytest.raises(spy.CallError, match=r"(?s)E1015.*'cuda:0'.*pass 'cpu'"):
         spy.create_torch_device(torch_device="cuda:0")
+
+
+def test_fences(device) -> None:
+    fence = device.create_fence(initial_value=3)
+    assert fence.current_value == fence.signaled_value == fence.desc.initial_value == 3
+    assert (fence.signal(), fence.signal(9), fence.current_value) == (4, 9, 9)
+    fence.wait()
+    fence.wait(9)
+    with pytest.raises(spy.CallError, match=r"is at 9 after 1000000 ns, and 10 was waited for"):
+        fence.wait(10, timeout_ns=1_000_000)
+    other = threading.Thread(target=fence.signal, args=(12,))
+    other.start()
+    fence.wait(12, timeout_ns=10_000_000_000)
+    other.join()
+
+
+def test_commands_that_wait_for_fences_and_signal_them(device) -> None:
+    buffer, fence = device.create_buffer(data=np.ones(2, np.float32)), device.create_fence()
+    encoder = device.create_command_encoder(queue=spy.CommandQueueType.graphics)
+    assert encoder.queue is spy.CommandQueueType.graphics
+    encoder.clear_buffer(buffer)
+    commands = encoder.finish()
+    with pytest.raises(spy.CallError, match=r"(?s)at 0, and nothing is left that could bring it to 2"):
+        device.submit_command_buffers([commands], [fence], [2])
+    assert buffer.to_numpy().any()
+    with pytest.raises(spy.CallError, match="wait_fence_values: 2 values for 1 fences"):
+        device.submit_command_buffers([commands], [fence], [0, 1])
+    device.submit_command_buffers([commands], [fence], [0], signal_fences=[fence], signal_fence_values=[5])
+    assert fence.current_value == 5 and not buffer.to_numpy().any()
+
+
+def test_timestamps(device) -> None:
+    pool = device.create_query_pool(type=spy.QueryType.timestamp, count=3)
+    ticks = device.create_buffer(size=16, struct_size=8)
+    encoder = device.create_command_encoder()
+    encoder.write_timestamp(pool, 0)
+    encoder.clear_buffer(ticks)
+    with encoder.begin_compute_pass() as compute:
+        compute.write_timestamp(pool, 1)
+    encoder.resolve_query(pool, 0, 2, ticks, 0)
+    with pytest.raises(spy.CallError, match=r"(?s)query 0 has no result.*write_timestamp"):
+        pool.get_result(0)
+    device.submit_command_buffer(encoder.finish())
+    first, second = pool.get_results(0, 2)
+    assert 0 < first <= second == pool.get_result(1)
+    assert ticks.to_numpy().view(np.uint64).tolist() == [first, second]
+    assert pool.get_timestamp_result(0) == first / device.info.timestamp_frequency
+    pool.reset(0, 1)
+    with pytest.raises(spy.CallError, match="query 0 has no result"):
+        pool.get_timestamp_results(0, 2)
+    with pytest.raises(spy.CallError, match="queries 3 to 4 are not in a pool of 3"):
+        device.create_command_encoder().write_timestamp(pool, 3)
+
+
+def test_limits_and_states(device) -> None:
+    limits = device.info.limits
+    assert (limits.max_compute_threads_per_group, limits.max_wave_size) == (1024, 32)
+    assert limits.max_compute_thread_group_size == spy.uint3(1024, 1024, 1024)
+    encoder = device.create_command_encoder()
+    encoder.set_buffer_state(device.create_buffer(size=4), spy.ResourceState.copy_source)
+    device.submit_command_buffer(encoder.finish())
+    device.wait_for_idle(spy.CommandQueueType.graphics)
+    device.sync_to_cuda()
+    device.sync_to_device()

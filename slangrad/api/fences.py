@@ -1,0 +1,177 @@
+"""Fences and queries: what programs order and time their commands with.
+
+    fence = device.create_fence()
+    device.submit_command_buffers([commands], signal_fences=[fence], signal_fence_values=[1])
+    pool = device.create_query_pool(QueryType.timestamp, 2)
+    encoder.write_timestamp(pool, 0)
+
+Commands run while they are submitted, so a fence is signaled when `submit_command_buffers` returns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter_ns
+from typing import Any
+
+from slangrad.marshal.errors import CallError
+
+AUTO = TIMEOUT_INFINITE = (1 << 64) - 1
+TICKS_A_SECOND = 1_000_000_000
+
+
+class FenceError(CallError, RuntimeError):
+    """A fence or query that is used as it cannot be."""
+
+
+class CommandQueueType(Enum):
+    """Commands have one queue."""
+
+    graphics = "graphics"
+
+
+class QueryType(Enum):
+    """What queries are about."""
+
+    timestamp = "timestamp"
+
+
+@dataclass(slots=True)
+class FenceDesc:
+    """How a fence begins. There is nobody to share it with."""
+
+    initial_value: int = 0
+    shared: bool = False
+
+
+class Fence:
+    """A number that grows, for which others wait."""
+
+    AUTO = AUTO
+    TIMEOUT_INFINITE = TIMEOUT_INFINITE
+
+    def __init__(self, device: Any, desc: FenceDesc) -> None:
+        self.device = device
+        self.desc = desc
+        self._value = desc.initial_value
+        self._changed = threading.Condition()
+
+    def __repr__(self) -> str:
+        return f"Fence(current_value={self._value})"
+
+    @property
+    def current_value(self) -> int:
+        return self._value
+
+    signaled_value = current_value
+
+    def signal(self, value: int = AUTO) -> int:
+        """Set the number, by default to the next one. Gives what it was set to."""
+        with self._changed:
+            self._value = self._value + 1 if value == AUTO else value
+            self._changed.notify_all()
+            return self._value
+
+    def wait(self, value: int = AUTO, timeout_ns: int = TIMEOUT_INFINITE) -> None:
+        """Wait until the number is `value` or more. FenceError (E1021) after the time, or if no other thread is there
+        that could signal it."""
+        wanted = self._value if value == AUTO else value
+        with self._changed:
+            if self._value >= wanted:
+                return
+            if timeout_ns == TIMEOUT_INFINITE and threading.active_count() == 1:
+                raise _never(self._value, wanted)
+            seconds = None if timeout_ns == TIMEOUT_INFINITE else timeout_ns / 1e9
+            if not self._changed.wait_for(lambda: self._value >= wanted, seconds):
+                message = f"the fence is at {self._value} after {timeout_ns} ns, and {wanted} was waited for"
+                raise FenceError("E1021", message)
+
+
+def _never(value: int, wanted: int) -> FenceError:
+    message = f"the fence is at {value}, and nothing is left that could bring it to {wanted}"
+    return FenceError("E1021", message, (), "submit what signals it first, or call signal()")
+
+
+def check_waits(fences: Sequence[Fence], values: Sequence[int]) -> None:
+    """FenceError for what is submitted to wait for a value that was not signaled."""
+    for fence, value in _pairs(fences, values, "wait"):
+        if fence.current_value < value:
+            raise _never(fence.current_value, value)
+
+
+def signal_all(fences: Sequence[Fence], values: Sequence[int]) -> None:
+    for fence, value in _pairs(fences, values, "signal"):
+        fence.signal(value)
+
+
+def _pairs(fences: Sequence[Fence], values: Sequence[int], what: str) -> Iterator[tuple[Fence, int]]:
+    given = list(values) or [AUTO if what == "signal" else fence.current_value for fence in fences]
+    if len(given) != len(fences):
+        message = f"{what}_fence_values: {len(given)} values for {len(fences)} fences"
+        raise FenceError("E1021", message)
+    return zip(fences, given)
+
+
+@dataclass(slots=True)
+class QueryPoolDesc:
+    """How many queries, and of what."""
+
+    type: QueryType = QueryType.timestamp
+    count: int = 0
+
+
+class QueryPool:
+    """Times that commands write."""
+
+    def __init__(self, device: Any, desc: QueryPoolDesc) -> None:
+        if desc.type is not QueryType.timestamp:
+            raise FenceError(
+                "E1021", f"type: {desc.type!r} cannot be asked for", (), "QueryType.timestamp can"
+            )
+        if desc.count < 1:
+            raise FenceError("E1021", f"count: {desc.count} must be positive")
+        self.device = device
+        self.desc = desc
+        self._results: list[int | None] = [None] * desc.count
+
+    def __repr__(self) -> str:
+        return f"QueryPool(type={self.desc.type.name}, count={self.desc.count})"
+
+    def reset(self, index: int = 0, count: int | None = None) -> None:
+        """Forget results: all, or `count` of them."""
+        for i in self._range(index, self.desc.count - index if count is None else count):
+            self._results[i] = None
+
+    def check(self, index: int, count: int = 1) -> None:
+        """FenceError for queries that there are not."""
+        self._range(index, count)
+
+    def write(self, index: int) -> None:
+        self._results[index] = perf_counter_ns()
+
+    def get_results(self, index: int, count: int) -> list[int]:
+        """Ticks, `device.info.timestamp_frequency` a second."""
+        found = [self._results[i] for i in self._range(index, count)]
+        if None in found:
+            message = f"query {index + found.index(None)} has no result"
+            raise FenceError("E1021", message, (), "submit commands with write_timestamp(pool, index) first")
+        return [ticks for ticks in found if ticks is not None]
+
+    def get_result(self, index: int) -> int:
+        return self.get_results(index, 1)[0]
+
+    def get_timestamp_results(self, index: int, count: int) -> list[float]:
+        """Seconds; only their differences mean something."""
+        return [ticks / TICKS_A_SECOND for ticks in self.get_results(index, count)]
+
+    def get_timestamp_result(self, index: int) -> float:
+        return self.get_timestamp_results(index, 1)[0]
+
+    def _range(self, index: int, count: int) -> range:
+        if index < 0 or count < 0 or index + count > self.desc.count:
+            message = f"queries {index} to {index + count} are not in a pool of {self.desc.count}"
+            raise FenceError("E1021", message)
+        return range(index, index + count)
