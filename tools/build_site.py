@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 LEXERS = {"slang": "hlsl", "python": "python", "bash": "bash", "console": "console"}
 FIRST = (
     "README.md",
-    "docs/getting_started.md",
+    "docs/index.md",
     "docs/api.md",
     "docs/calls.md",
     "docs/tensors.md",

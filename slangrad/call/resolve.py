@@ -172,13 +172,17 @@ def _resolve_types(
 
 
 def _failure(name: str, candidates: Sequence[Candidate], reasons: Sequence[str]) -> ResolveException:
-    details = []
-    for candidate, reason in zip(candidates, reasons):
-        details += [str(candidate), f"    {reason}"]
+    if len(reasons) == 1:
+        summary, details = reasons[0], [str(candidates[0])]
+    else:
+        summary = "no overload fits"
+        details = [
+            line
+            for candidate, reason in zip(candidates, reasons)
+            for line in (str(candidate), f"    {reason}")
+        ]
     wrong_names = all(each.startswith(("Too many", "No parameter", "Parameter")) for each in reasons)
-    message = f"Could not call function '{name}': " + (
-        reasons[0] if len(reasons) == 1 else "no overload fits"
-    )
+    message = f"Could not call function '{name}': {summary}"
     return ResolveException("E1004" if wrong_names else "E1002", message, details)
 
 

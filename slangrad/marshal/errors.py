@@ -2,9 +2,9 @@
 
 In: the parts.   Out: an exception whose text shows them:
 
-    error[E1002]: Could not call function 'f': Argument 0 could not be resolved
-      a: numpy int32 (4,) does not fit 'float'
-    note: use astype(np.float32)
+    error[E1005]: Shape mismatch for argument 'b' between value (4) and call (3) in call dimension 0
+      b         numpy float32 array of 1 dimension  (4,)   (0,)
+    note: sizes of one call dimension must be equal or 1; map() chooses other dimensions
 
 All are ValueErrors, look-ups are AttributeErrors, too.
 """

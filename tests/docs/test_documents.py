@@ -12,7 +12,8 @@ from slangrad.pipeline import STAGE_NAMES
 from tests.docs.documents import Session, blocks_of
 
 ROOT = Path(__file__).parent.parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDE = sorted((ROOT / "docs/guide").glob("*.md"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *GUIDE]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -29,6 +30,23 @@ def test_links(document):
     prose = re.sub(r"```.*?```|`[^`]*`", "", document.read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose)
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def test_the_guide_leads_from_page_to_page():
+    index = (ROOT / "docs/index.md").read_text()
+    assert re.findall(r"^\d\. \[.*?\]\(guide/(.*?)\)", index, re.MULTILINE) == [page.name for page in GUIDE]
+    titles = {page: page.read_text().partition("\n")[0].removeprefix("# ") for page in GUIDE}
+    for before, page, after in zip([None, *GUIDE], GUIDE, [*GUIDE[1:], None]):
+        links = ["[Contents](../index.md)"]
+        links += [f"Previous: [{titles[before]}]({before.name})"] if before else []
+        links += [f"Next: [{titles[after]}]({after.name})"] if after else []
+        assert page.read_text().endswith("\n---\n" + " · ".join(links) + "\n"), page.name
+
+
+def test_all_documents_are_in_the_contents():
+    index = (ROOT / "docs/index.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert pages <= set(re.findall(r"\]\((\w+\.md)", index))
 
 
 def test_pictures_are_small():
