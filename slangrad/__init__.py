@@ -52,6 +52,8 @@ _HOMES = {
     "slangrad.base.options":          "Options",
     "slangrad.marshal.buffer_cursor": "BufferCursor BufferElementCursor",
     "slangrad.call.compared":         "GradientError",
+    "slangrad.call.generated":        "set_dump_generated_shaders set_dump_slang_intermediates "
+                                      "set_print_generated_shaders",
     "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
                                       "ResolveException",
     "slangrad.marshal.generators":    "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid rand_float "

@@ -92,6 +92,9 @@ from slangrad.base.diagnostics import Diagnostic as Diagnostic
 from slangrad.base.diagnostics import SlangCompileError as SlangCompileError
 from slangrad.base.options import Options as Options
 from slangrad.call.compared import GradientError as GradientError
+from slangrad.call.generated import set_dump_generated_shaders as set_dump_generated_shaders
+from slangrad.call.generated import set_dump_slang_intermediates as set_dump_slang_intermediates
+from slangrad.call.generated import set_print_generated_shaders as set_print_generated_shaders
 from slangrad.marshal.buffer_cursor import BufferCursor as BufferCursor
 from slangrad.marshal.buffer_cursor import BufferElementCursor as BufferElementCursor
 from slangrad.marshal.errors import BoundVariableException as BoundVariableException

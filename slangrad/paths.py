@@ -33,12 +33,14 @@ _LOOKUP = "innermost_type numpy_to_slang resolve_element_type resolve_program_la
 # fmt: off
 PATHS = {
     "core":                     "",
-    "core.callsignature":       "ResolveException",
+    "core.calldata":            "CallData set_dump_generated_shaders set_dump_slang_intermediates "
+                                "set_print_generated_shaders",
+    "core.callsignature":       "BoundCall BoundVariable ResolveException",
     "core.enums":               "IOType PrimType",
     "core.function":            "Function",
     "core.instance":            "InstanceList InstanceTensor",
     "core.module":              "Module",
-    "core.native":              "Shape",
+    "core.native":              "AccessType CallMode NativeCallRuntimeOptions Shape",
     "core.packedarg":           "PackedArg pack",
     "core.shapes":              "TShapeOrTuple",
     "core.struct":              "Struct",
@@ -60,6 +62,7 @@ PATHS = {
 }
 # Where the names are that the package does not show.
 _HOMES = {
+    "slangrad.api.call_data":      "AccessType BoundCall BoundVariable CallData CallMode NativeCallRuntimeOptions",
     "slangrad.api.reflection":     "find_type_layout_for_buffer",
     "slangrad.api.slang_functions": "SlangFunction",
     "slangrad.api.slang_layout":   "SlangProgramLayout",

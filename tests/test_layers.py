@@ -25,6 +25,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection_cursor"),
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_cursor"),
+    ("api", "slangrad.api.call_data"),  # what a call is made of
     ("api", "slangrad.api.slang_functions"),  # reflection
     ("api", "slangrad.api.slang_layout"),
     ("api", "slangrad.tensors.formats"),

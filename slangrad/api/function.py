@@ -25,6 +25,7 @@ from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.shape import as_integers
 
 if TYPE_CHECKING:
+    from slangrad.api.call_data import CallData
     from slangrad.api.commands import CommandEncoder
     from slangrad.api.kernel import ComputeKernel
     from slangrad.api.module import Module
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from slangrad.marshal.slang_variables import SlangParameter
 
 RAW, CURSOR = Late("slangrad.api.raw_dispatch"), Late("slangrad.api.globals_cursor")
-FUNCTIONS = Late("slangrad.api.slang_functions")
+FUNCTIONS, CALL_DATA = Late("slangrad.api.slang_functions"), Late("slangrad.api.call_data")
 MOST_IN_GROUP = 1024
 APPEND = "_append_to"
 
@@ -83,6 +84,13 @@ class Function:
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
         return self._caller.compile(self._settings, args, kwargs).stages
+
+    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
+        """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
+        compiled, and not run.
+        """
+        made: CallData = CALL_DATA.CallData(self, self._caller.inspected(self._settings, args, kwargs))
+        return made
 
     @property
     def parameters(self) -> tuple[SlangParameter, ...]:
@@ -309,6 +317,9 @@ class BoundFunction(Function):
 
     def compile(self, *args: Any, **kwargs: Any) -> Any:
         return super().compile(self.this, *args, **kwargs)
+
+    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
+        return super().debug_build_call_data(self.this, *args, **kwargs)
 
     def bound(self, *args: Any, **kwargs: Any) -> Launchable:
         return super().bound(self.this, *args, **kwargs)

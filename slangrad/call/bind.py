@@ -36,10 +36,13 @@ from slangrad.marshal.marshal import (
 
 @dataclass(slots=True)
 class BoundArgument:
+    """`index`: which of the call's values it is."""
+
     node: Node
     direction: str
     differentiable: bool
     no_diff: bool = False
+    index: int = -1
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +150,7 @@ def _bind_argument(
     spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
     node = given.marshal.bind(given.way, spot)
     _mark(node, not parameter.no_diff, types)
-    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff)
+    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index)
 
 
 def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:

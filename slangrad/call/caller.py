@@ -241,6 +241,20 @@ class Caller:
         with self._session.lock:
             return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
 
+    def inspected(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> InspectedCall:
+        """Such a call with all that is known about it; its kernel is compiled, and not run."""
+        entry, values, count, threads = self._find(settings, args, dict(kwargs))
+        names = tuple(name for name in kwargs if name not in (THREADS, RESULT))
+        result = kwargs.get(RESULT, settings.result)
+        kind = True if result is not None and not isinstance(result, (str, type)) else result
+        outside = tuple(gathered(settings.given))
+        named = replace(settings, given=(), globals=outside)
+        with self._session.lock:
+            request = self._request(named, len(args), names, values, kind, count)
+            bound = self.binder.bind(request)
+        given = [unwrap(each) for each in values]
+        return InspectedCall(entry.plan, bound, len(args), names, given, threads)
+
     def _make_plan(self, request: Request, key: Any) -> Plan:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
@@ -256,6 +270,18 @@ class Caller:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)
         return Plan(call, kernels.compile, self._session.device, self._strict)
+
+
+@dataclass(slots=True)
+class InspectedCall:
+    """A call of which nothing is run: its plan, how its values are bound, the names of those given by name."""
+
+    plan: Plan
+    bound: Any
+    positional: int
+    names: tuple[str, ...]
+    values: list[Any]
+    threads: int | None
 
 
 @dataclass(slots=True)

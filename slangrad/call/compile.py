@@ -84,13 +84,17 @@ class KernelCompiler:
         if found is None:
             return None
         packer = packer_of(found.arguments)
-        return Compiled(found.kernel, packer, found.used, key, lambda: self._stages(call, written))
+        return Compiled(
+            found.kernel, packer, found.used, key, lambda: self._stages(call, written), lambda: written.text
+        )
 
     def _compile(self, key: str, call: BoundCall, written: KernelText) -> Compiled:
         made = self._stages(call, written)
         keep_kernel(key, made.image, made.arguments, made.used)
         packer = packer_of(made.arguments)
-        return Compiled(made.kernel, packer, made.used, key, lambda: self._stages(call, written))
+        return Compiled(
+            made.kernel, packer, made.used, key, lambda: self._stages(call, written), lambda: written.text
+        )
 
     def _stages(self, call: BoundCall, written: KernelText) -> Any:
         """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""

@@ -23,10 +23,16 @@ class Compiled:
     used: frozenset[str]
     key: str  # of the kernel on disk
     make_stages: Callable[[], Any]
+    make_text: Callable[[], str]
 
     @property
     def stages(self) -> Any:
         return self.make_stages()
+
+    @property
+    def text(self) -> str:
+        """The page of Slang that the kernel was made from."""
+        return self.make_text()
 
 
 def load(code: bytes, names: Sequence[str]) -> Loaded:

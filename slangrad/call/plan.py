@@ -17,6 +17,7 @@ import numpy as np
 
 from slangrad.call.broadcast import Mapped, call_shape
 from slangrad.call.compiled import Compiled
+from slangrad.call.generated import SHOWING, show_kernel
 from slangrad.call.geometry import MOST_THREADS, Loops, Shape, Stream, keep_loops, plan_loops
 from slangrad.call.launchable import PARTIAL, SHAPE, Launchable
 from slangrad.call.overlap import (
@@ -252,13 +253,22 @@ class Plan:
 
     def compile(self, given: list[Any], threads: int | None = None) -> Compiled:
         """The kernel that `run` would launch."""
+        measured, values = self._measure_copies(given)
+        return self._choose(*measured, values, threads)[2]
+
+    def shape_of(self, given: list[Any]) -> Shape:
+        """The shape of a call with these values."""
+        return self._measure_copies(given)[0][0]
+
+    def _measure_copies(self, given: list[Any]) -> tuple[tuple[Shape, list[Measure]], list[Any]]:
+        """Shape, layouts and values, copied where they cannot be used as they lie."""
         values = self._prepared(given)
         for i, leaf in enumerate(self._leaves[: len(values) - (self._created is not None)]):
             if leaf.measure(values[i]) is None:
                 values[i] = leaf.copy(values[i])
         measured = self._measure(values)
         assert measured is not None, "a copy can be used as it lies"
-        return self._choose(*measured, values, threads)[2]
+        return measured, values
 
     def _make_geometry(self, values: list[Any], key: Hashable, threads: int | None) -> Geometry | None:
         """None when some value must be copied first."""
@@ -389,6 +399,8 @@ class Plan:
             if partial:
                 letters[SHAPE] = PARTIAL
             found = self._kernels[key] = self.compile_for(letters, alone)
+            if SHOWING.is_on:
+                show_kernel(self.call.name, found)
         return found
 
     def _letters(self, classes: str) -> dict[str, str]:

@@ -153,5 +153,6 @@ class Kernels:
                     return None
                 packer = packer_of(found.arguments)
                 stages = lambda: self._compile(letters, alone).stages
-                loaded[key] = Compiled(found.kernel, packer, found.used, key, stages)
+                text = lambda: self._compile(letters, alone).text
+                loaded[key] = Compiled(found.kernel, packer, found.used, key, stages, text)
             return loaded[key]
