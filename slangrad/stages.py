@@ -22,7 +22,7 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.halves import halves_as_floats
-from slangrad.flatten.math_functions import expand_math
+from slangrad.flatten.math_functions import EXPANDED, expand_math
 from slangrad.ir.core import Function, Op, Program, walk
 from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
@@ -135,8 +135,9 @@ def flatten_kernel(c: Compilation) -> None:
 
 
 def use_math_library(c: Compilation) -> None:
-    library = MathLibrary(c.checked, c.options)
-    c.replace(remove_dead(hoist(expand_math(c.function, library))))
+    if any(op.name in EXPANDED for op in walk(c.function.region)):
+        library = MathLibrary(c.checked, c.options)
+        c.replace(remove_dead(hoist(expand_math(c.function, library))))
     check_barriers(c.function)
 
 

@@ -46,9 +46,12 @@ def _fold(b: Scope, name: str, xs: tuple[Value, ...], made: Type) -> Value | Non
     primal = PRIMITIVES[name].primal
     if primal is None or not xs or name in INEXACT:
         return None
-    numbers = [b.constant_of(x) for x in xs]
-    if any(x is None for x in numbers):
-        return None
+    numbers = []
+    for x in xs:
+        number = b.constant_of(x)
+        if number is None:
+            return None
+        numbers.append(number)
     scalar = scalar_of(xs[0].type)
     assert scalar is not None
     return b.constant(made, primal(scalar, *numbers))

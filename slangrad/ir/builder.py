@@ -56,21 +56,21 @@ class Builder:
         made = result_type(name, operands, attributes, given)
         assert made is not None, f"{name} has no result; use effect()"
         if primitive_effect(name, operands) != PURE:
-            return self._append(name, operands, (made,), attributes)[0]
+            return self._append(name, operands, made, attributes)
         simpler = algebra.simplify(self, name, operands, attributes, made)
         if simpler is not None:
             return simpler
-        key = (name, operands, made, *attribute_key(attributes))
+        key = (name, operands, made, *attribute_key(attributes)) if attributes else (name, operands, made)
         found = self._find(key)
         if found is None:
             self._keys.add(key)
-            found = self._known[key] = self._append(name, operands, (made,), attributes)[0]
+            found = self._known[key] = self._append(name, operands, made, attributes)
         return found
 
     def effect(self, name: str, /, *operands: Value, **attributes: Attribute) -> None:
         """Append a primitive without a result: store, print."""
         assert result_type(name, operands, attributes, None) is None
-        self._append(name, operands, (), attributes)
+        self.ops.append(Op(name, operands, (), attributes, (), self.span))
 
     def control(
         self,
@@ -107,7 +107,7 @@ class Builder:
 
     def constant_of(self, value: Value) -> Number | None:
         """The number a value is, when it is a constant (for a vector: of each component)."""
-        op = self.made_by(value)
+        op = self._made_by.get(value)
         if op is None or op.name not in ("const", "zero") or scalar_of(value.type) is None:
             return None
         number = op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
@@ -124,24 +124,19 @@ class Builder:
         return None
 
     def _append(
-        self,
-        name: str,
-        operands: tuple[Value, ...],
-        types: tuple[Type, ...],
-        attributes: dict[str, Attribute],
-    ) -> tuple[Value, ...]:
-        results = tuple(Value(t) for t in types)
-        op = Op(name, operands, results, attributes, (), self.span)
+        self, name: str, operands: tuple[Value, ...], made: Type, attributes: dict[str, Attribute]
+    ) -> Value:
+        result = Value(made)
+        op = Op(name, operands, (result,), attributes, (), self.span)
         self.ops.append(op)
-        for r in results:
-            self._made_by[r] = op
-            self._here.add(r)
-        return results
+        self._made_by[result] = op
+        self._here.add(result)
+        return result
 
 
 def attribute_key(attributes: dict[str, Attribute]) -> Key:
     """Attributes as part of a key: the type tells True from 1, the text -0.0 from 0.0, and NaN equals NaN."""
+    names = sorted(attributes) if len(attributes) > 1 else attributes
     return tuple(
-        (k, type(v), repr(v) if isinstance(v, float) else v)
-        for k, v in sorted(attributes.items(), key=lambda kv: kv[0])
+        [(k, type(v), repr(v) if isinstance(v, float) else v) for k in names for v in (attributes[k],)]
     )

@@ -69,7 +69,6 @@ class Rebuild:
         outer_span, b.span = b.span, b.span if op.span is None else self._place(op.span)
         made = self.rules.get(op.name, self.default)(self, b, op)
         b.span = outer_span
-        assert len(made) == len(op.results), f"{op.name}: {len(made)} results for {len(op.results)}"
         for old, value in zip(op.results, made, strict=True):
             value.hint = value.hint or old.hint
             self.new[old] = value
@@ -78,7 +77,8 @@ class Rebuild:
         return self.new[old]
 
     def values(self, old: Iterable[Value]) -> tuple[Value, ...]:
-        return tuple(self.new[v] for v in old)
+        new = self.new
+        return tuple([new[v] for v in old])
 
 
 def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -8,6 +8,7 @@ Which rule an op has is written in its row in primitives.py; verify.py asks what
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from slangrad.ir import primitives as p
 from slangrad.ir.core import Attribute, Value
@@ -37,11 +38,25 @@ def result_type(
     name: str, operands: tuple[Value, ...], attributes: Attributes, given: Type | None
 ) -> Type | None:
     """The type of an op's result, None for an op without one. `given` is for rows whose rule is GIVEN."""
+    types = tuple([v.type for v in operands])
+    rule = _rule_for(name, types)
+    return (
+        RULES[rule](name, types, attributes, given) if rule in MORE_THAN_TYPES else _from_types(name, types)
+    )
+
+
+@cache
+def _rule_for(name: str, types: tuple[Type, ...]) -> str:
     row = p.PRIMITIVES[name]
-    types = tuple(v.type for v in operands)
     if row.kinds != "*" and not all(_takes(row.kinds, t) for t in types):
         raise RuleError(f"{name} does not take {types}")
-    return RULES[row.rule](name, types, attributes, given)
+    return row.rule
+
+
+@cache
+def _from_types(name: str, types: tuple[Type, ...]) -> Type | None:
+    """By rules that look at the types only; the same few are asked for thousands of times."""
+    return RULES[p.PRIMITIVES[name].rule](name, types, {}, None)
 
 
 def _takes(kinds: str, t: Type) -> bool:
@@ -133,6 +148,7 @@ RULES: dict[str, Callable[[str, tuple[Type, ...], Attributes, Type | None], Type
     p.TRUTH: _truth,
     p.NOTHING: _nothing,
 }
+MORE_THAN_TYPES = frozenset({p.GIVEN, p.COMPONENT, p.MEMBER})
 
 
 def scalar_type(value: Value) -> Scalar:

@@ -5,8 +5,7 @@ In: any node.   Out: its children, everything below it, or a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from slangrad.syntax.ast import Declaration, Node, Unparsed
@@ -56,34 +55,44 @@ def walk(node: Node) -> Iterator[Node]:
 
 def duplicate(node: AnyNode) -> AnyNode:
     """The node and everything below it once more. Spans are shared, and bodies that are not parsed yet."""
-    twin: AnyNode = _twin(node, {})
+    twin: AnyNode = _COPIERS[type(node)](node, {})
     return twin
 
 
-def _twin(node: Any, twins: dict[Declaration, Declaration]) -> Any:
-    """`twins` has what encloses the node, whose children get its twin as parent."""
-    kind: Any = type(node)
-    if kind is Unparsed:
-        return node
-    twin = kind.__new__(kind)
-    kept, inner = _fields(kind)
-    for name in kept:
-        setattr(twin, name, getattr(node, name))
-    if isinstance(node, Declaration):
-        twins[node] = twin
-        twin.parent = twins.get(node.parent, node.parent) if node.parent is not None else None
-    for name in inner:
-        value = getattr(node, name)
-        if isinstance(value, Node):
-            value = _twin(value, twins)
-        elif isinstance(value, list):
-            value = [_twin(each, twins) if isinstance(each, Node) else each for each in value]
-        setattr(twin, name, value)
-    return twin
+Twins = dict[Declaration, Declaration]  # what encloses a node, whose children get its twin as parent
+Copier = Callable[[Any, Twins], Any]
 
 
-@cache
-def _fields(kind: type[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Fields of a class that twins share, and those that may hold nodes."""
-    inner = child_fields(kind)
-    return tuple(name for name in kind.__dataclass_fields__ if name not in inner), inner
+class _Copiers(dict[type[Any], Copier]):
+    """How values of each class are copied. Those of nodes are written out field by field, as dataclasses write
+    `__init__`: each program has a copy of the standard library, some ten thousand nodes."""
+
+    def __missing__(self, kind: type[Any]) -> Copier:
+        is_copied = issubclass(kind, Node) and kind is not Unparsed
+        made = self[kind] = self._copier(kind) if is_copied else _itself
+        return made
+
+    def _copier(self, kind: type[Node]) -> Copier:
+        inner = child_fields(kind)
+        lines = ["def copier(node, twins):", " twin = new(kind)"]
+        lines += [f" twin.{name} = node.{name}" for name in kind.__dataclass_fields__ if name not in inner]
+        if issubclass(kind, Declaration):
+            lines += [" twins[node] = twin", " twin.parent = twins.get(node.parent, node.parent)"]
+        for name in inner:
+            copied = "copiers[value.__class__](value, twins)"
+            lines += [f" value = node.{name}", f" twin.{name} = None if value is None else {copied}"]
+        names: dict[str, Any] = {"new": kind.__new__, "kind": kind, "copiers": self}
+        exec("\n".join([*lines, " return twin"]), names)
+        made: Copier = names["copier"]
+        return made
+
+
+def _itself(value: Any, twins: Twins) -> Any:
+    return value
+
+
+def _list(values: list[Any], twins: Twins) -> list[Any]:
+    return [_COPIERS[each.__class__](each, twins) for each in values]
+
+
+_COPIERS = _Copiers({list: _list})
