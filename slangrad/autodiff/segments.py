@@ -43,18 +43,20 @@ class Choice:
         self._may_run_again = may_run_again
         self._trips = trips
         self.chosen: dict[Op, Segments] = {}
-        self._visit(outline.top.region)
+        self._visit(outline.top.region, often=False)
 
-    def _visit(self, region: Region) -> None:
+    def _visit(self, region: Region, often: bool) -> None:
+        """`often`: a loop around, which stays whole, runs nobody knows how often."""
         for op in region.ops:
-            cut = self._cut(op) if op.name in LOOPS else None
+            cut = self._cut(op, often) if op.name in LOOPS else None
             if cut is not None:
                 self.chosen[op] = cut
                 continue
+            again = often or (op.name in LOOPS and self._bound(op) is None)
             for inner in op.regions:
-                self._visit(inner)
+                self._visit(inner, again)
 
-    def _cut(self, op: Op) -> Segments | None:
+    def _cut(self, op: Op, often: bool) -> Segments | None:
         if op.attributes.get(SEGMENTED) or op.attributes.get(AT_MOST):
             return None
         own, inner = self._bound(op), self._inside(op)
@@ -66,7 +68,8 @@ class Choice:
         if not self._keeps(op) or not self._is_possible(op):
             return None
         trips = max(1, self._trips // (INSIDE if inner is None else inner), self._worth(op))
-        return Segments(trips, own is None and inner is not None) if trips <= self._most else None
+        whole_first = own is None and inner is not None and not often
+        return Segments(trips, whole_first) if trips <= self._most else None
 
     @property
     def _most(self) -> int:

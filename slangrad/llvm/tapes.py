@@ -187,9 +187,12 @@ some:
 header:
   %spare = and i64 %flags, {ON_STACK}
   %here = icmp eq i64 %spare, 0
-  br i1 %here, label %arena, label %done
+  br i1 %here, label %arena, label %stack
 arena:
   call void @give(ptr %launch, ptr %tape, i64 {HEADER})
+  br label %done
+stack:
+  store i64 0, ptr %capacity_at
   br label %done
 done:
   ret void

@@ -80,9 +80,10 @@ def _tape_copy(w: Widening, b: Builder, op: Op) -> None:
 
 
 def _tape_free(w: Widening, b: Builder, op: Op) -> None:
-    """Tapes that lanes have of their own stay until the threads are done."""
     if _has_tape(w, op):
         b.effect("tape_free", w.forms.scalar(op.operands[0]))
+    else:
+        in_lane_order(w, b, op, lambda inner, operands, lane: inner.effect("tape_free", operands[0]))
 
 
 def _tape_load(w: Widening, b: Builder, op: Op) -> None:

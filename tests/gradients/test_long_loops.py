@@ -226,6 +226,82 @@ def test_nested_loops_give_memory_back(lanes: int) -> None:
     np.testing.assert_allclose(found, shorter, rtol=1e-4)  # the outer loop has settled
 
 
+DEEP = """
+[Differentiable] float three(float r, int n, int m)
+{
+    float x = 0.25;
+    for (int i = 0; i < n; i++)
+    {
+        int k = 0;
+        while (k < n && x < 2)
+        {
+            float z = x;
+            for (int j = 0; j < m; j++)
+                z = r * z * (1 - z);
+            x = 0.5 * (x + sin(z));
+            k++;
+        }
+    }
+    return x;
+}
+[Differentiable] float down(float r, float x, int n, int m)
+{
+    if (n == 0) return x;
+    float z = x;
+    for (int j = 0; j < m; j++)
+        z = r * z * (1 - z);
+    return down(r, 0.5 * (x + sin(z)), n - 1, m);
+}
+[Differentiable] float recursive(float r, int n, int m) { return down(r, 0.25, n * n, m); }
+"""
+
+
+@pytest.mark.parametrize("name", ["three", "recursive"])
+def test_deep_nests_need_little_memory(name: str) -> None:
+    """All values of 40 * 40 * 300 rounds would be 30 MB for 16 lanes."""
+    options = spy.Options(lanes=16, threads=1, optimize=0, limits=Limits(tape_bytes=2 << 20))
+    module = spy.Module.load_from_source(spy.create_device(options=options), "deep", DEEP)
+    r = np.linspace(2.1, 2.9, 16, dtype=np.float32)
+    x = spy.Tensor.from_numpy(module.device, r).with_grads()
+    out = spy.Tensor.empty(module.device, (16,), spy.float32).with_grads()
+    out.grad.copy_from_numpy(np.ones(16, np.float32))
+    getattr(module, name).bwds(x, 40, 300, _result=out)
+    # x = sin(z) at z = 1 - 1 / r, where both loops stand still
+    np.testing.assert_allclose(x.grad.to_numpy(), np.cos(1 - 1 / r) / r**2, rtol=1e-4)
+
+
+UNROLLED = """
+[Differentiable] double counted(double r, int n)
+{
+    double x = 0.25lf;
+    for (int i = 0; i < n; i++)
+        x = r * x * (1 - x);
+    return x;
+}
+[Differentiable] double twin(double r, int n)
+{
+    double x = 0.25lf;
+    [ForceUnroll] for (int i = 0; i < 11; i++)
+        if (i < n) x = r * x * (1 - x);
+    return x;
+}
+"""
+
+
+def test_like_the_unrolled_loop() -> None:
+    """In segments of 4 rounds, and written out."""
+    found = []
+    for trips, name in ((4, "counted"), (0, "twin")):
+        device = spy.create_device(options=spy.Options(segment_trips=trips))
+        module = spy.Module.load_from_source(device, "twins", UNROLLED)
+        r = spy.Tensor.from_numpy(device, np.linspace(2.1, 2.9, 40, dtype=np.float64)).with_grads()
+        x = spy.Tensor.empty(device, (40,), spy.float64).with_grads()
+        x.grad.copy_from_numpy(np.ones(40, np.float64))
+        getattr(module, name).bwds(r, np.arange(40, dtype=np.int32) % 12, _result=x)
+        found.append(r.grad.to_numpy())
+    np.testing.assert_allclose(*found, rtol=1e-13)
+
+
 def test_memory_ends_with_an_error() -> None:
     with pytest.raises(MemoryError, match="E0902"):
         nest(16, 0, 1 << 20)(1200, 100)

@@ -229,6 +229,27 @@ BODIES = {
   %t0 = tape_load %tape, %0
   %q = add %r, %t0
   store %y_at, %q""",
+    "copies of one's own": """
+  %t1 = tape_new : ptr<f32, tape>
+  %t2 = tape_new : ptr<f32, tape>
+  tape_store %t2, %0, %one
+  %c = less %x, %zero
+  %h = if %c : ptr<f32, tape> { yield %t1 } { yield %t2 }
+  %many = const 60 : i32
+  %r = for %many, %x : f32 (%i: i32, %v: f32) {
+    %d = less %k, %i
+    %w = if %d : f32 {
+      %own = tape_copy %h
+      tape_store %own, %n, %v
+      %a = tape_load %own, %0
+      %b = tape_load %own, %n
+      tape_free %own
+      %s = add %a, %b
+      yield %s
+    } { yield %v }
+    yield %w
+  }
+  store %y_at, %r""",
     "nothing unwritten is read": """
   %r = for %n, %x : f32 (%j: i32, %y: f32) {
     %tape = tape_new {written_first=true} : ptr<f32, tape>
@@ -278,7 +299,8 @@ def test_on_other_machines() -> None:
 
 @pytest.mark.parametrize("lanes", [1, 16])
 @pytest.mark.parametrize(
-    "name", ["forwards and back", "copies", "handles chosen by lanes", "indices of one's own"]
+    "name",
+    ["forwards and back", "copies", "handles chosen by lanes", "indices of one's own", "copies of one's own"],
 )
 def test_running_out_of_memory(name: str, lanes: int) -> None:
     """An error, at whatever allocation it happens, and nothing worse."""
@@ -292,7 +314,7 @@ def test_running_out_of_memory(name: str, lanes: int) -> None:
         except MemoryError as error:
             assert "ran out of memory" in str(error)
         else:
-            assert limit > 128 and name != "forwards and back"
+            assert limit > 128 and name not in ("forwards and back", "copies of one's own")
 
 
 def test_a_huge_index_is_out_of_memory() -> None:
@@ -345,3 +367,15 @@ def test_freed_memory_is_used_again(lanes: int) -> None:
         for _ in range(1000):
             expected = expected + given["k"]
         np.testing.assert_allclose(arrays["y"], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("lanes", "most"), [(1, 1 << 16), (8, 1 << 18)])
+def test_copies_of_lanes_give_memory_back(lanes: int, most: int) -> None:
+    """60 copies of 500 rows for each lane, one after the other, take no more memory than one."""
+    program = program_of(BODIES["copies of one's own"])
+    compiled = compile_kernel(program, options_for("", lanes))
+    data, arrays = argument_block(program, given := arguments(40, n=500))
+    device = CpuDevice(Options(threads=1, limits=Limits(tape_bytes=most)))
+    device.launch(compiled.kernel, data, (40, 1, 1))
+    x, rounds = given["x"], 59 - given["k"]
+    np.testing.assert_allclose(arrays["y"], np.where(x < 0, x, x + rounds), rtol=1e-5)
