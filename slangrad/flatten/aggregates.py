@@ -473,6 +473,7 @@ RULES: dict[str, Rule] = {
     "atomic": _plain,
     **dict.fromkeys(WAVES, _plain),
     "alloc": _plain,
+    "variable": _plain,
     "load": _load,
     "store": _store,
     "print": _print,

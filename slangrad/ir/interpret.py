@@ -20,6 +20,7 @@ from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
 from slangrad.ir.interpret_memory import (
     Datum,
+    Block,
     LocalMemory,
     leaves,
     reader_of,
@@ -104,13 +105,14 @@ class Machine:
         self.arguments = arguments
         self.reports = reports
         self._codes: dict[str, Code] = {}
+        self._lasting: list[Block] = []  # memory that other threads may have been told of
         self._initializers = initializers(program)
         self._begin_group()
         self.begin_thread((0, 0, 0))
 
     def begin_thread(self, thread: Point) -> None:
         self.thread = thread
-        self.memory = LocalMemory()
+        self.memory = LocalMemory(self._lasting)
         self.tapes: list[dict[int, Datum]] = [{}]  # handle 0 is the empty tape
         self.statics: dict[str, Datum] = {}
         for name, function in self._initializers:
@@ -312,6 +314,16 @@ def _alloc(c: Compiler, op: Op) -> Step:
     return step
 
 
+def _variable(c: Compiler, op: Op) -> Step:
+    depth, (r,), machine = c.places(op.operands), c.places(op.results), c.machine
+    size = layout_of(_pointee(op.results[0])).size
+
+    def step(frame: Frame) -> None:
+        frame[r] = machine.memory.variable((op, *(frame[d] for d in depth)), size)
+
+    return step
+
+
 def _offset(c: Compiler, op: Op) -> Step:
     (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(_pointee(op.operands[0])).size
     wrap = wrapper(t.U64)
@@ -508,6 +520,7 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "while": _while,
     "call": _call,
     "alloc": _alloc,
+    "variable": _variable,
     "offset": _offset,
     "member": _member,
     "load": _load,

@@ -176,15 +176,31 @@ def _checked(address: int) -> int:
     return address
 
 
-class LocalMemory:
-    """Memory of one thread, kept until the thread ends."""
+Block: TypeAlias = "ctypes.Array[ctypes.c_char]"
 
-    def __init__(self) -> None:
-        self._blocks: list[ctypes.Array[ctypes.c_char]] = []
+
+class LocalMemory:
+    """Memory of one thread, kept until the thread ends; that of variables, of which others may know, as long as
+    `lasting`."""
+
+    def __init__(self, lasting: list[Block] | None = None) -> None:
+        self._blocks: list[Block] = []
+        self._lasting = self._blocks if lasting is None else lasting
+        self._variables: dict[tuple[object, ...], int] = {}
+
+    def variable(self, key: tuple[object, ...], size: int) -> int:
+        """The same memory for the same key."""
+        if key not in self._variables:
+            self._variables[key] = self._allocate(self._lasting, size, False)
+        return self._variables[key]
 
     def allocate(self, size: int, zero: bool) -> int:
+        return self._allocate(self._blocks, size, zero)
+
+    @staticmethod
+    def _allocate(blocks: list[Block], size: int, zero: bool) -> int:
         block = ctypes.create_string_buffer(max(size, 1) + 8)
-        self._blocks.append(block)
+        blocks.append(block)
         address = -(-ctypes.addressof(block) // 8) * 8
         if not zero:
             ctypes.memset(address, UNWRITTEN, size)

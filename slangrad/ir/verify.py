@@ -337,6 +337,12 @@ def pointee(x: t.Type) -> t.Type:
     return x.element
 
 
+def _variable(v: _Verifier, op: Op) -> None:
+    pointee(op.results[0].type)
+    v.require(all(t.is_integer(x.type) for x in op.operands[:1]), "the depth of a call is no integer", op)
+    v.require(len(op.operands) <= 1, "variable takes the depth of a call at most", op)
+
+
 def _moved(v: _Verifier, op: Op) -> None:
     _count(v, op, 2)
     pointee(op.operands[0].type)
@@ -445,6 +451,7 @@ RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "shuffle": _shuffle,
     "set_index": _put,
     "add_index": _put,
+    "variable": _variable,
     "offset": _moved,
     "member": _member,
     "load": _load,

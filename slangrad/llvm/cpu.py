@@ -24,7 +24,7 @@ from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
-from slangrad.llvm import atomics, delayed, emit, memory, polling, reports, tapes
+from slangrad.llvm import atomics, delayed, emit, memory, polling, reports, tapes, variables
 from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
@@ -35,9 +35,17 @@ from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
 from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Declarations, Writer, phi
 
-RULES = emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | reports.RULES | delayed.RULES
+RULES = (
+    emit.RULES
+    | memory.RULES
+    | atomics.RULES
+    | tapes.RULES
+    | variables.RULES
+    | reports.RULES
+    | delayed.RULES
+)
 
-TAPE_OPS = frozenset(tapes.RULES)
+ARENA_OPS = frozenset(tapes.RULES | variables.RULES)
 
 _BEGIN = ["  br label %entry"]
 _FOOTER = f"""!0 = !{{}}
@@ -241,9 +249,10 @@ def _write_masked_waves(e: Emitter, function: Function, x: str, end: str, leave:
 def _write_wave(e: Emitter, wave: str, ops: list[Op], leave: str) -> None:
     _, y, z = e.environment.thread
     e.environment.thread = e.w.value(f"trunc i64 {wave} to i32"), y, z
+    variables.begin_wave(e, [inner for op in ops for inner in (op, *_within(op))])
     for op in ops:
         e.op(op)
-    if any(inner.name in TAPE_OPS for op in ops for inner in (op, *_within(op))):
+    if any(inner.name in ARENA_OPS for op in ops for inner in (op, *_within(op))):
         _write_end_of_tapes(e, leave)
 
 

@@ -43,6 +43,7 @@ class Environment:
     leave: str = ""  # the label where the chunk ends
     rounds: Callable[[Emitter, Op, Sequence[tuple[str, str]]], LoopOfRounds | None] | None = None
     planned: list[str] = field(default_factory=list)  # the results of the plan
+    tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
 
 

@@ -79,7 +79,7 @@ class Locals:
         return place
 
 
-def _alloc(e: Emitter, op: Op) -> None:
+def allocate(e: Emitter, op: Op) -> None:
     (result,), count, element = op.results, op.attributes.get("count", 1), layout_of(pointee(op.results[0]))
     assert isinstance(count, int)
     size = element.size * count
@@ -306,7 +306,7 @@ def _as(e: Emitter, name: str, lanes: int, picked: str, result: Value) -> str:
 
 
 RULES: dict[str, Rule] = {
-    "alloc": _alloc,
+    "alloc": allocate,
     "parameter": _parameter,
     "offset": _offset,
     "member": _member,

@@ -15,14 +15,20 @@ from slangrad.ir.core import Value
 from slangrad.ir.types import Struct, Type
 from slangrad.lower import expressions
 from slangrad.lower.frame import THIS, Frame
+from slangrad.lower.variables import held
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
 
 def capture(f: Frame, function: ast.Function, t: Type) -> Value:
     info: checked.FunctionInfo = f.program.info(function)
-    captured = (f.variables[each if each in f.variables else THIS] for each in info.captures)
+    captured = (_captured(f, each) for each in info.captures)
     return f.emit("make", *captured, type=t)
+
+
+def _captured(f: Frame, declared: ast.Declaration) -> Value:
+    known = declared in f.variables or declared in f.homes
+    return held(f, declared if known else THIS)
 
 
 def default_value(f: Frame, t: checked_types.Type, lowered: Type) -> Value:

@@ -43,6 +43,8 @@ def recognize(f: Frame, node: ast.For, target: Target) -> Counted | None:
     variable = _single_variable(node.initializer)
     if variable is None or node.condition is None or node.step is None:
         return None
+    if variable in f.addressed:
+        return None
     kind = f.variables[variable].type
     if not isinstance(kind, Scalar) or not is_integer(kind) or kind.bits < 32:
         return None

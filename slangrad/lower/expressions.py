@@ -31,8 +31,9 @@ from slangrad.lower import (
     throwing,
 )
 from slangrad.lower.frame import THIS, Frame, Key
-from slangrad.lower.places import Component, Element, Local, Memory, Place, Swizzle, Temporary, detached
+from slangrad.lower.places import Component, Element, Memory, Place, Swizzle, Temporary, behind_pointer, detached
 from slangrad.lower.statics import Static
+from slangrad.lower.variables import place_of_variable
 from slangrad.syntax import ast
 
 
@@ -132,7 +133,7 @@ def place_of(f: Frame, node: ast.Expression | checked.ThisValue) -> Place:
         if node.conversion.kind == "existing":
             return place
         if node.conversion.kind == "dereference":
-            return Memory(place.get(f))
+            return behind_pointer(f, place.get(f))
         return Temporary(conversions.convert(f, place.get(f), node.conversion))
 
 
@@ -145,12 +146,12 @@ def _unconverted_place(f: Frame, node: ast.Expression) -> Place:
 
 def _local(f: Frame, form: checked.Local, node: ast.Expression) -> Place:
     no_diff = f.program.info(form.declaration).no_diff
-    return Local(form.declaration, f.variables[form.declaration].type, no_diff)
+    return place_of_variable(f, form.declaration, no_diff)
 
 
 def _this(f: Frame, form: checked.ThisValue, node: ast.Expression | None) -> Place:
     key: Key = THIS if form.captured is None else form.captured
-    return Local(key, f.variables[key].type)
+    return place_of_variable(f, key)
 
 
 def _field(f: Frame, form: checked.Field, node: ast.Expression) -> Place:
@@ -171,7 +172,7 @@ def _element(f: Frame, form: checked.Element, node: ast.Expression) -> Place:
     if index.type is BOOL:
         index = operators.to_int(f, index)
     if isinstance(base.type, Pointer):
-        return Memory(f.emit("offset", base.get(f), index))
+        return behind_pointer(f, f.emit("offset", base.get(f), index))
     return base.element(f, index)
 
 
@@ -180,7 +181,7 @@ def _swizzle(f: Frame, form: checked.Swizzle, node: ast.Expression) -> Place:
 
 
 def _dereference(f: Frame, form: checked.Dereference, node: ast.Expression) -> Place:
-    return Memory(lower(f, form.pointer))
+    return behind_pointer(f, lower(f, form.pointer))
 
 
 def _property(f: Frame, form: checked.Property, node: ast.Expression) -> Place:
@@ -222,11 +223,18 @@ def address_of(f: Frame, place: Place, t: ir_types.Type, span: Span | None) -> V
     """The address of a place as a pointer of a type; memory of a group has addresses like any other."""
     memory = place.address(f)
     if memory is None:
-        kind = "static" if isinstance(_whole_of(place), Static) else "local"
-        note = "pass it as an inout parameter instead"
-        f.error("E9010", f"a {kind} variable has no address", span, note)
+        code, what, note = _without_address(place)
+        f.error(code, f"{what} no address", span, note)
         return f.b.zero(t)
     return f.emit("bitcast", memory.pointer, type=t)
+
+
+def _without_address(place: Place) -> tuple[str, str, str]:
+    if isinstance(_whole_of(place), Static):
+        return "E9010", "a static variable has", "pass it as an inout parameter instead"
+    if isinstance(place, Swizzle):
+        return "E0705", "several components have", "take the address of one of them, or of the whole"
+    return "E0705", "a value that is not stored has", "store it in a variable first"
 
 
 def _whole_of(place: Place) -> Place:

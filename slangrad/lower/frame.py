@@ -72,6 +72,8 @@ class Frame:
         self.differentiable = differentiable
         self.b = Builder(span=declared.span)
         self.variables: Variables = {}
+        self.addressed: set[Key] = set()  # variables that live in memory, see variables.py
+        self.homes: Variables = {}  # where they do
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
         self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
@@ -238,7 +240,7 @@ class Frame:
     def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:
         """Those of the assigned variables that exist before the loop, in a fixed order."""
         wanted = set(assigned)
-        return [key for key in self.variables if _declared(key) in wanted]
+        return [key for key in self.variables if declaration_of(key) in wanted]
 
     def region(
         self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
@@ -282,7 +284,7 @@ def _name(key: Key) -> str:
     return key.name if isinstance(key, ast.Declaration) else ""
 
 
-def _declared(key: Key) -> Key:
+def declaration_of(key: Key) -> Key:
     return key.declaration if isinstance(key, PackPart) else key
 
 

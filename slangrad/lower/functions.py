@@ -18,6 +18,7 @@ from slangrad.lower.applied import lower_applied
 from slangrad.lower.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key, PackPart
 from slangrad.lower.places import Local, Place, detached
 from slangrad.lower.signatures import Signature
+from slangrad.lower.variables import begin_body, held
 from slangrad.syntax import ast
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor
     if body is None:
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
         return
+    begin_body(f, body)
     statements.lower_statement(f, body)
 
 
@@ -115,9 +117,9 @@ def _lower_primitive(f: Frame, reference: DeclRef) -> None:
 def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tuple[Value, ...]:
     """The return value, then what `out` and `inout` parameters hold at the end."""
     pairs = zip(keys, signature.parameters, strict=True)
-    written = [f.variables[key] for key, p in pairs if p.direction != "in"]
+    written = [held(f, key) for key, p in pairs if p.direction != "in"]
     if signature.result_type is not None:
-        written.insert(0, f.variables[result])
+        written.insert(0, held(f, result))
     info: checked.FunctionInfo = f.program.info(f.declared)
     if info.treat_as_differentiable and info.level == "none" and info.intrinsic is None:
         written = [detached(f, value) for value in written]

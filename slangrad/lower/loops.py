@@ -22,6 +22,7 @@ from slangrad.lower import counted, expressions, operators, statements
 from slangrad.lower.assigned import assigned_variables
 from slangrad.lower.exits import Flag, Target, assigned_flags, exited, flags
 from slangrad.lower.frame import Frame, Key
+from slangrad.lower.variables import declare
 from slangrad.syntax import ast
 
 
@@ -246,9 +247,9 @@ def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
 
 
 def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
-    f.variables[node.variable] = f.b.constant(operators.INT, i)
+    declare(f, node.variable, f.b.constant(operators.INT, i))
     statements.lower_statement(f, node.body)
-    del f.variables[node.variable]
+    f.variables.pop(node.variable, None)
 
 
 def _known(f: Frame, node: ast.Expression) -> int | None:

@@ -15,11 +15,12 @@ a call have a stack of their own; others stay where they are until the next bloc
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from slangrad.base.options import RECURSION_DEPTH
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Region, Value
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import I32, array
 from slangrad.lower.blocks import Block, Branch, Call, Cut, Jump, Return
@@ -35,6 +36,11 @@ State = dict[Key, Value]
 def without_recursion(root: Function, members: dict[str, Function], limit: int) -> Function:
     """`root` as a loop; `members` are the functions that it calls and that call it, itself among them."""
     return _Machine(root, members, limit).function()
+
+
+def _at_depth(depth: Value, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+    """Each call has variables of its own."""
+    return (b.primitive("variable", (depth,), op.results[0].type, op.attributes),)
 
 
 class _Machine:
@@ -114,7 +120,7 @@ class _Machine:
         """An `if` that does what the block does, when it is its turn."""
         turn = b.emit("equal", state[BLOCK], b.constant(I32, block.number))
         inner, own, live = b.nested(), dict(state), self._live
-        walk = Rebuild()
+        walk = Rebuild({"variable": partial(_at_depth, own[DEPTH])})
         walk.new.update(self._outer.new)
         for value in live.needs[block]:
             walk.new[value] = self._read(inner, own, live.canonical(value), walk)

@@ -17,7 +17,8 @@ from slangrad.check.types import ExpandedType, Tuple, Type, is_pack
 from slangrad.ir.core import Value
 from slangrad.lower import expressions
 from slangrad.lower.frame import Frame, PackPart
-from slangrad.lower.places import Local, Place, Temporary
+from slangrad.lower.places import Place, Temporary
+from slangrad.lower.variables import place_of_variable
 from slangrad.syntax import ast
 
 Part = ast.Expression | Place
@@ -85,7 +86,7 @@ def _part(f: Frame, node: ast.Expression, index: int) -> Place:
             return expressions.place_of(f, form.pattern)
     assert isinstance(form, checked.Local), form
     key = PackPart(form.declaration, index)
-    return Local(key, f.variables[key].type, f.program.info(form.declaration).no_diff)
+    return place_of_variable(f, key, f.program.info(form.declaration).no_diff)
 
 
 def _length(f: Frame, kind: Type) -> int:

@@ -204,10 +204,12 @@ def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
 
 @dataclass(slots=True)
 class Memory(Place):
-    """What a pointer points to. With a guard, a bool, nothing is there where it is false: reads give zero."""
+    """What a pointer points to. With a guard, a bool, nothing is there where it is false: reads give zero. With `cut`
+    what is read is a constant."""
 
     pointer: Value
     guard: Value | None = None
+    cut: bool = False
 
     @property
     def type(self) -> Type:  # type: ignore[override]
@@ -216,6 +218,10 @@ class Memory(Place):
 
     def address(self, f: Frame) -> Memory:
         return self
+
+    def get(self, f: Frame) -> Value:
+        value = self.read(f)
+        return detached(f, value) if self.cut else value
 
     def read(self, f: Frame) -> Value:
         loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.type), self.type)
@@ -237,7 +243,9 @@ class Memory(Place):
         return f.branch(self.guard, lambda: (access(),), lambda: (f.b.zero(t),))[0]
 
     def component(self, f: Frame, index: int) -> Place:
-        return Memory(f.emit("member", self.pointer, index=index), self.guard)
+        part = f.emit("member", self.pointer, index=index)
+        cut = f.differentiable and f.lowering.types.cuts_field(self.type, index)
+        return Memory(part, self.guard, self.cut or cut)
 
     def element(self, f: Frame, index: Value) -> Place:
         """An element of an array, vector or matrix, guarded by its index."""
@@ -246,7 +254,12 @@ class Memory(Place):
         first = f.emit("bitcast", self.pointer, type=pointer(part, self.pointer.type.space))
         inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(self.type)))
         guard = inside if self.guard is None else f.emit("and", inside, self.guard)
-        return Memory(f.emit("offset", first, index), guard)
+        return Memory(f.emit("offset", first, index), guard, self.cut)
+
+
+def behind_pointer(f: Frame, address: Value) -> Memory:
+    """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
+    return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ EFFECTS = ("atomic", "load", "print")  # intrinsics that touch memory besides th
 def stays(f: Frame, node: Any, moved: set[Key]) -> bool:
     """Whether the value of an expression, or `this`, does not change while only `moved` is assigned to."""
     if isinstance(node, checked.ThisValue):
-        return THIS not in moved
+        return THIS not in moved | f.addressed
     if isinstance(node, checked.Default):
         return True
     if node.conversion is not None and not _keeps(f, node.conversion, f.substitution):
@@ -81,7 +81,7 @@ def _accessed(f: Frame, form: Any, moved: set[Key]) -> bool:
 
 
 def _local(f: Frame, form: checked.Local, moved: set[Key]) -> bool:
-    return form.declaration not in moved
+    return form.declaration not in moved | f.addressed
 
 
 def _global(f: Frame, form: checked.Global, moved: set[Key]) -> bool:
@@ -96,7 +96,7 @@ FORMS: dict[type, Callable[[Frame, Any, set[Key]], bool]] = {
     checked.Constant: lambda f, form, moved: True,
     checked.Global: _global,
     checked.Local: _local,
-    checked.ThisValue: lambda f, form, moved: THIS not in moved,
+    checked.ThisValue: lambda f, form, moved: THIS not in moved | f.addressed,
     checked.Field: _part,
     checked.TupleElement: _part,
     checked.Swizzle: _part,

@@ -19,6 +19,7 @@ from slangrad.ir.core import Value
 from slangrad.lower import expressions, loops, statics, throwing
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
 from slangrad.lower.frame import RESULT, RETURNED, THIS, Frame
+from slangrad.lower.variables import begin_variable, declare, open_variable
 from slangrad.syntax import ast
 
 
@@ -118,9 +119,12 @@ def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
 
 
 def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
-    for declared in node.declarations:
-        if isinstance(declared, ast.Variable):
-            _lower_variable(f, declared, f.program.info(declared))
+    variables = [each for each in node.declarations if isinstance(each, ast.Variable)]
+    for declared in variables:
+        if declared in f.addressed:
+            open_variable(f, declared, f.type(f.program.info(declared).type, declared.span))
+    for declared in variables:
+        _lower_variable(f, declared, f.program.info(declared))
 
 
 def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> None:
@@ -133,7 +137,7 @@ def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo
         assert declared.initializer is not None
         expressions.lower_effect(f, declared.initializer)
     elif info.kind == "local":
-        f.variables[declared] = _initial(f, declared, info)
+        begin_variable(f, declared, _initial(f, declared, info))
     else:
         statics.declare(f, declared, info)
 
@@ -184,7 +188,7 @@ def _lower_do_catch(f: Frame, node: ast.DoCatch) -> None:
 
 def _lower_handler(f: Frame, catch: ast.Catch, error: Value | None) -> None:
     if catch.parameter is not None and error is not None:
-        f.variables[catch.parameter] = error
+        declare(f, catch.parameter, error)
     lower_statement(f, catch.body)
 
 
@@ -279,7 +283,7 @@ def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
     optional = expressions.lower(f, node.binding.initializer)
 
     def then() -> None:
-        f.variables[node.binding] = f.emit("get", optional, index=0)
+        declare(f, node.binding, f.emit("get", optional, index=0))
         lower_statement(f, node.then)
 
     otherwise = [] if node.otherwise is None else [node.otherwise]

@@ -144,7 +144,7 @@ def _axis(op: Op) -> int:
 
 
 _OWN = frozenset({
-    "thread_id", "alloc", "atomic", "tape_new", "tape_copy", "tape_load",
+    "thread_id", "alloc", "variable", "atomic", "tape_new", "tape_copy", "tape_load",
     "wave_lane", "wave_reduce", "wave_scan", "wave_ballot", "wave_read",
 })  # fmt: skip
 

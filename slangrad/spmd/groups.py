@@ -137,7 +137,7 @@ class _Split:
             op = self.values.makers.get(value)
             if self.values.is_fixed(value) or value in self._kept:
                 continue
-            if op is not None and op.name == "alloc":
+            if op is not None and (op.name == "alloc" or _is_variable(op)):
                 self._moved[value] = None
             elif op is not None and self._is_made_again(value, op):
                 self._need(op.operands)
@@ -173,7 +173,13 @@ class _Split:
                 self.shared[name] = b.emit("alloc", type=op.results[0].type, count=1, zero=True)
         for value in self._kept:
             self.slots[value] = self._slot(b, value)
+        for op in walk(self.kernel.region):
+            if _is_variable(op):  # its address may be kept anywhere
+                self._moved.setdefault(op.results[0])
         for value in self._moved:
+            if self.values.makers[value].name == "variable":
+                self.allocs[value] = b.primitive("variable", (), value.type, {"count": self.steps})
+                continue
             count = self.values.makers[value].attributes.get("count", 1)
             assert isinstance(count, int)
             self.allocs[value] = b.emit("alloc", type=value.type, count=count * self.steps)
@@ -401,7 +407,14 @@ class _Split:
         return own, fixed
 
 
-_STAYS = frozenset({"alloc", "wave_lane"})
+_STAYS = frozenset({"alloc", "variable", "wave_lane"})
+
+
+def _is_variable(op: Op) -> bool:
+    """Whether it is one of a call that does not call itself."""
+    return op.name == "variable" and not op.operands
+
+
 _AROUND: dict[str, Callable[[_Split, Builder, Around], None]] = {
     "if": _Split._if,
     "for": _Split._for,
@@ -420,6 +433,7 @@ class Thread(Rebuild):
             "rem": self._in_grid,
             "shared": self._shared,
             "alloc": self._alloc,
+            "variable": self._variable,
             "atomic": self._atomic,
         }
         self.split, self.b, self._step, self._in = split, b, step, places
@@ -464,9 +478,19 @@ class Thread(Rebuild):
         return (self.split.shared[str(op.attributes["name"])],)
 
     def _own_memory(self, b: Builder, alloc: Value) -> Value:
+        if self.split.values.makers[alloc].name == "variable":
+            return b.emit("offset", self.split.allocs[alloc], self._apart(b))
         count = self.split.values.makers[alloc].attributes.get("count", 1)
         assert isinstance(count, int)
         return b.emit("offset", self.split.allocs[alloc], b.emit("mul", self._step, b.constant(U32, count)))
+
+    def _apart(self, b: Builder) -> Value:
+        """How many variables there are between that of this lane's first thread and that of this thread."""
+        return b.emit("mul", self._step, b.constant(U32, self.split.lanes))
+
+    def _variable(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
+        (result,) = op.results
+        return (self._own_memory(b, result),) if result in self.split.allocs else copy_op(self, b, op)
 
     def _alloc(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         (result,), count = op.results, op.attributes.get("count", 1)

@@ -117,6 +117,13 @@ class Shapes:
         private = result in self._private
         self._set(result, strided(element_size(result.type)) if private else UNIFORM)
 
+    def _variable(self, op: Op, uniform_control: bool) -> None:
+        """Each lane has its own, whatever it holds: its address may be told to anybody."""
+        (result,) = op.results
+        self._let_go(op.operands)
+        same = all(s.is_uniform for s in self.all_of(op.operands))
+        self._set(result, strided(element_size(result.type)) if same else VARYING)
+
     def _accumulators(self, op: Op, uniform_control: bool) -> None:
         (result,) = op.results
         self._set(result, strided(element_size(result.type)))
@@ -237,6 +244,7 @@ Rule = Callable[[Shapes, Op, bool], None]
 
 _RULES: dict[str, Rule] = {
     "alloc": Shapes._alloc,
+    "variable": Shapes._variable,
     "accumulators": Shapes._accumulators,
     "load": Shapes._load,
     "load_record": Shapes._load_record,

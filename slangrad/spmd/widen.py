@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from slangrad.ir.core import Function, walk
 from slangrad.ir.rebuild import count_uses
-from slangrad.spmd import access, effects, loops, tapes, waves
+from slangrad.spmd import access, effects, loops, tapes, variables, waves
 from slangrad.spmd.lanes import Widening
 from slangrad.spmd.records import join_records
 from slangrad.spmd.uniformity import Shapes
 
 LARGE = 600  # ops
 
-RULES = loops.RULES | access.RULES | effects.RULES | tapes.RULES | waves.RULES
+RULES = loops.RULES | access.RULES | effects.RULES | tapes.RULES | variables.RULES | waves.RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,42 @@
+"""Variables that have an address, for lanes: those of the lanes follow each other, so that each is in one piece.
+
+    %x = variable                  one piece of local memory for all lanes; lane l has its own at l
+    %x = variable %depth           a row for each depth of calls that call themselves, made when it is first reached
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Value
+from slangrad.ir.types import I64
+from slangrad.spmd.effects import in_lane_order
+from slangrad.spmd.forms import Strided
+from slangrad.spmd.lanes import Rule, Widening
+from slangrad.spmd.shapes import element_size
+
+
+def _variable(w: Widening, b: Builder, op: Op) -> None:
+    (result,), count = op.results, op.attributes.get("count", 1)
+    assert isinstance(count, int)
+    if not w.forms.shape(result).is_strided:
+        _at_own_depth(w, b, op)
+        return
+    if op.operands:
+        base = b.primitive("variable", (w.forms.scalar(op.operands[0]),), result.type, op.attributes)
+    else:
+        base = b.primitive("alloc", (), result.type, {"count": count * w.count})
+    w.forms.set(result, Strided(base, b.constant(I64, element_size(result.type))))
+
+
+def _at_own_depth(w: Widening, b: Builder, op: Op) -> None:
+    t = op.results[0].type
+
+    def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> Value:
+        return inner.emit("offset", inner.primitive("variable", operands, t, op.attributes), lane)
+
+    made = in_lane_order(w, b, op, act)
+    if made is not None:
+        w.forms.set(op.results[0], made)
+
+
+RULES: dict[str, Rule] = {"variable": _variable}
