@@ -45,6 +45,7 @@ from slangrad.opt.inline import inline_into
 from slangrad.opt.pointer_checks import check_pointers
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
+from slangrad.opt.variables import settle_variables
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
@@ -113,13 +114,19 @@ def lower(c: Compilation) -> None:
 
 
 def differentiate_requests(c: Compilation) -> None:
-    made = differentiate(c.program, inline_into, c.options.segment_trips, c.options.residuals)
+    made = differentiate(c.program, _inlined, c.options.segment_trips, c.options.residuals)
     c.program, c.reports = made.program, made.reports
+
+
+def _inlined(program: Program, function: Function, keep: Callable[[Function], bool]) -> Function:
+    """For autodiff: a derivative passes through a pointer where it is known what it leads to."""
+    return settle_variables(inline_into(program, function, keep))
 
 
 def inline_all(c: Compilation) -> None:
     begun = begin_statics(c.program, c.function)
-    c.replace(settle_statics(inline_into(c.program, begun, lambda _: False, c.options.limits)))
+    inlined = inline_into(c.program, begun, lambda _: False, c.options.limits)
+    c.replace(settle_variables(settle_statics(inlined)))
     if c.options.check:
         c.replace(check_finite(check_pointers(c.program, c.function)))
 

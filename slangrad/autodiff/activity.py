@@ -62,6 +62,14 @@ class Activity:
     def active(self, value: Value) -> bool:
         return value in self._varied and value in self._useful
 
+    def varied(self, value: Value) -> bool:
+        """Whether it depends on an input."""
+        return value in self._varied
+
+    def useful(self, value: Value) -> bool:
+        """Whether an output depends on it."""
+        return value in self._useful
+
     def live(self, op: Op) -> bool:
         """Whether the op has active results, or takes derivatives out, or holds an op that does."""
         return op in self._live

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slangrad.autodiff.activity import Activity, Callees
+from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.transposes import move_tangent
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
@@ -31,6 +32,7 @@ def jvp(
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
+    refuse_hidden(region, activity)
     activity.make_derivatives(region)
     return Forward(space, activity).region(region, varied, wanted)
 

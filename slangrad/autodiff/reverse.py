@@ -22,6 +22,7 @@ from slangrad.autodiff.forward_sweep import ForwardSweep
 from slangrad.autodiff.outline import Outline
 from slangrad.autodiff.plan import Plan, Wishes, plan
 from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
+from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
@@ -65,6 +66,7 @@ def planned(
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
+    refuse_hidden(region, activity)
     activity.make_derivatives(region)
     outline = Outline(region)
     seeds = [(y, Value(_tangent(space, y.type), _derivative_hint(y))) for y in wanted]

@@ -33,6 +33,13 @@ from slangrad.check.derivative_flow import (
     turned,
 )
 from slangrad.check.derivative_places import loses_derivative
+from slangrad.check.derivative_pointers import (
+    Address,
+    addresses,
+    leads_to_variables,
+    pointer_of,
+    store_behind,
+)
 from slangrad.check.differentiable import tangent
 from slangrad.check.memory_effects import (
     holds_numbers,
@@ -61,11 +68,15 @@ def check_activity(world: World, declaration: Any) -> None:
         _statement(flow, statement)
     if not flow.lost and not flow.storing:
         return
-    backwards = turned(flow.into)
-    active, wanted = reach(backwards, inputs_of(world, info)), reach(flow.into, outputs_of(world, info))
+    known = addresses(flow)
+    whole = {**flow.into, **known}
+    backwards = turned(whole)
+    active, wanted = reach(backwards, inputs_of(world, info)), reach(whole, outputs_of(world, info))
     behind = reach(backwards, pointers_of(world, info))
     told: set[str] = set()
     for lost in flow.lost:
+        if lost.pointer is not None and leads_to_variables(flow, lost.pointer):
+            continue
         repeated = lost.in_value and lost.reason in told
         if (lost.stored or lost in wanted) and lost.inputs & (active | behind) and not repeated:
             told.add(lost.reason)
@@ -203,6 +214,7 @@ def _call(
         if parameter is None or not flow.world.info(parameter).no_diff:
             inputs |= sources
     if _passes(flow, function):
+        store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
         result = inputs | ({MEMORY} if _reads_gradients(flow.world, function) else set())
     else:
         assert isinstance(function, DeclRef)
@@ -396,7 +408,10 @@ def _stored(
     reason = loses_derivative(flow.world, flow.info, place)
     if reason is None:
         return False
-    flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True))
+    through = pointer_of(place)
+    pointer = None if through is None else _sources(flow, through)
+    store_behind(flow, pointer or set(), sources)
+    flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True, pointer=pointer))
     return True
 
 
@@ -458,9 +473,18 @@ def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
     if not pointer or not _carries(flow, value_type(node)):
         return pointer
     note = "read it in a function with derivatives of its own"
-    lost = Lost("what a pointer leads to is read without its derivative", note, node, pointer)
+    reason = "what a pointer leads to is read without its derivative"
+    lost = Lost(reason, note, node, pointer, pointer=pointer)
     flow.lost.append(lost)
-    return {lost}
+    return {lost, *pointer}
+
+
+def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sources:
+    pointer = pointer_of(form.place)
+    if pointer is not None:
+        return _sources(flow, pointer)
+    _visit_place(flow, form.place)
+    return {Address(root) for root in _root(form.place)}
 
 
 def _local(flow: Flow, node: ast.Expression, form: checked.Local) -> Sources:
@@ -499,6 +523,7 @@ _FORMS: dict[type, Rule] = {
     checked.Element: _element,
     checked.Convert: _convert,
     checked.Dereference: _dereference,
+    checked.AddressOf: _address,
     checked.Swizzle: _part,
     checked.Property: _accessed,
     checked.Subscript: _accessed,

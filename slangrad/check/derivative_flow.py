@@ -39,6 +39,7 @@ class Lost:
     stored: bool = False
     allowed: bool = False
     bits: bool = False  # of a number, as a whole number
+    pointer: Sources | None = None  # what leads to where it is read or stored, if a pointer does
 
 
 @dataclass(slots=True)

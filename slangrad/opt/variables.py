@@ -1,0 +1,385 @@
+"""Variables in memory become values again where all that leads to them is known.
+
+    %x = variable : ptr<f32>
+    store %x, %a                      %y = mul %a, %a
+    %v = load %x                ->
+    %y = mul %v, %v
+
+An address is followed through members, elements and choices between several; a pointer that is stored, that a loop
+moves on, or that is seen as one of another type is not, and its variable stays in memory. Runs when functions are
+inlined: before they are differentiated, so that derivatives pass through pointers, and at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.rebuild import Nesting, Rebuild, copy_op
+from slangrad.ir.types import (
+    I64,
+    Array,
+    Matrix,
+    Pointer,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+    is_integer,
+)
+from slangrad.opt.dead import remove_dead
+
+SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
+ACCESSES = frozenset({"load", "store"})
+MOST_CHOICES = 8
+
+
+def settle_variables(function: Function) -> Function:
+    """A function, without the variables of which all uses are known."""
+    changed = False
+    while any(op.name == "variable" for op in walk(function.region)):
+        known = _Known(function)
+        if not known.variables:
+            break
+        function, changed = _Settle(known).function(function), True
+    return remove_dead(function) if changed else function
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """To a component, by its number; with `indices` to an element, by their sum if there are any."""
+
+    number: int = 0
+    indices: tuple[Value, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A variable or a part of it."""
+
+    variable: Value
+    steps: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of two, as a condition says."""
+
+    condition: Value
+    then: Place | Choice
+    otherwise: Place | Choice
+
+
+Target = Place | Choice
+
+
+def _places(target: Target) -> Iterator[Place]:
+    if isinstance(target, Place):
+        yield target
+        return
+    yield from _places(target.then)
+    yield from _places(target.otherwise)
+
+
+class _Known:
+    """Where addresses lead, and the variables that nothing else leads to."""
+
+    def __init__(self, function: Function) -> None:
+        self._makers = {r: (op, i) for op in walk(function.region) for i, r in enumerate(op.results)}
+        self._nesting = Nesting(function.region)
+        self._targets: dict[Value, Target | None] = {}
+        self._users: dict[Value, set[str]] = {}
+        self.variables: set[Value]
+        for op in walk(function.region):
+            for operand in op.operands:
+                self._users.setdefault(operand, set()).add(op.name)
+            for value in (value for inner in op.regions for value in inner.yields):
+                self._users.setdefault(value, set()).add("yield")
+        accessed = [self._leads_to(op.operands[0]) for op in walk(function.region) if op.name in ACCESSES]
+        self.variables = set().union(*accessed)
+        self._drop(self._lost(function.region))
+
+    def target(self, address: Value) -> Target | None:
+        """What an address leads to, if that is known and all of it is one of the variables."""
+        found = self._targets.get(address)
+        if found is None or any(place.variable not in self.variables for place in _places(found)):
+            return None
+        return found
+
+    # --- where addresses lead
+
+    def _find(self, address: Value) -> Target | None:
+        if address not in self._targets:
+            self._targets[address] = None  # one that a loop moves on comes back to itself
+            self._targets[address] = self._follow(address)
+        return self._targets[address]
+
+    def _follow(self, address: Value) -> Target | None:
+        if not isinstance(address.type, Pointer) or address not in self._makers:
+            return None
+        op, number = self._makers[address]
+        if op.name == "variable":
+            return Place(address)
+        if op.name == "select":
+            return self._either(op.operands[0], op.operands[1:])
+        if op.name == "if":
+            ends = [region.yields[number] for region in op.regions]
+            found = self._either(op.operands[0], ends)
+            return None if found is None or self._ends_inside(found, op) else found
+        if op.name not in ("member", "offset", "bitcast"):
+            return None
+        base = self._find(op.operands[0])
+        return None if base is None else self._each(base, op)
+
+    def _either(self, condition: Value, addresses: Iterable[Value]) -> Target | None:
+        """Of two, if both are known and named without an index that counts for one of them only."""
+        then, otherwise = (self._find(address) for address in addresses)
+        if then is None or otherwise is None or then == otherwise:
+            return then if otherwise is not None else None
+        made = Choice(condition, then, otherwise)
+        parts = list(_places(made))
+        indexed = any(step.indices for part in parts for step in part.steps)
+        return None if indexed or len(parts) > MOST_CHOICES else made
+
+    def _ends_inside(self, target: Target, op: Op) -> bool:
+        """Whether a place is named by what only an arm knows."""
+        used = [value for place in _places(target) for value in _values(place)]
+        used += list(_conditions(target))
+        return any(self._nesting.inside(value, *op.regions) for value in used)
+
+    def _each(self, target: Target, op: Op, chosen: bool = False) -> Target | None:
+        if isinstance(target, Choice):
+            then, otherwise = self._each(target.then, op, True), self._each(target.otherwise, op, True)
+            return None if then is None or otherwise is None else Choice(target.condition, then, otherwise)
+        if op.name == "member":
+            index = op.attributes["index"]
+            assert isinstance(index, int)
+            return Place(target.variable, (*target.steps, Step(index)))
+        if op.name == "bitcast":
+            return self._seen_as(target, op)
+        return self._moved(target, op.operands[1], chosen)
+
+    def _seen_as(self, target: Place, op: Op) -> Place | None:
+        """As what it begins with: an array as its first element, a struct as its first field."""
+        before, after = op.operands[0].type, op.results[0].type
+        if not isinstance(before, Pointer) or not isinstance(after, Pointer):
+            return None
+        t, steps = before.element, list(target.steps)
+        while t is not after.element:
+            if not isinstance(t, (Array, Vector, Matrix, Struct)) or _is_empty(t):
+                return None
+            steps.append(Step() if isinstance(t, Struct) else Step(indices=()))
+            t = component(t, 0)
+        return Place(target.variable, tuple(steps))
+
+    def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
+        """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
+        known, steps = self._number(index), target.steps
+        if known == 0:
+            return target
+        if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
+            return None
+        last, at_first = steps[-1], not steps[-1].indices
+        if at_first and known is not None and 0 <= last.number + known < _extent(_type_at(target, -1)):
+            return Place(target.variable, (*steps[:-1], Step(last.number + known, ())))
+        is_row = len(steps) > 1 and steps[-2].indices is not None
+        if chosen or is_row or last.indices is None or (at_first and last.number):
+            return None
+        return Place(target.variable, (*steps[:-1], Step(indices=(*last.indices, index))))
+
+    def _number(self, value: Value) -> int | None:
+        op, _ = self._makers.get(value, (None, 0))
+        number = op.attributes["value"] if op is not None and op.name == "const" else None
+        return number if isinstance(number, int) else None
+
+    # --- which variables are lost sight of
+
+    def _lost(self, region: Region) -> set[Value]:
+        lost: set[Value] = set()
+        for op in walk(region):
+            for position, operand in enumerate(op.operands):
+                if not self._is_followed(op, position):
+                    lost |= self._leads_to(operand)
+            for inner in op.regions:
+                for position, value in enumerate(inner.yields):
+                    if op.name != "if" or self._find(op.results[position]) is None:
+                        lost |= self._leads_to(value)
+        for value in region.yields:
+            lost |= self._leads_to(value)
+        return lost
+
+    def _leads_to(self, value: Value) -> set[Value]:
+        found = self._find(value)
+        return set() if found is None else {place.variable for place in _places(found)}
+
+    def _is_followed(self, op: Op, position: int) -> bool:
+        if op.name in SEEN or (op.name in ACCESSES and position == 0):
+            return True
+        if op.name == "bitcast" and is_integer(op.results[0].type):
+            return self._users.get(op.results[0], set()) <= SEEN
+        return op.name in ("member", "offset", "bitcast", "select") and self._find(op.results[0]) is not None
+
+    def _drop(self, lost: set[Value]) -> None:
+        """Variables that are lost, and those that the same address may lead to."""
+        groups = [{p.variable for p in _places(t)} for t in self._targets.values() if isinstance(t, Choice)]
+        size = -1
+        while size != len(lost):
+            size = len(lost)
+            lost.update(*(group for group in groups if group & lost))
+        self.variables -= lost
+
+
+def _type_at(place: Place, end: int) -> Type:
+    """The type of what the steps up to one lead to."""
+    t = _pointee(place.variable)
+    for step in place.steps[:end]:
+        t = component(t, step.number)
+    return t
+
+
+def _extent(t: Type) -> int:
+    return sum(1 for _ in components(t))
+
+
+def _is_empty(t: Type) -> bool:
+    return isinstance(t, Array) and not t.length or isinstance(t, Struct) and not t.fields
+
+
+def _values(place: Place) -> Iterator[Value]:
+    yield place.variable
+    for step in place.steps:
+        yield from step.indices or ()
+
+
+def _conditions(target: Target) -> Iterator[Value]:
+    if isinstance(target, Choice):
+        yield target.condition
+        yield from _conditions(target.then)
+        yield from _conditions(target.otherwise)
+
+
+class _Settle(Rebuild):
+    """`held`: what each variable holds at the point that the walk has come to."""
+
+    def __init__(self, known: _Known) -> None:
+        super().__init__({"variable": self._variable, "load": self._load, "store": self._store})
+        self.rules |= {"if": self._if, "for": self._loop, "while": self._loop}
+        self._known = known
+        self.held: dict[Value, Value] = {}
+
+    # --- memory
+
+    def _variable(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        """Who asks for the address alone gets one."""
+        (result,) = op.results
+        if result in self._known.variables:
+            self.held[result] = b.zero(_pointee(result))
+        return copy_op(walk, b, op)
+
+    def _load(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        target = self._known.target(op.operands[0])
+        return copy_op(walk, b, op) if target is None else (self._read(b, target),)
+
+    def _store(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        target = self._known.target(op.operands[0])
+        if target is None:
+            return copy_op(walk, b, op)
+        self._write(b, target, self.value(op.operands[1]), None)
+        return ()
+
+    def _read(self, b: Builder, target: Target) -> Value:
+        if isinstance(target, Choice):
+            then, otherwise = self._read(b, target.then), self._read(b, target.otherwise)
+            return _selected(b, self.value(target.condition), then, otherwise)
+        value = self.held[target.variable]
+        for step in target.steps:
+            value = self._part(b, value, step, check=True)
+        return value
+
+    def _part(self, b: Builder, whole: Value, step: Step, check: bool) -> Value:
+        if not step.indices:
+            return b.emit("get", whole, index=step.number)
+        index = self._index(b, step.indices)
+        return b.emit("index", whole, index, check=True) if check else b.emit("index", whole, index)
+
+    def _index(self, b: Builder, indices: tuple[Value, ...]) -> Value:
+        first, *others = (self.value(index) for index in indices)
+        for each in others:
+            wide = (b.emit("convert", value, type=I64) for value in (first, each))
+            first = b.emit("add", *wide)
+        return first
+
+    def _write(self, b: Builder, target: Target, value: Value, condition: Value | None) -> None:
+        if isinstance(target, Choice):
+            chosen = self.value(target.condition)
+            for part, here in ((target.then, chosen), (target.otherwise, b.emit("not", chosen))):
+                self._write(b, part, value, here if condition is None else b.emit("and", condition, here))
+            return
+        if condition is not None:
+            value = _selected(b, condition, value, self._read(b, target))
+        self.held[target.variable] = self._changed(b, self.held[target.variable], target.steps, value)
+
+    def _changed(self, b: Builder, whole: Value, steps: tuple[Step, ...], value: Value) -> Value:
+        if not steps:
+            return value
+        step, rest = steps[0], steps[1:]
+        part = self._changed(b, self._part(b, whole, step, check=False), rest, value) if rest else value
+        if not step.indices:
+            return b.emit("set", whole, part, index=step.number)
+        return b.emit("set_index", whole, self._index(b, step.indices), part, check=True)
+
+    # --- control flow
+
+    def _written(self, op: Op) -> list[Value]:
+        """The variables from outside of an op that it writes, in the order of the text."""
+        inner = [each for region in op.regions for each in walk(region)]
+        own = {each.results[0] for each in inner if each.name == "variable"}
+        targets = [self._known.target(each.operands[0]) for each in inner if each.name == "store"]
+        found = [place.variable for target in targets if target is not None for place in _places(target)]
+        return [variable for variable in dict.fromkeys(found) if variable not in own]
+
+    def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        written, before, arms = self._written(op), self.held, []
+        for region in op.regions:
+            self.held, inner = dict(before), b.nested()
+            yields = self.inline(inner, region)
+            arms.append(Region((), inner.ops, (*yields, *(self.held[v] for v in written))))
+        self.held = before
+        return self._finish(b, op, written, self.values(op.operands), tuple(arms))
+
+    def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        written, before = self._written(op), self.held
+        regions = []
+        for region in op.regions:
+            parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
+            carried = tuple(Value(before[v].type, v.hint) for v in written)
+            self.new.update(zip(region.parameters, parameters, strict=True))
+            self.held, inner = {**before, **dict(zip(written, carried, strict=True))}, b.nested()
+            yields = self.inline(inner, region)
+            tests = op.name == "while" and region is op.regions[0]
+            after = () if tests else tuple(self.held[v] for v in written)
+            regions.append(Region((*parameters, *carried), inner.ops, (*yields, *after)))
+        self.held = before
+        operands = (*self.values(op.operands), *(before[v] for v in written))
+        return self._finish(b, op, written, operands, tuple(regions))
+
+    def _finish(
+        self, b: Builder, op: Op, written: list[Value], operands: tuple[Value, ...], regions: tuple[Region, ...]
+    ) -> tuple[Value, ...]:
+        types = (*(r.type for r in op.results), *(_pointee(v) for v in written))
+        made = b.control(op.name, operands, types, regions, op.attributes)
+        count = len(op.results)
+        self.held |= dict(zip(written, made[count:], strict=True))
+        return made[:count]
+
+
+def _pointee(address: Value) -> Type:
+    assert isinstance(address.type, Pointer)
+    return address.type.element
+
+
+def _selected(b: Builder, condition: Value, then: Value, otherwise: Value) -> Value:
+    return then if then is otherwise else b.emit("select", condition, then, otherwise)
