@@ -38,6 +38,7 @@ from slangrad.opt.branches import simplify_branches
 from slangrad.opt.chunk_sums import chunk_sums
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.finite_checks import check_finite
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
@@ -45,7 +46,7 @@ from slangrad.opt.inline import inline_into
 from slangrad.opt.pointer_checks import check_pointers
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
-from slangrad.opt.variables import settle_variables
+from slangrad.opt.variables import inline_settled, settle_variables
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
@@ -111,22 +112,19 @@ def lower(c: Compilation) -> None:
     assert c.declared is not None
     reference = DeclRef(c.declared, c.substitution)
     c.program, c.name, c.parameters = lower_program(c.checked, reference, c.options, c.conformances)
+    refuse_escapes(c.program.functions.values())
 
 
 def differentiate_requests(c: Compilation) -> None:
-    made = differentiate(c.program, _inlined, c.options.segment_trips, c.options.residuals)
+    made = differentiate(c.program, inline_settled, c.options.segment_trips, c.options.residuals)
     c.program, c.reports = made.program, made.reports
-
-
-def _inlined(program: Program, function: Function, keep: Callable[[Function], bool]) -> Function:
-    """For autodiff: a derivative passes through a pointer where it is known what it leads to."""
-    return settle_variables(inline_into(program, function, keep))
 
 
 def inline_all(c: Compilation) -> None:
     begun = begin_statics(c.program, c.function)
     inlined = inline_into(c.program, begun, lambda _: False, c.options.limits)
     c.replace(settle_variables(settle_statics(inlined)))
+    refuse_escapes([c.function])
     if c.options.check:
         c.replace(check_finite(check_pointers(c.program, c.function)))
 

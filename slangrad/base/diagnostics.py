@@ -110,6 +110,7 @@ CODES: dict[str, str] = {
     "E0701": "type without a run-time form",
     "E0702": "too many instances",
     "E0704": "constant without a value",
+    "E0705": "no address, or one of what has ended",
     "E0706": "variable outside functions",
     "E0707": "format of printf",
     "E0708": "function without a body",
@@ -166,7 +167,7 @@ CODES: dict[str, str] = {
     "E9007": "type of a value",
     "E9008": "derivative that is not made",
     "E9009": "barriers and waves",
-    "E9010": "address of a variable",
+    "E9010": "address of a static variable",
     "E9011": "part of Slang's library",
     "E9012": "function as a value",
 }

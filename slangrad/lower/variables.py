@@ -81,7 +81,8 @@ def begin_body(f: Frame, body: ast.Node) -> None:
     """What was entered as values and has its address taken in the body goes to memory."""
     f.addressed = addressed_variables(body)
     for key in [key for key in f.variables if declaration_of(key) in f.addressed]:
-        declare(f, key, f.variables.pop(key))
+        with f.at(getattr(declaration_of(key), "span", None)):
+            declare(f, key, f.variables.pop(key))
 
 
 def place_of_variable(f: Frame, key: Key, no_diff: bool = False) -> Place:

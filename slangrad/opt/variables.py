@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.rebuild import Nesting, Rebuild, copy_op
 from slangrad.ir.types import (
     I64,
@@ -31,10 +31,16 @@ from slangrad.ir.types import (
     is_integer,
 )
 from slangrad.opt.dead import remove_dead
+from slangrad.opt.inline import Keep, inline_into
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
 ACCESSES = frozenset({"load", "store"})
 MOST_CHOICES = 8
+
+
+def inline_settled(program: Program, function: Function, keep: Keep) -> Function:
+    """Inlining for autodiff: derivatives pass through pointers where it is known what these lead to."""
+    return settle_variables(inline_into(program, function, keep))
 
 
 def settle_variables(function: Function) -> Function:

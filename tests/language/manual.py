@@ -39,7 +39,9 @@ from slangrad.ir.interpret_memory import leaves
 from slangrad.ir.numbers import numpy_dtype
 from slangrad.ir.types import Pointer, Scalar, Type, components
 from slangrad.lower.instances import lower_functions, lower_program
+from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.inline import inline_into
+from slangrad.opt.variables import inline_settled
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 from tests.language.gradients import gradient_text
@@ -219,7 +221,7 @@ def _expect_wave(program: Program, function: ast.Function, text: str) -> None:
     """The results of as many threads as there are numbers, in order."""
     wanted = [part.strip() for part in text.split(",")]
     lowered, (name,) = lower_functions(program, [DeclRef(function, {})], program.options)
-    made = differentiate(lowered, inline_into).program
+    made = differentiate(lowered, inline_settled).program
     alone = inline_into(made, made.functions[name], lambda _: False)
     (scalar,) = (s for t in alone.result_types for s in _scalars(t))
     found = evaluate_wave(replace(made, functions={**made.functions, name: alone}), name, [()] * len(wanted))
@@ -250,7 +252,7 @@ def _expect_memory(lowered: ir.Program, name: str, text: str) -> None:
     """`threads -> numbers`: the numbers behind the kernel's pointer, which were zero."""
     threads, _, numbers = text.partition("->")
     wanted = [part.strip() for part in numbers.split(",")]
-    made = differentiate(lowered, inline_into).program
+    made = differentiate(lowered, inline_settled).program
     kernel = inline_into(made, made.functions[name], lambda _: False)
     assert made.arguments is not None
     ((_, pointer),) = made.arguments.fields
@@ -279,7 +281,8 @@ def _evaluate(
 ) -> Iterator[tuple[list[Any], list[Scalar], Recorded]]:
     lowered, names = lower_functions(program, references, program.options)
     verify.verify(lowered, verify.LOWERED)
-    made = differentiate(lowered, inline_into).program
+    refuse_escapes(lowered.functions.values())
+    made = differentiate(lowered, inline_settled).program
     verify.verify(made, verify.DIFFERENTIATED)
     for name in names:
         recorded = Recorded()
