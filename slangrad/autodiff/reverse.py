@@ -19,10 +19,10 @@ from slangrad.autodiff.activity import Activity, Callees, carried_values
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.forward import scaled
 from slangrad.autodiff.forward_sweep import ForwardSweep
+from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.outline import Outline
 from slangrad.autodiff.plan import Plan, Wishes, plan
 from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
-from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder

@@ -15,7 +15,9 @@ from slangrad.ir.core import Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
 from slangrad.ir.types import Lanes, Pointer
 
-ALLOCATIONS = frozenset({"alloc", "variable", "tape_new", "tape_copy"})  # WRITE, as no two give the same memory
+ALLOCATIONS = frozenset(
+    {"alloc", "variable", "tape_new", "tape_copy"}
+)  # WRITE, as no two give the same memory
 
 
 def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:

@@ -19,8 +19,8 @@ from typing import Protocol
 from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, Program, Region, Value, initializers, walk
 from slangrad.ir.interpret_memory import (
-    Datum,
     Block,
+    Datum,
     LocalMemory,
     leaves,
     reader_of,

@@ -36,13 +36,7 @@ from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Declarations, Writer, phi
 
 RULES = (
-    emit.RULES
-    | memory.RULES
-    | atomics.RULES
-    | tapes.RULES
-    | variables.RULES
-    | reports.RULES
-    | delayed.RULES
+    emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | variables.RULES | reports.RULES | delayed.RULES
 )
 
 ARENA_OPS = frozenset(tapes.RULES | variables.RULES)

@@ -31,7 +31,15 @@ from slangrad.lower import (
     throwing,
 )
 from slangrad.lower.frame import THIS, Frame, Key
-from slangrad.lower.places import Component, Element, Memory, Place, Swizzle, Temporary, behind_pointer, detached
+from slangrad.lower.places import (
+    Component,
+    Element,
+    Place,
+    Swizzle,
+    Temporary,
+    behind_pointer,
+    detached,
+)
 from slangrad.lower.statics import Static
 from slangrad.lower.variables import place_of_variable
 from slangrad.syntax import ast

@@ -111,6 +111,8 @@ class _Escapes:
 
     def _pass(self, sources: Iterable[Value], results: Iterable[Value]) -> None:
         found = next((self._leads[v] for v in sources if v in self._leads), None)
-        for result in results if found is not None else ():
+        if found is None:
+            return
+        for result in results:
             if holds_pointers(result.type):
                 self._leads.setdefault(result, found)

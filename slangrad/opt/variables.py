@@ -251,7 +251,7 @@ def _extent(t: Type) -> int:
 
 
 def _is_empty(t: Type) -> bool:
-    return isinstance(t, Array) and not t.length or isinstance(t, Struct) and not t.fields
+    return (isinstance(t, Array) and not t.length) or (isinstance(t, Struct) and not t.fields)
 
 
 def _values(place: Place) -> Iterator[Value]:
@@ -373,7 +373,12 @@ class _Settle(Rebuild):
         return self._finish(b, op, written, operands, tuple(regions))
 
     def _finish(
-        self, b: Builder, op: Op, written: list[Value], operands: tuple[Value, ...], regions: tuple[Region, ...]
+        self,
+        b: Builder,
+        op: Op,
+        written: list[Value],
+        operands: tuple[Value, ...],
+        regions: tuple[Region, ...],
     ) -> tuple[Value, ...]:
         types = (*(r.type for r in op.results), *(_pointee(v) for v in written))
         made = b.control(op.name, operands, types, regions, op.attributes)
