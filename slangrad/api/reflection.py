@@ -30,6 +30,7 @@ from slangrad.api.reflection_types import (
     TypeReflection,
     VariableReflection,
     element_of,
+    expect,
     form_of,
     unwrapped,
 )
@@ -268,7 +269,7 @@ class ProgramLayout(BaseReflectionObject):
 
     def find_type_by_name(self, name: str) -> TypeReflection | None:
         """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
-        base, arguments = parse_generic_signature(name)
+        base, arguments = parse_generic_signature(expect(name, str, "find_type_by_name"))
         block = BLOCKS.get(base) if len(arguments) == 1 else None
         for context in self._contexts:
             with context.asking():
@@ -279,6 +280,7 @@ class ProgramLayout(BaseReflectionObject):
 
     def find_function_by_name(self, name: str) -> FunctionReflection | None:
         """The functions of a name, generic arguments perhaps in it: "scale", "scale<float>", "Grid<float>.at"."""
+        expect(name, str, "find_function_by_name")
         for context in self._contexts:
             with context.asking():
                 found = reflect_functions(context, context.view.find_functions(name))
@@ -288,6 +290,7 @@ class ProgramLayout(BaseReflectionObject):
 
     def find_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection | None:
         """The methods of a type of that name, those of its extensions and interfaces too. "$init" for constructors."""
+        type = expect(type, TypeReflection, "find_function_by_name_in_type")
         context, t = type._context, type.checked
         with context.asking():
             if name in (CONSTRUCTOR, "__init"):
@@ -319,12 +322,13 @@ class ProgramLayout(BaseReflectionObject):
 
     def get_type_layout(self, type: TypeReflection) -> TypeLayoutReflection:
         """How values of a type lie in memory."""
-        return layout_for(self._context, type._form)
+        type = expect(type, TypeReflection, "get_type_layout")
+        return layout_for(type._context, type._form)
 
     def is_sub_type(self, sub_type: TypeReflection, super_type: TypeReflection) -> bool:
         """Whether one type is the other, conforms to that interface, or inherits from that struct."""
-        t: Type | None = sub_type.checked
-        wanted = super_type.checked
+        t: Type | None = expect(sub_type, TypeReflection, "is_sub_type").checked
+        wanted = expect(super_type, TypeReflection, "is_sub_type").checked
         with self._context.asking() as program:
             if isinstance(wanted, InterfaceType):
                 return t is wanted or self._context.view.conforms(sub_type.checked, wanted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection import EntryPointLayout, TypeLayoutReflection
+from slangrad.api.reflection import EntryPointLayout, ProgramLayout, TypeLayoutReflection
 from slangrad.api.reflection_kinds import ShapeKind
 from slangrad.api.reflection_types import TypeReflection
 from slangrad.ir import types as ir
@@ -22,13 +22,22 @@ if TYPE_CHECKING:
 class ReflectionCursor:
     """Parameters by name, fields by name, elements by index: `program.reflection.particles`."""
 
-    def __init__(self, program: ShaderProgram, layout: Any = None) -> None:
-        self._program = program
-        self._layout = layout
+    def __init__(self, shader_program: ShaderProgram) -> None:
+        """All parameters and entry points of a program."""
+        self._layout: Any = getattr(shader_program, "layout", None)
         self._missing: CallError | None = None
+        if not isinstance(self._layout, ProgramLayout):
+            given = type(shader_program).__name__
+            raise CallError("E1015", f"ReflectionCursor: {given} is not a ShaderProgram")
+
+    @classmethod
+    def _of(cls, layout: Any, missing: CallError | None = None) -> ReflectionCursor:
+        made = cls.__new__(cls)
+        made._layout, made._missing = layout, missing
+        return made
 
     def __repr__(self) -> str:
-        return f"ReflectionCursor({self._layout!r})"
+        return f"ReflectionCursor({'nothing' if self._layout is None else self._layout})"
 
     def is_valid(self) -> bool:
         """Whether there is such a parameter, field or element; without one, all but this is an error."""
@@ -50,11 +59,11 @@ class ReflectionCursor:
 
     def find_field(self, name: str) -> ReflectionCursor:
         """The parameter or field of a name; `is_valid()` says whether there is one."""
-        made = ReflectionCursor(self._program, self._children().get(name))
-        if made._layout is None:
-            note = f"there are {', '.join(self._children()) or 'none'}"
-            made._missing = CallError("E1012", f"there is no parameter or field '{name}'", (), note)
-        return made
+        children = self._children()
+        if name in children:
+            return self._of(children[name])
+        note = f"there are {', '.join(children) or 'none'}"
+        return self._of(None, CallError("E1012", f"there is no parameter or field '{name}'", (), note))
 
     def has_element(self, index: int) -> bool:
         return 0 <= index < self.type.element_count
@@ -62,7 +71,7 @@ class ReflectionCursor:
     def find_element(self, index: int) -> ReflectionCursor:
         if not self.has_element(index):
             raise IndexError(f"there is no element {index}")
-        return ReflectionCursor(self._program, self.type_layout.element_type_layout)
+        return self._of(self.type_layout.element_type_layout)
 
     def __getitem__(self, key: str | int) -> ReflectionCursor:
         found = self.find_element(key) if isinstance(key, int) else self.find_field(key)
@@ -83,10 +92,9 @@ class ReflectionCursor:
     def _children(self) -> dict[str, Any]:
         self._require()
         layout = self._layout
-        if layout is None:
-            whole = self._program.layout
-            entries = {each.name: each for each in whole.entry_points}
-            return {**entries, **{each.name: each.type_layout for each in whole.parameters}}
+        if isinstance(layout, ProgramLayout):
+            entries = {each.name: each for each in layout.entry_points}
+            return {**entries, **{each.name: each.type_layout for each in layout.parameters}}
         if isinstance(layout, EntryPointLayout):
             return {each.name: each.type_layout for each in layout.parameters}
         return {each.name: each.type_layout for each in layout.fields}

@@ -14,8 +14,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from slangrad.api.reflection_kinds import ModifierID
-from slangrad.api.reflection_types import Attributed, Context, Form, TypeReflection, VariableReflection
+from slangrad.api.reflection_types import (
+    Attributed,
+    Context,
+    Form,
+    TypeReflection,
+    VariableReflection,
+    expect,
+)
 from slangrad.check.bit_fields import is_word
+from slangrad.check.declref import DeclRef, visible_parameters
 from slangrad.check.lookup import BASE
 from slangrad.check.meanings import Candidate
 from slangrad.check.reflect import FunctionView
@@ -42,8 +50,17 @@ def reflect_function(context: Context, view: FunctionView) -> FunctionReflection
     """One function, with those generic arguments that are known."""
     candidate = view.candidate
     explicit = dict(zip(view.declaration.generics, candidate.explicit))
-    known = tuple({**candidate.substitution, **explicit}.items())
-    return context.make(FunctionReflection, view.declaration, known)
+    return _made(context, DeclRef(view.declaration, {**candidate.substitution, **explicit}))
+
+
+def _made(context: Context, reference: DeclRef) -> FunctionReflection:
+    seen = [each for each in visible_parameters(reference.declaration) if not _is_hidden(each)]
+    known = tuple((each, reference.substitution[each]) for each in seen if each in reference.substitution)
+    return context.make(FunctionReflection, reference.declaration, known)
+
+
+def _checked(types: Sequence[TypeReflection]) -> list[Type]:
+    return [expect(each, TypeReflection, "specialize_with_arg_types").checked for each in types]
 
 
 class FunctionReflection(Attributed):
@@ -90,6 +107,7 @@ class FunctionReflection(Attributed):
     def has_modifier(self, modifier: ModifierID) -> bool:
         """Whether a word or attribute stands before the function, or the function is so in effect: `differentiable` is
         what has a custom derivative, too."""
+        modifier = expect(modifier, ModifierID, "has_modifier")
         if modifier is ModifierID.differentiable:
             with self._context.asking():
                 return self._view.level != "none"
@@ -102,18 +120,10 @@ class FunctionReflection(Attributed):
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """The function that a call with arguments of these types means, its generics filled in. None: no function of
         the name takes them, or several do so equally well."""
-        for each in types:
-            if not isinstance(each, TypeReflection):
-                given = type(each).__name__
-                raise CallError("E1012", f"specialize_with_arg_types: {given} is no TypeReflection")
+        given = _checked(types)
         with self._context.asking():
-            resolved, _ = self._context.view.resolve(self._views, [each.checked for each in types])
-        if len(resolved) != 1:
-            return None
-        reference = resolved[0].reference
-        substitution = reference.substitution
-        known = [(each, substitution[each]) for each in substitution if not _is_hidden(each)]
-        return self._context.make(FunctionReflection, reference.declaration, tuple(known))
+            resolved, _ = self._context.view.resolve(self._views, given)
+        return _made(self._context, resolved[0].reference) if len(resolved) == 1 else None
 
     # --- How the checker sees it ---
 
@@ -123,7 +133,12 @@ class FunctionReflection(Attributed):
 
     @property
     def _views(self) -> list[FunctionView]:
-        return [self._view]
+        """For a call: what is known of its own generics is as if it were written."""
+        own = [each for each in self.declaration.generics if each in self._known]
+        around = {each: found for each, found in self._known.items() if each not in own}
+        explicit = tuple(self._known[each] for each in own)
+        candidate = Candidate(self.declaration, around, explicit=explicit)
+        return [FunctionView(self._context.program, candidate)]
 
     @property
     def _attributed(self) -> ast.Declaration | None:
@@ -216,12 +231,11 @@ class FieldConstructor(FunctionReflection):
 
     def specialize_with_arg_types(self, types: Sequence[TypeReflection]) -> FunctionReflection | None:
         """Itself, if each field can be made of a value of the type."""
-        fields = self.parameters
+        given, wanted = _checked(types), [each.type.checked for each in self.parameters]
         with self._context.asking() as program:
-            fits = len(types) == len(fields) and all(
-                given.checked is field.type.checked
-                or program.conversion(given.checked, field.type.checked, True) is not None
-                for given, field in zip(types, fields)
+            fits = len(given) == len(wanted) and all(
+                one is other or program.conversion(one, other, True) is not None
+                for one, other in zip(given, wanted)
             )
         return self if fits else None
 

@@ -108,9 +108,9 @@ class Form:
 class Context:
     """A program as seen from one of its modules, and the reflection objects that were made of it."""
 
-    def __init__(self, view: Reflection, types: ModuleTypes, lock: RLock) -> None:
+    def __init__(self, view: Reflection, lock: RLock) -> None:
         self.view = view
-        self.types = types
+        self.types = ModuleTypes(view)  # its own: those of the module may know the device
         self.lock = lock
         self._made: WeakValueDictionary[Any, Any] = WeakValueDictionary()
 
@@ -154,6 +154,16 @@ class Context:
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:
         with self.asking() as program:
             return [self.make(Attribute, each) for each in user_attributes(program, declaration)]
+
+
+def expect(given: Any, kind: type[Made], where: str) -> Made:
+    """What was given, if it is of the kind that can be asked about."""
+    if not isinstance(given, kind):
+        article = "an" if kind.__name__[0] in "aeiouAEIOU" else "a"
+        message = f"{where}: {type(given).__name__} is not {article} {kind.__name__}"
+        note = "layout.find_type_by_name(name) finds types" if kind is TypeReflection else None
+        raise CallError("E1015", message, (), note)
+    return given
 
 
 class BaseReflectionObject:
@@ -275,6 +285,7 @@ class VariableReflection(Attributed):
     def has_modifier(self, modifier: ModifierID) -> bool:
         """Whether a word stands before the variable. `in` is understood of parameters, `inout` is `out` as well."""
         direction = getattr(self.declaration, "direction", "")
+        modifier = expect(modifier, ModifierID, "has_modifier")
         if modifier is ModifierID.nodiff:
             return has_no_diff(self.declaration)
         if modifier is ModifierID.out:

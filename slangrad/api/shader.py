@@ -103,7 +103,7 @@ class SlangModule:
     @cached_property
     def reflection_context(self) -> Context:
         """The program as seen from this module, with what reflection has made of it."""
-        return Context(self.view, self.types, self.session.lock)
+        return Context(self.view, self.session.lock)
 
     @property
     def path(self) -> str:

@@ -287,6 +287,9 @@ SPECIALIZED = [
     ("pick", [], None),
     ("change", ["int", "int", "int", "float"], ["int", "int", "int", "float"]),
     ("sin", ["double3"], ["vector<double,3>"]),
+    ("twice<double>", ["float"], ["double"]),
+    ("twice<double>", ["Disk"], None),
+    ("Grid<float3, 2>.at", ["int"], ["int"]),
 ]
 
 
@@ -296,6 +299,7 @@ def test_functions_for_types_of_arguments(layout, name, given, expected):
     found = layout.find_function_by_name(name).specialize_with_arg_types(types)
     assert (found and [each.type.full_name for each in found.parameters]) == expected
     assert found is layout.find_function_by_name(name).specialize_with_arg_types(types)
+    assert found is None or found is found.specialize_with_arg_types(types)
 
 
 def test_modifiers(layout):
@@ -357,8 +361,28 @@ def test_names_that_there_are_not(layout):
         layout.require_function_by_name_in_type(disk, "aera")
     with pytest.raises(spy.CallError, match="no entry point named 'x'"):
         layout.require_entry_point_by_name("x")
-    with pytest.raises(spy.CallError, match="str is no TypeReflection"):
-        layout.find_function_by_name("square").specialize_with_arg_types(["float"])
+
+
+def test_questions_about_something_else(layout):
+    square = layout.find_function_by_name("square")
+    for ask, message in [
+        (
+            lambda: square.specialize_with_arg_types(["float"]),
+            "specialize_with_arg_types: str is not a TypeReflection",
+        ),
+        (lambda: layout.get_type_layout(None), "get_type_layout: NoneType is not a TypeReflection"),
+        (
+            lambda: layout.is_sub_type(square, square),
+            "is_sub_type: FunctionReflection is not a TypeReflection",
+        ),
+        (lambda: layout.find_function_by_name_in_type("Disk", "area"), "str is not a TypeReflection"),
+        (lambda: layout.find_type_by_name(3), "find_type_by_name: int is not a str"),
+        (lambda: layout.find_function_by_name(None), "find_function_by_name: NoneType is not a str"),
+        (lambda: square.has_modifier("static"), "has_modifier: str is not a ModifierID"),
+        (lambda: spy.ReflectionCursor(layout), "ReflectionCursor: ProgramLayout is not a ShaderProgram"),
+    ]:
+        with pytest.raises(spy.CallError, match=message):
+            ask()
 
 
 # --- Memory -------------------------------------------------------------------------------------------
