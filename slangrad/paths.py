@@ -19,8 +19,8 @@ from typing import Any
 PACKAGE = "slangrad"
 
 _TYPES = (
-    "CallIdArg DiffPair RandFloatArg Tensor ThreadIdArg ValueRef WangHashArg call_id diffPair floatDiffPair floatRef "
-    "intRef rand_float thread_id wang_hash"
+    "CallIdArg DiffPair NDBuffer RandFloatArg Tensor ThreadIdArg ValueRef WangHashArg call_id diffPair floatDiffPair "
+    "floatRef intRef rand_float thread_id wang_hash"
 )
 _KINDS = (
     "ArrayType ByteAddressBufferType DiffTensorViewType DifferentialPairType InterfaceType MatrixType PointerType "
@@ -52,6 +52,7 @@ PATHS = {
     "reflection.reflectiontypes": _REFLECTION,
     "slangpy":                  "Shape",
     "types":                    _TYPES,
+    "types.buffer":             "NDBuffer",
     "types.callidarg":          "CallIdArg call_id",
     "types.diffpair":           "DiffPair diffPair floatDiffPair",
     "types.randfloatarg":       "RandFloatArg rand_float",

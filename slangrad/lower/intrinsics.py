@@ -108,6 +108,11 @@ def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Va
     return tangents.add(f.lowering, f.b, t, x, y)
 
 
+def _tangent_scale(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    factor, x = (place.get(f) for place in places)
+    return tangents.scale(f.b, factor, x)
+
+
 def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     return Memory(places[0].get(f)).get(f)
 
@@ -239,6 +244,7 @@ RULES: dict[str, Rule] = {
     "same": _same,
     "differential_zero": _tangent_zero,
     "differential_add": _tangent_add,
+    "differential_scale": _tangent_scale,
     "thread_place": _thread_place,
     "group_size": _group_size,
 }

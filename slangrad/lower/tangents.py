@@ -58,6 +58,19 @@ def _add_by_loop(lowering: Lowering, b: Builder, primal: Array, x: Value, y: Val
     return b.control("for", (b.constant(U32, primal.length or 0), x), (x.type,), (body,))[0]
 
 
+def scale(b: Builder, factor: Value, x: Value) -> Value:
+    """A multiple of a tangent. What carries no derivative stays as it is."""
+    t = x.type
+    if isinstance(t, (Array, Struct)):
+        parts = (scale(b, factor, b.emit("get", x, index=i)) for i, _ in enumerate(components(t)))
+        return b.emit("make", *parts, type=t)
+    scalar = scalar_of(t)
+    if scalar is None or scalar.kind != "float":
+        return x
+    own = b.emit("convert", factor, type=scalar)
+    return b.emit("mul", own if t is scalar else b.emit("splat", own, type=t), x)
+
+
 def _parts(lowering: Lowering, primal: Type) -> list[tuple[Type | None, Type]]:
     """Of each component of the tangent: what it is the tangent of, None where it belongs to nothing; and its type."""
     types = list(components(lowering.types.tangent_of(primal)))
