@@ -2,56 +2,39 @@
 
     python tools/build_site.py --out site    ->    site/index.html, site/docs/gradients.html, ..., site/reference.html
 
-In: README, docs, the manual and what they link to.   Out: a folder that any browser shows, without a server. Links
-between documents lead to pages, and a link to a file that is no document leads to a copy of it.
+In: README, docs, the manual and what they link to; the menu is what docs/index.md lists, in its order.   Out: a folder
+that any browser shows, without a server. Links between documents lead to pages, and a link to a file that is no
+document leads to a copy of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import html
-import inspect
 import re
 import shutil
 from pathlib import Path
 from posixpath import normpath, relpath
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
-
-import slangrad
+from site_reference import reference
 
 ROOT = Path(__file__).parent.parent
-LEXERS = {"slang": "hlsl", "python": "python", "bash": "bash", "console": "console"}
-FIRST = (
-    "README.md",
-    "docs/index.md",
-    "docs/api.md",
-    "docs/calls.md",
-    "docs/tensors.md",
-    "docs/gradients.md",
-)
-STYLE = """
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; color: #222 }
-pre { background: #f6f8fa; padding: .7rem; overflow-x: auto; border-radius: 4px }
-code { font-size: .9em } table { border-collapse: collapse } td, th { border: 1px solid #ddd; padding: .2rem .5rem }
-nav { font-size: .9em; border-bottom: 1px solid #ddd; padding-bottom: .5rem } nav a { margin-right: .8rem }
-img { max-width: 100% } h3 code { font-weight: normal }
-"""
+CONTENTS = "docs/index.md"
+MANUAL = "tests/language/README.md"
+REFERENCE = "reference.html"
+LEXERS = {"slang": "hlsl", "python": "python", "bash": "bash", "console": "console", "json": "json"}
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 def documents() -> list[str]:
-    """Paths from the root, in the order in which one reads."""
-    found = [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
-        *ROOT.glob("tests/language/*.md"),
-        *ROOT.glob("benchmarks/*.md"),
-    ]
-    names = [path.relative_to(ROOT).as_posix() for path in sorted(found)]
-    return [*FIRST, *(name for name in names if name not in FIRST)]
+    """Paths from the root."""
+    patterns = ("*.md", "docs/*.md", "docs/guide/*.md", "tests/language/*.md", "benchmarks/*.md")
+    return [path.relative_to(ROOT).as_posix() for pattern in patterns for path in sorted(ROOT.glob(pattern))]
 
 
 def page_of(document: str) -> str:
@@ -63,24 +46,95 @@ def title_of(document: str) -> str:
     return re.sub(r"[`*]", "", text.split("\n", 1)[0].lstrip("# "))
 
 
+# --- The menu -----------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    words: str
+    page: str
+    anchor: str
+
+
+def menu() -> list[tuple[str, list[Entry]]]:
+    """The sections of the contents with the pages that they link to."""
+    sections: list[tuple[str, list[Entry]]] = []
+    for line in (ROOT / CONTENTS).read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            sections.append((line.removeprefix("## "), []))
+        number = re.match(r"\d\. ", line)
+        for words, target, anchor in LINK.findall(line) if sections else ():
+            said = (number.group() if number else "") + words[0].upper() + words[1:]
+            page = page_of(normpath(f"docs/{target}"))
+            sections[-1][1].append(Entry(said, page, anchor))
+    by_subject = next(entries for title, entries in sections if title == "By subject")
+    by_subject.insert(0, Entry("Reference of all names", REFERENCE, ""))
+    return sections
+
+
+def menu_shown(at: str, headings: list[str]) -> str:
+    """The menu beside the page `at`, which is marked and has its headings below it."""
+    here = at.rpartition("/")[0] or "."
+    marked = page_of(MANUAL) if at.startswith("tests/language/") else at
+    parts = [f'<a class="name" href="{relpath("index.html", here)}">slangrad</a>']
+    parts.append(
+        f'<a{_marked(at == page_of(CONTENTS))} href="{relpath(page_of(CONTENTS), here)}">Contents</a>'
+    )
+    for title, entries in menu():
+        parts.append(f"<h2>{html.escape(title)}</h2>")
+        for words, page, anchor in entries:
+            is_here = page == marked and not anchor
+            parts.append(
+                f'<a{_marked(is_here)} href="{relpath(page, here)}{anchor}">{html.escape(words)}</a>'
+            )
+            if is_here and page == at:
+                parts += [f'<a class="within" href="#{_anchor(each)}">{each}</a>' for each in headings]
+    return "\n".join(parts)
+
+
+def _marked(is_here: bool) -> str:
+    return ' class="here"' if is_here else ""
+
+
+# --- Pages --------------------------------------------------------------------------------------------
+
+
 def framed(title: str, body: str, at: str) -> str:
     """A whole page; `at` is its place in the site."""
-    here = at.rpartition("/")[0] or "."
-    shown = [*(name for name in documents() if not name.startswith("tests/")), "tests/language/README.md"]
-    links = [(relpath(page_of(name), here), title_of(name)) for name in shown]
-    links.insert(1, (relpath("reference.html", here), "Reference"))
-    bar = " ".join(f'<a href="{target}">{html.escape(name)}</a>' for target, name in links)
-    style = STYLE + HtmlFormatter().get_style_defs()
-    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{style}</style>'
-    return f"<!doctype html>\n<html><head>{head}</head><body><nav>{bar}</nav>\n{body}</body></html>\n"
+    body = re.sub(r"<(h[2-4])>(.*?)</\1>", _with_anchor, body)
+    body = re.sub(r"<table>.*?</table>", r'<div class="table">\g<0></div>', body, flags=re.DOTALL)
+    headings = [re.sub(r"<a .*?</a>", "", each) for each in re.findall(r'<h2 id=".*?">(.*?)</h2>', body)]
+    headings = [re.sub(r"<[^>]*>", "", each) for each in headings]
+    style = relpath("site.css", at.rpartition("/")[0] or ".")
+    name = title if title == "slangrad" else f"{title} | slangrad"
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(name)}</title>
+<link rel="stylesheet" href="{style}">
+</head>
+<body>
+<aside>
+{menu_shown(at, headings)}
+</aside>
+<main>
+{body}
+</main>
+</body>
+</html>
+"""
 
 
 def colored(code: str, language: str, _attributes: str = "") -> str:
     """What stands in a block of code, with colors where the language has any."""
-    lexer = LEXERS.get(language.split(" ")[0])
+    word = language.split(" ")[0] or "text"
+    lexer = LEXERS.get(word)
     if lexer is None:
-        return f"<pre>{html.escape(code)}</pre>"
-    return f"<pre>{highlight(code, get_lexer_by_name(lexer), HtmlFormatter(nowrap=True))}</pre>"
+        return f'<pre class="{word}">{html.escape(code)}</pre>'
+    return (
+        f'<pre class="{word}">{highlight(code, get_lexer_by_name(lexer), HtmlFormatter(nowrap=True))}</pre>'
+    )
 
 
 def rendered(document: str, known: set[str]) -> tuple[str, set[str]]:
@@ -99,56 +153,29 @@ def rendered(document: str, known: set[str]) -> tuple[str, set[str]]:
         files.add(path)
         return found.group()
 
-    text = re.sub(r'(href|src)="([^"#]*)(#[^"]*)?"', link, text)
-    return re.sub(r"<(h[2-4])>(.*?)</\1>", _with_anchor, text), files
+    return re.sub(r'(href|src)="([^"#]*)(#[^"]*)?"', link, text), files
 
 
 def _with_anchor(found: re.Match[str]) -> str:
     level, words = found.groups()
-    plain = re.sub(r"<[^>]*>", "", html.unescape(words)).lower()
-    name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
-    return f'<{level} id="{name}">{words}</{level}>'
+    name = _anchor(re.sub(r"<[^>]*>", "", words))
+    return f'<{level} id="{name}">{words}<a class="mark" href="#{name}">#</a></{level}>'
 
 
-# --- The reference ------------------------------------------------------------------------------------
+def _anchor(words: str) -> str:
+    """As GitHub names headings."""
+    return re.sub(r"[^\w\- ]", "", html.unescape(words).lower()).replace(" ", "-")
 
 
-def reference() -> str:
-    """All public names with their signatures and docstrings, those of one home together."""
-    parts = [
-        "<h1>Reference</h1>",
-        "<p>All names of <code>import slangrad as spy</code>, from their docstrings.</p>",
+def stylesheet() -> str:
+    """The site's own rules, and colors of code for light and dark screens."""
+    light = HtmlFormatter(style="default").get_style_defs("pre")
+    dark = HtmlFormatter(style="github-dark").get_style_defs("pre")
+    plain = [
+        "\n".join(line for line in each.splitlines() if line.startswith("pre .")) for each in (light, dark)
     ]
-    for home, names in slangrad._HOMES.items():
-        parts.append(f"<h2>{html.escape(home)}</h2>")
-        parts += [_entry(name, getattr(slangrad, name)) for name in sorted(names.split())]
-    return "\n".join(parts)
-
-
-def _entry(name: str, value: object) -> str:
-    lines = [f'<h3 id="{name}"><code>{html.escape(name + _signature(value))}</code></h3>', _prose(value)]
-    if inspect.isclass(value):
-        for member, of in sorted(vars(value).items()):
-            plain = of.__func__ if isinstance(of, (staticmethod, classmethod)) else of
-            is_told = inspect.isfunction(plain) or isinstance(plain, property)
-            if is_told and not member.startswith("_") and inspect.getdoc(plain):
-                shown = member + ("" if isinstance(plain, property) else _signature(plain))
-                lines.append(
-                    f"<p><code>{html.escape(shown)}</code></p><blockquote>{_prose(plain)}</blockquote>"
-                )
-    return "\n".join(lines)
-
-
-def _signature(value: object) -> str:
-    try:
-        return str(inspect.signature(value)) if callable(value) else ""  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return ""
-
-
-def _prose(value: object) -> str:
-    own = inspect.isclass(value) or callable(value) or isinstance(value, property)
-    return MarkdownIt().render(inspect.getdoc(value) or "") if own else ""
+    own = (Path(__file__).parent / "site.css").read_text(encoding="utf-8")
+    return f"{own}\n{plain[0]}\n@media (prefers-color-scheme: dark) {{\n{plain[1]}\n}}\n"
 
 
 def build(out: Path) -> None:
@@ -159,7 +186,8 @@ def build(out: Path) -> None:
         body, linked = rendered(name, set(names))
         files |= linked
         _write(out / page_of(name), framed(title_of(name), body, page_of(name)))
-    _write(out / "reference.html", framed("Reference", reference(), "reference.html"))
+    _write(out / REFERENCE, framed("Reference", reference(), REFERENCE))
+    _write(out / "site.css", stylesheet())
     for name in sorted(files):
         if (ROOT / name).is_file():
             (out / name).parent.mkdir(parents=True, exist_ok=True)

@@ -44,4 +44,12 @@ def test_the_reference_has_every_name(site):
     text = (site / "reference.html").read_text()
     told = set(re.findall(r'<h3 id="(\w+)">', text))
     assert told == {name for names in spy._HOMES.values() for name in names.split()}
-    assert "with_grads(" in text and "bind_call(" in text
+    assert "<b>with_grads</b>(" in text and "<b>bind_call</b>(" in text
+
+
+def test_the_menu_is_in_the_order_of_the_contents(site):
+    menu = re.search(r"<aside>(.*?)</aside>", (site / "docs/gradients.html").read_text(), re.DOTALL)[1]
+    pages = [Path(page).name for page in re.findall(r'href="([^"#]+)"', menu)]
+    guide = [f"{path.stem}.html" for path in sorted((ROOT / "docs/guide").glob("*.md"))]
+    assert pages[2 : 2 + len(guide)] == guide
+    assert pages.index("reference.html") < pages.index("api.html") < pages.index("errors.html")
