@@ -253,6 +253,12 @@ class ProgramLayout(BaseReflectionObject):
         return layout_for(self._context, Form(VOID, TypeKind.constant_buffer, self._members))
 
     @property
+    def globals_variable_layout(self) -> VariableLayoutReflection:
+        """The same as a variable with the name of the module."""
+        form = Form(VOID, TypeKind.constant_buffer, self._members)
+        return self._context.make(VariableLayoutReflection, self._context.view.module.declaration, form, 0)
+
+    @property
     def parameters(self) -> list[VariableLayoutReflection]:
         """The parameters outside of functions."""
         return self.globals_type_layout.fields

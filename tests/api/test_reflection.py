@@ -72,6 +72,9 @@ TEXT = """
             double(size.y), double(inner.large) };
         for (int i = 0; i < 11; i++)
             out[i] = found[i];
+        int sizes[] = { sizeof(Item), alignof(Item), sizeof(Inner), alignof(Inner), sizeof(Grid<half3, 3>), sizeof(Disk*) };
+        for (int i = 0; i < 6; i++)
+            out[11 + i] = sizes[i];
     }
 """
 GEOMETRY = (
@@ -420,7 +423,7 @@ def test_kernels_read_fields_where_reflection_says(device, module, layout):
     put(second, item, ["turn", 1, 2], np.float32, 7.5)
 
     program = device.link_program([module], [module.entry_point("read")])
-    out = device.create_buffer(size=11 * 8)
+    out = device.create_buffer(size=17 * 8)
     encoder = device.create_command_encoder()
     with encoder.begin_compute_pass() as compute:
         cursor = spy.ShaderCursor(compute.bind_pipeline(device.create_compute_pipeline(program)))
@@ -435,7 +438,11 @@ def test_kernels_read_fields_where_reflection_says(device, module, layout):
         compute.dispatch([1, 1, 1])
     device.submit_command_buffer(encoder.finish())
     expected = [1.5, 1, 2.5, 3.25, 200, -5, 1 << 40, 7.5, 8.5, 10.5, 9]
-    assert out.to_numpy().view(np.float64).tolist() == expected
+    halves, pointer = (
+        layout.get_type_layout(layout.find_type_by_name(name)) for name in ("Grid<half3, 3>", "Disk*")
+    )
+    sizes = [item.size, item.alignment, inner.size, inner.alignment, halves.size, pointer.size]
+    assert out.to_numpy().view(np.float64).tolist() == expected + sizes
 
 
 def test_parameters(device, module):
@@ -456,6 +463,8 @@ def test_parameters(device, module):
     ]
     assert block.element_type_layout.element_type_layout is None
     assert (block.size, block.alignment) == (88, 8)
+    whole = layout.globals_variable_layout
+    assert (whole.name, whole.offset, whole.type_layout) == ("reflected", 0, block)
     (entry,) = layout.entry_points
     assert entry is layout.find_entry_point_by_name("read") is layout.find_entry_point_by_name("other")
     assert (entry.name, entry.name_override, entry.compute_thread_group_size) == (
