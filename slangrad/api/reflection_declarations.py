@@ -28,6 +28,8 @@ from slangrad.api.reflection_types import (
     form_of,
 )
 from slangrad.check import types as checked
+from slangrad.check.bit_fields import is_bit_field, is_word
+from slangrad.check.lookup import BASE
 from slangrad.check.meanings import Candidate
 from slangrad.check.modules import Module
 from slangrad.check.reflect import FunctionView
@@ -148,6 +150,8 @@ class NodeDeclaration(DeclReflection):
 
     @property
     def kind(self) -> DeclarationKind:
+        if is_bit_field(self._node):
+            return DeclarationKind.variable
         return _KINDS.get(type(self._node), DeclarationKind.unsupported)
 
     @property
@@ -250,7 +254,7 @@ def _reflect(context: Context, members: Any) -> list[DeclReflection]:
     return [
         context.make(GenericDeclaration if _written(each) else NodeDeclaration, each)
         for each in members
-        if not each.has("internal") or not each.name.startswith("__")  # the checker's own fields
+        if not is_word(each) and not (each.name == BASE and each.has("internal"))  # the checker's own
     ]
 
 

@@ -137,7 +137,8 @@ class Context:
 
     def type_of_variable(self, declaration: ast.Declaration) -> Type:
         with self.asking() as program:
-            found: Type = program.info(declaration).type
+            info = program.info(declaration)
+            found: Type = info.result if isinstance(declaration, ast.Property) else info.type
             return found
 
     def layout(self, t: Type) -> Layout:

@@ -53,6 +53,14 @@ def is_word(declaration: ast.Declaration) -> bool:
     return declaration.has("internal") and declaration.name.startswith(PREFIX)
 
 
+def is_bit_field(declaration: ast.Declaration) -> bool:
+    """Whether a property stands for a field of bits in the text."""
+    if not isinstance(declaration, ast.Property) or not isinstance(declaration.parent, ast.Struct):
+        return False
+    source = declaration.span.source
+    return any(is_word(each) and each.span.source is source for each in declaration.parent.members)
+
+
 def _bits_of(member: ast.Declaration) -> ast.Expression | None:
     return member.bits if isinstance(member, ast.Variable) else None
 

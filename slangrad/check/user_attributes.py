@@ -60,13 +60,14 @@ def check_arguments(world: World, attribute: UserAttribute) -> None:
     """Report arguments that are not what the fields of the attribute's struct can be."""
     node, fields = attribute.node, attribute.fields
     if len(node.arguments) != len(fields):
-        message = f"[{node.name}] takes {len(fields)} arguments, not {len(node.arguments)}"
+        wanted = f"{len(fields)} argument{'' if len(fields) == 1 else 's'}"
+        message = f"[{node.name}] takes {wanted}, not {len(node.arguments)}"
         world.error("E0329", message, node.span, f"they are the fields of '{attribute.struct.name}'")
         return
     for argument, field in zip(node.arguments, fields):
         kind = world.info(field).type
         if not _fits(value_of(world, attribute.owner, argument), kind):
-            message = f"'{field.name}' of [{node.name}] is a '{kind}' that is known when compiling"
+            message = f"'{field.name}' of [{node.name}] must be a value of type '{kind}' that is known when compiling"
             world.error("E0329", message, argument.span, "write a number or a text")
 
 

@@ -27,6 +27,7 @@ TEXT = """
 
     struct Base { int first; }
     struct Derived : Base { float second; }
+    struct Packed { int low : 3; uint high : 5; float rest; }
 
     interface IShape { associatedtype Size; float area(); static const int sides; }
     struct Disk : IShape
@@ -154,6 +155,21 @@ def test_a_struct_without_a_constructor_has_that_of_its_fields(module, layout):
     types = [layout.find_type_by_name(name) for name in ("int", "half", "IShape")]
     assert found.specialize_with_arg_types(types[:2]) is found
     assert found.specialize_with_arg_types(types[1:]) is None
+
+
+def test_fields_of_bits(module, layout):
+    packed = module.module_decl.find_first_child_of_kind(DECLARATION.struct, "Packed")
+    fields = packed.children_of_kind(DECLARATION.variable)
+    assert [(each.name, each.as_variable().type.name) for each in fields] == [
+        ("low", "int"),
+        ("high", "uint"),
+        ("rest", "float"),
+    ]
+    memory = layout.get_type_layout(packed.as_type())
+    assert [(each.offset, each.type_layout.size) for each in memory.fields] == [
+        (0, 4),
+        (4, 4),
+    ]  # a word for both
 
 
 def test_generic_declarations(module, layout):
@@ -344,8 +360,8 @@ def test_attributes_that_a_program_declares(layout):
 
 @pytest.mark.parametrize("written, message", [
     ("[Mark(1)]", r"\[Mark\] takes 2 arguments, not 1"),
-    ("[Mark(1.5, 2)]", "'count' of \\[Mark\\] is a 'int' that is known when compiling"),
-    ('[Mark(1, "two")]', "'weight' of \\[Mark\\] is a 'float' that is known when compiling"),
+    ("[Mark(1.5, 2)]", "'count' of \\[Mark\\] must be a value of type 'int' that is known when compiling"),
+    ('[Mark(1, "two")]', "'weight' of \\[Mark\\] must be a value of type 'float' that is known when compiling"),
 ])  # fmt: skip
 def test_wrong_arguments_of_attributes(device, written, message):
     text = "struct MarkAttribute { int count; float weight; } " + written + " struct S {}"
