@@ -71,7 +71,9 @@ def _entry(name: str, value: Any) -> str:
     if inspect.ismodule(value):
         own = {each: getattr(value, each) for each in dir(value) if not each.startswith("_")}
         own = {each: of for each, of in own.items() if getattr(of, "__module__", "").startswith("slangrad")}
-        lines.append(_definitions({each: (of, of) for each, of in own.items() if callable(of)}))
+        of_vectors = set(vectors.class_names())
+        shown = {each: (of, of) for each, of in own.items() if callable(of) and each not in of_vectors}
+        lines.append(_definitions(shown))
     elif inspect.isclass(value) and value.__module__.startswith("slangrad"):
         lines.append(_constructor(value))
         lines.append(_members(value))
@@ -102,7 +104,8 @@ def _members(kind: type) -> str:
     for base in reversed([each for each in kind.__mro__ if each.__module__.startswith("slangrad")]):
         for member, of in vars(base).items():
             plain = of.__func__ if isinstance(of, (staticmethod, classmethod)) else of
-            if not member.startswith("_") and (inspect.isfunction(plain) or isinstance(plain, property)):
+            is_told = not member.startswith("_") or member == "__call__"
+            if is_told and (inspect.isfunction(plain) or isinstance(plain, property)):
                 found[member] = plain, of
     if is_dataclass(kind):
         typed = {each.name: each for each in fields(kind) if not each.name.startswith("_")}

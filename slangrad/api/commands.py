@@ -40,6 +40,7 @@ class CommandBuffer:
         self._commands = commands
 
     def run(self) -> None:
+        """Run all commands, in their order."""
         for command in self._commands:
             command()
 
@@ -142,6 +143,7 @@ class CommandEncoder:
         return self._pass
 
     def end_pass(self) -> None:
+        """End the compute pass that is open, if one is."""
         self._pass = None
 
     def launch(self, pipeline: ComputePipeline, arguments: bytes, grid: Grid, used: object) -> None:
@@ -183,6 +185,7 @@ class ComputePassEncoder:
         self.end()
 
     def end(self) -> None:
+        """End the pass; its launches are commands of the encoder."""
         self._encoder.end_pass()
 
     def write_timestamp(self, query_pool: QueryPool, index: int) -> None:

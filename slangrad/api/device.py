@@ -63,7 +63,8 @@ CPU_NAMES = (None, "automatic", CPU)
 
 
 class Device:
-    """A device with its program."""
+    """Where functions and kernels run, and what is loaded for it: modules, memory, settings. The device that was made
+    last is current (`current_device`). With `with device:` it is, inside; `close()` ends its use."""
 
     def __init__(
         self,
@@ -76,7 +77,9 @@ class Device:
         desc: DeviceDesc | None = None,
         **described: Any,
     ) -> None:
-        """`described` are fields of a DeviceDesc. TypeError for unknown names, CallError for other kinds of devices."""
+        """See `create_device`. `defines` are macros of Slang, `options` settings of ours (the environment gives the
+        defaults), `compiler_options` those in SlangPy's words, `described` fields of a DeviceDesc. TypeError for
+        unknown names, CallError (E1015) for other kinds of devices."""
         self.desc = DeviceDesc() if desc is None else replace(desc)
         for name, value in described.items():
             self.desc.set(name, value)
@@ -101,8 +104,9 @@ class Device:
     def check_mode(
         self, *, gradients: bool = True, rtol: float | None = None, atol: float = 0.0
     ) -> Iterator[None]:
-        """Calls of functions inside stop at the first NaN or infinity (NotFiniteError), and each `bwds` is compared
-        with finite differences (GradientError) where `gradients` is True."""
+        """A context: calls of functions inside stop at the first NaN or infinity (NotFiniteError), pointer parameters
+        are checked (PointerError), and each `bwds` is compared with finite differences (GradientError) where
+        `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given."""
         before = self.checking
         self._check(CheckMode(gradients, rtol, atol))
         try:
@@ -123,6 +127,7 @@ class Device:
 
     @property
     def label(self) -> str:
+        """The name that it was given, for people; empty without one."""
         return self.desc.label
 
     # --- Life time ---
@@ -137,6 +142,7 @@ class Device:
 
     @property
     def is_closed(self) -> bool:
+        """Whether `close` was called: what uses the device raises DeviceClosedError then."""
         return self.runtime.is_closed
 
     def close(self) -> None:
@@ -158,6 +164,7 @@ class Device:
         return number
 
     def unregister_device_close_callback(self, callback_id: int) -> None:
+        """Forget the callback of that number; nothing where it is gone."""
         self._close_callbacks.pop(callback_id, None)
 
     @staticmethod
@@ -194,11 +201,15 @@ class Device:
         return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options)
 
     def load_module(self, module_name: str) -> SlangModule:
+        """A module of the device's own session: the file `module_name`, with or without `.slang`, in the include
+        paths. SlangCompileError where it is wrong or missing."""
         return self.slang_session.load_module(module_name)
 
     def load_module_from_source(
         self, module_name: str, source: str, path: str | Path | None = None
     ) -> SlangModule:
+        """A module of the device's own session from its text. `path` is named in messages, and its folder is looked
+        in for imports. SlangCompileError where it is wrong."""
         return self.slang_session.load_module_from_source(module_name, source, path)
 
     def link_program(
@@ -207,6 +218,7 @@ class Device:
         entry_points: Sequence[SlangEntryPoint],
         link_options: object = None,
     ) -> ShaderProgram:
+        """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions."""
         return self.slang_session.link_program(modules, entry_points, link_options)
 
     def compose_modules(
@@ -215,6 +227,8 @@ class Device:
         modules: Sequence[SlangModule],
         type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
     ) -> SlangModule:
+        """Modules under one name, with the entry points of all. `type_conformances` say which types interfaces can
+        hold."""
         return self.slang_session.compose_modules(name, modules, type_conformances)
 
     def load_program(
@@ -224,7 +238,8 @@ class Device:
         additional_source: str | None = None,
         link_options: object = None,
     ) -> ShaderProgram:
-        """The program of a module and some of its entry points."""
+        """The program of a module (see `load_module`) and of its entry points of these names. `additional_source` is
+        one more module that is linked."""
         return self.slang_session.load_program(
             module_name, entry_point_names, additional_source, link_options
         )
@@ -264,10 +279,12 @@ class Device:
         label: str = "",
         data: AnyArray | None = None,
     ) -> Buffer:
-        """Memory of `size` bytes, of `element_count` elements, or as big as `data`, which is copied into it.
+        """Memory of `size` bytes, of `element_count` elements, or as big as `data`, a contiguous NumPy array which is
+        copied into it. Without `data` the bytes are not initialized.
 
         Elements have a `struct_size` in bytes, or a type: `struct_type`, that of a `format`, or that of a structured
-        buffer's `resource_type_layout`.
+        buffer's `resource_type_layout`. Without unordered access in `usage` no kernel writes there. `label` is a name
+        for people. ValueError where sizes do not fit together, TypeError for what is no array.
         """
         if isinstance(desc, BufferDesc):
             return Buffer.create(
@@ -346,27 +363,33 @@ class Device:
         return int(self._submits)
 
     def is_submit_finished(self, id: int) -> bool:
+        """Whether a submission has finished; each has when `submit_command_buffer` returns."""
         return id <= self._submits
 
     def wait_for_submit(self, id: int) -> None:
+        """Wait for a submission, by the number that `submit_command_buffer` gave."""
         self.synchronize()
 
     # --- Abilities ---
 
     @property
     def features(self) -> list[Feature]:
+        """All that `has_feature` answers with True."""
         return list(FEATURES)
 
     def has_feature(self, feature: Feature | str) -> bool:
+        """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
         name = feature.name if isinstance(feature, Feature) else feature
         return any(name == each.name for each in FEATURES)
 
     @property
     def supported_shader_model(self) -> ShaderModel:
+        """The highest of Direct3D's versions; all of it that is not about graphics is here."""
         return max(ShaderModel)
 
     @property
     def info(self) -> DeviceInfo:
+        """What the device is: the type, the backend's name, the processor's name."""
         return DeviceInfo(self.type, self.backend.upper(), _processor())
 
     # --- Waiting ---
@@ -378,6 +401,7 @@ class Device:
     wait = synchronize
 
     def wait_for_idle(self, queue: object = None) -> None:
+        """See `synchronize`."""
         self.synchronize()
 
     def sync_to_cuda(self, cuda_stream: int = 0) -> None:

@@ -64,6 +64,7 @@ class Fence:
 
     @property
     def current_value(self) -> int:
+        """The value that was signaled last."""
         return self._value
 
     signaled_value = current_value
@@ -161,6 +162,7 @@ class QueryPool:
         return [ticks for ticks in found if ticks is not None]
 
     def get_result(self, index: int) -> int:
+        """One of `get_results`."""
         return self.get_results(index, 1)[0]
 
     def get_timestamp_results(self, index: int, count: int) -> list[float]:
@@ -168,6 +170,7 @@ class QueryPool:
         return [ticks / TICKS_A_SECOND for ticks in self.get_results(index, count)]
 
     def get_timestamp_result(self, index: int) -> float:
+        """One of `get_timestamp_results`, in seconds."""
         return self.get_timestamp_results(index, 1)[0]
 
     def _range(self, index: int, count: int) -> range:

@@ -41,7 +41,8 @@ APPEND = "_append_to"
 
 
 class Function:
-    """The functions of one name (overloads together), and how they are to be called."""
+    """The functions of one name in a module (overloads together), and how they are called. `map`, `set`,
+    `return_type` and so on return other functions; none changes."""
 
     # fmt: off
     __slots__ = ("__weakref__", "_backward", "_caller", "_group", "_kernel", "_modes", "_settings", "_tangent",
@@ -69,6 +70,17 @@ class Function:
         self._kernel: ComputeKernel | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it: once for each element of the arguments, after broadcasting.
+
+        Arguments are in the order of the parameters or by their names; methods take `this` first. `_result` is what
+        is filled or made: a Tensor or array of the call's shape, or "tensor", "numpy", "torch". `_append_to` is an
+        encoder that records the call. Gives a number, host vector or dict if the call has no dimensions, a Tensor if
+        it has some, a torch tensor if an argument is one, None if nothing is returned or `_result` is filled.
+
+        BoundVariableException (E1001), ResolveException (E1002 to E1004) and CallError (E1005 and others) where the
+        arguments do not fit; CallCompileError where the kernel is refused; BoundsError, KernelAssertionError,
+        MemoryError and others of what the kernel reports.
+        """
         if kwargs and APPEND in kwargs:
             encoder = kwargs.pop(APPEND)
             if encoder is not None:
@@ -117,9 +129,11 @@ class Function:
     _slang_func = slang_function  # SlangPy's name
 
     def as_func(self) -> Function:
+        """Itself: what a name means is a function here, for type checkers."""
         return self
 
     def as_struct(self) -> Struct:
+        """ValueError: a function is no type."""
         raise ValueError(f"Cannot convert function '{self.name}' to a type")
 
     def __repr__(self) -> str:
@@ -137,7 +151,12 @@ class Function:
         return made
 
     def map(self, *args: Any, **kwargs: Any) -> Function:
-        """Say to which call dimensions an argument's dimensions go, or as which type it is seen."""
+        """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
+
+        For each parameter, by position or name: a tuple with the call dimension of each dimension of the argument,
+        `map(x=(1, 0))`; a type or its name, `map(x="float3")`; None for what is matched from the right; a dict for
+        the fields of a dict. A call raises CallError (E1009) where the argument has other dimensions.
+        """
         return self._with(map_positional=args, map_named=kwargs)
 
     def set(self, *args: Any, **kwargs: Any) -> Function:
@@ -226,7 +245,10 @@ class Function:
         command_encoder: Any = None,
         **parameters: Any,
     ) -> None:
-        """Launch the function over threads, whose id is its first parameter `uint3 dispatchThreadID`."""
+        """Launch the function over `thread_count` threads in x, y and z, rounded up to whole groups; its first
+        parameter is `uint3 dispatchThreadID`. `vars` are values outside of functions, `parameters` the other
+        parameters by name; with an encoder it runs later. CallError (E1017, E1018) for names that are unknown and
+        values that are missing."""
         if self._kernel is None:
             own = self.module.device_module
             self._kernel = RAW.make_kernel(
@@ -238,8 +260,8 @@ class Function:
         self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
 
     def return_type(self, kind: Any) -> Function:
-        """What calls return: Tensor, np.ndarray, "tensor", "numpy", or a class that is called with the result; if it
-        has `from_result(module, result)`, that is."""
+        """What calls return: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the
+        result; if it has `from_result(module, result)`, that is. CallError (E1011) for others."""
         results.kind_of(kind)
         return self._with(result=kind)
 
@@ -249,14 +271,17 @@ class Function:
 
     @property
     def bwds(self) -> Function:
-        """The reverse-mode derivative: adds to the gradients of inputs what those of outputs say."""
+        """The reverse-mode derivative. It is called with the arguments of the call, whose gradients get more: those
+        of tensors with `with_grads()` and of `diffPair`s. `_result` holds the cotangent of what is returned, in its
+        gradient; without it, it is one. ResolveException (E1002) where the function is not differentiable."""
         if self._backward is None:
             self._backward = self._with(mode=BACKWARD)
         return self._backward
 
     @property
     def fwds(self) -> Function:
-        """The forward-mode derivative: tangents of inputs (`diffPair`, `grad_in`) to those of outputs (`grad_out`)."""
+        """The forward-mode derivative: tangents of inputs (`diffPair`, `grad_in` of tensors) to those of outputs
+        (`grad_out`). Gives a `diffPair`, or a Tensor whose `grad` is the tangent."""
         if self._tangent is None:
             self._tangent = self._with(mode=TANGENT)
         return self._tangent

@@ -26,7 +26,8 @@ _OWN = ("_data", "_struct")
 
 
 class InstanceList:
-    """`data` is a container of structs, or a dict with a value or container for each field."""
+    """Values of a struct, with methods: `particles.step(0.1)` calls `Particle.step` for all of them. `data` is a
+    container of structs, or a dict with a value or container for each field; fields are attributes then."""
 
     def __init__(self, struct: Struct, data: Any = None) -> None:
         self._struct = struct
@@ -36,6 +37,7 @@ class InstanceList:
         return f"{type(self).__name__}({self._struct.name})"
 
     def set_data(self, data: Any) -> None:
+        """Other data from now on."""
         self._data = data
 
     def get_this(self) -> Any:
@@ -52,6 +54,7 @@ class InstanceList:
         self._struct.require_function("__init")(*args, **kwargs, _result=self)
 
     def pack(self) -> PackedArg:
+        """The instances put together once, for many calls."""
         return pack(self._struct.module, self)
 
     def _has_field(self, name: str) -> bool:
@@ -74,7 +77,7 @@ class InstanceList:
 
 
 class InstanceTensor(InstanceList):
-    """Instances in one tensor, which is made where none is given."""
+    """Instances in one tensor of a shape, which is made where none is given; it is not initialized then."""
 
     def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
         super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
@@ -89,15 +92,19 @@ class InstanceTensor(InstanceList):
 
     @property
     def tensor(self) -> Tensor:
+        """The tensor with the values."""
         found: Tensor = self._data
         return found
 
     @property
     def shape(self) -> Shape:
+        """The tensor's shape."""
         return self.tensor.shape
 
     def to_numpy(self) -> Any:
+        """A copy: the shape, then the bytes of a struct."""
         return self.tensor.to_numpy()
 
     def copy_from_numpy(self, data: Any) -> None:
+        """Overwrite all structs; see `Tensor.copy_from_numpy`."""
         self.tensor.copy_from_numpy(data)

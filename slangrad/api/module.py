@@ -61,9 +61,9 @@ class LateTypes:
 
 
 class Module:
-    """The functions and types of a module, to be called. The checker knows what there is, unless an earlier run has
-    kept the answer.
-    """
+    """The functions and types of a module, to be called: `module.name`, `module["sum<8>"]`. A name that is missing is
+    a NameNotFound, which is an AttributeError. `options` are `strict_broadcasting` (True: no dimensions are added in
+    front of arguments); modules of `link` are linked with it."""
 
     def __init__(
         self,
@@ -111,7 +111,8 @@ class Module:
         options: dict[str, Any] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
-        """The module of a file, looked for in the include paths."""
+        """The module of a file: a path, or a name in the include paths, with or without `.slang`. SlangCompileError,
+        with all errors, where it is wrong or missing."""
         return Module(device.slang_session.load(str(path)), options, link)
 
     @staticmethod
@@ -122,7 +123,7 @@ class Module:
         options: dict[str, Any] | None = None,
         link: Sequence[Module | SlangModule] = (),
     ) -> Module:
-        """A module from its text."""
+        """A module of this name from its text. SlangCompileError, with all errors, where it is wrong."""
         return Module(device.slang_session.add_source(name, source), options, link)
 
     @staticmethod
@@ -192,6 +193,7 @@ class Module:
         return self._make_function(label, name, views, struct) if exists else None
 
     def require_function(self, name: str) -> Function:
+        """The functions of a name, as `find_function`; NameNotFound when there are none."""
         found = self.find_function(name)
         if found is None:
             raise self._not_found(name, "function", self.view.function_names())
@@ -210,6 +212,7 @@ class Module:
         return None if found is None else self.struct_of(found)
 
     def require_struct(self, name: str) -> Struct:
+        """A type by name, as `find_struct`; NameNotFound when there is none."""
         found = self.find_struct(name)
         if found is None:
             raise self._not_found(name, "struct", self.view.type_names())

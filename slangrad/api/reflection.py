@@ -66,10 +66,12 @@ class TypeLayoutReflection(BaseReflectionObject):
 
     @property
     def kind(self) -> TypeKind:
+        """What kind of type it is."""
         return self.type.kind
 
     @property
     def type(self) -> TypeReflection:
+        """The type itself."""
         return self._context.make(TypeReflection, self._form)
 
     @property
@@ -97,6 +99,7 @@ class TypeLayoutReflection(BaseReflectionObject):
 
     @property
     def alignment(self) -> int:
+        """In bytes: addresses of values are multiples of it."""
         return self._layout.alignment
 
     @property
@@ -127,6 +130,7 @@ class TypeLayoutReflection(BaseReflectionObject):
         return None if element is None else layout_for(self._context, Form(element))
 
     def unwrap_array(self) -> TypeLayoutReflection:
+        """Of arrays of any depth the element's layout, else itself."""
         if self._form.block is not None or self._form.members is not None:
             return self
         return layout_for(self._context, Form(unwrapped(self.checked)))
@@ -152,6 +156,7 @@ class VariableLayoutReflection(BaseReflectionObject):
 
     @property
     def name(self) -> str:
+        """The name as it is declared."""
         name: str = self.declaration.name
         return name
 
@@ -161,10 +166,12 @@ class VariableLayoutReflection(BaseReflectionObject):
 
     @property
     def type_layout(self) -> TypeLayoutReflection:
+        """The type, with its place in memory."""
         return layout_for(self._context, self._form)
 
     @property
     def variable(self) -> VariableReflection:
+        """The variable as it is declared."""
         return self._context.make(VariableReflection, self.declaration, self._form)
 
     @property
@@ -174,6 +181,7 @@ class VariableLayoutReflection(BaseReflectionObject):
         return found[0].name if found else ""
 
     def has_modifier(self, modifier: ModifierID) -> bool:
+        """Whether it is declared with a modifier."""
         return self.variable.has_modifier(modifier)
 
 
@@ -271,6 +279,7 @@ class ProgramLayout(BaseReflectionObject):
     # --- Names ---
 
     def find_entry_point_by_name(self, name: str) -> EntryPointLayout | None:
+        """An entry point, or None."""
         return next((each for each in self.entry_points if name in (each.name, each.name_override)), None)
 
     def find_type_by_name(self, name: str) -> TypeReflection | None:
@@ -307,17 +316,21 @@ class ProgramLayout(BaseReflectionObject):
             return reflect_functions(context, context.view.find_methods(t, name))
 
     def require_type_by_name(self, name: str) -> TypeReflection:
+        """A type by name; CallError (E1012) where there is none."""
         return _required(self.find_type_by_name(name), "type", name, self._names("type_names"))
 
     def require_function_by_name(self, name: str) -> FunctionReflection:
+        """The functions of a name; CallError (E1012) where there are none."""
         return _required(self.find_function_by_name(name), "function", name, self._names("function_names"))
 
     def require_function_by_name_in_type(self, type: TypeReflection, name: str) -> FunctionReflection:
+        """The methods of a name; CallError (E1012) where there are none."""
         found = self.find_function_by_name_in_type(type, name)
         what = f"method in '{type.full_name}'"
         return _required(found, what, name, type._context.view.member_names(type.checked))
 
     def require_entry_point_by_name(self, name: str) -> EntryPointLayout:
+        """An entry point; CallError (E1012) where there is none."""
         names = [each.name_override for each in self.entry_points]
         return _required(self.find_entry_point_by_name(name), "entry point", name, names)
 

@@ -45,6 +45,7 @@ class ReflectionCursor:
 
     @property
     def type_layout(self) -> TypeLayoutReflection:
+        """The type at this place with its memory; CallError (E1012) of a whole program."""
         self._require()
         if not isinstance(self._layout, TypeLayoutReflection):
             raise CallError("E1012", "an entry point or a whole program has no type")
@@ -52,9 +53,11 @@ class ReflectionCursor:
 
     @property
     def type(self) -> TypeReflection:
+        """The type at this place."""
         return self.type_layout.type
 
     def has_field(self, name: str) -> bool:
+        """Whether there is a field of that name."""
         return name in self._children()
 
     def find_field(self, name: str) -> ReflectionCursor:
@@ -66,9 +69,11 @@ class ReflectionCursor:
         return self._of(None, CallError("E1012", f"there is no parameter or field '{name}'", (), note))
 
     def has_element(self, index: int) -> bool:
+        """Whether there is an element of that number."""
         return 0 <= index < self.type.element_count
 
     def find_element(self, index: int) -> ReflectionCursor:
+        """What an element is; IndexError where there is none."""
         if not self.has_element(index):
             raise IndexError(f"there is no element {index}")
         return self._of(self.type_layout.element_type_layout)

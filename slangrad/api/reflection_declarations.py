@@ -65,6 +65,7 @@ class DeclReflection(BaseReflectionObject):
 
     @property
     def kind(self) -> DeclarationKind:
+        """What is declared: a module, a struct, a function, ..."""
         raise NotImplementedError
 
     @property
@@ -74,10 +75,12 @@ class DeclReflection(BaseReflectionObject):
 
     @property
     def children(self) -> list[DeclReflection]:
+        """What is declared inside, in order."""
         return []
 
     @property
     def child_count(self) -> int:
+        """How many declarations are inside."""
         return len(self.children)
 
     def __len__(self) -> int:
@@ -93,6 +96,7 @@ class DeclReflection(BaseReflectionObject):
         return True
 
     def children_of_kind(self, kind: DeclarationKind) -> list[DeclReflection]:
+        """Those inside that are of a kind."""
         return [each for each in self.children if each.kind is kind]
 
     def find_children_of_kind(self, kind: DeclarationKind, child_name: str) -> list[DeclReflection]:
@@ -100,6 +104,7 @@ class DeclReflection(BaseReflectionObject):
         return [each for each in self.children_of_kind(kind) if each.name == child_name]
 
     def find_first_child_of_kind(self, kind: DeclarationKind, child_name: str) -> DeclReflection | None:
+        """The first one inside of a kind and name, or None."""
         return next(iter(self.find_children_of_kind(kind, child_name)), None)
 
     def as_type(self) -> TypeReflection | None:

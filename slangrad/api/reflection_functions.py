@@ -87,6 +87,7 @@ class FunctionReflection(Attributed):
 
     @property
     def return_type(self) -> TypeReflection:
+        """The type of the result."""
         with self._context.asking():
             return self._context.type_of(self._shown(self._view.result))
 

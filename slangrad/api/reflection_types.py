@@ -200,6 +200,7 @@ class Attribute(BaseReflectionObject):
 
     @property
     def argument_count(self) -> int:
+        """How many arguments it is written with."""
         return len(self._attribute.node.arguments)
 
     def argument_type(self, index: int) -> TypeReflection:
@@ -208,12 +209,15 @@ class Attribute(BaseReflectionObject):
         return self._context.type_of(self._context.type_of_variable(self._attribute.fields[index]))
 
     def argument_value_int(self, index: int) -> int:
+        """An argument as a whole number; CallError where it is none."""
         return int(self._value(index, (int,), "a whole number"))
 
     def argument_value_float(self, index: int) -> float:
+        """An argument as a float; CallError where it is no number."""
         return float(self._value(index, (int, float), "a number"))
 
     def argument_value_string(self, index: int) -> str:
+        """An argument as a text; CallError where it is none."""
         return str(self._value(index, (str,), "a text"))
 
     def _argument(self, index: int) -> ast.Expression:
@@ -271,11 +275,13 @@ class VariableReflection(Attributed):
 
     @property
     def name(self) -> str:
+        """The name as it is declared."""
         name: str = self.declaration.name
         return name
 
     @property
     def type(self) -> TypeReflection:
+        """The declared type."""
         return self._context.make(TypeReflection, self._form)
 
     @property
@@ -343,6 +349,7 @@ class TypeReflection(Attributed):
 
     @property
     def kind(self) -> TypeKind:
+        """What kind of type it is."""
         if self._form.block is not None:
             return self._form.block
         if self._form.members is not None:
@@ -390,6 +397,7 @@ class TypeReflection(Attributed):
 
     @property
     def row_count(self) -> int:
+        """Rows of a matrix, 1 of vectors and scalars, else 0."""
         t = self.checked
         if isinstance(t, checked.Matrix):
             return _number(t.rows)
@@ -397,6 +405,7 @@ class TypeReflection(Attributed):
 
     @property
     def col_count(self) -> int:
+        """Columns of a matrix, components of a vector, 1 of scalars, else 0."""
         t = self.checked
         if isinstance(t, checked.Matrix):
             return _number(t.columns)
@@ -412,6 +421,7 @@ class TypeReflection(Attributed):
 
     @property
     def resource_shape(self) -> ShapeKind:
+        """Which kind of buffer or texture it is."""
         name = standard_name(self.checked)
         if name in STRUCTURED:
             return ShapeKind.structured_buffer
@@ -421,6 +431,7 @@ class TypeReflection(Attributed):
 
     @property
     def resource_access(self) -> AccessKind:
+        """Whether a resource is read, or read and written."""
         written = _RESOURCES.get(standard_name(self.checked))
         if written is None:
             return AccessKind.none
@@ -433,6 +444,7 @@ class TypeReflection(Attributed):
         return None if element is None else self._context.type_of(element)
 
     def unwrap_array(self) -> TypeReflection:
+        """Of arrays of any depth the element's type, else itself."""
         if self._form.block is not None or self._form.members is not None:
             return self
         return self._context.type_of(unwrapped(self.checked))

@@ -87,6 +87,7 @@ class SlangModule:
 
     @property
     def device(self) -> Any:
+        """The device of its session."""
         return self.session.device
 
     @cached_property
@@ -107,6 +108,7 @@ class SlangModule:
 
     @property
     def path(self) -> str:
+        """The path of its file; empty where it was made from a text."""
         return "" if self.checked.path is None else str(self.checked.path)
 
     @cached_property
@@ -236,10 +238,12 @@ class SpecializationArg:
 
     @staticmethod
     def from_type(type_name: str) -> SpecializationArg:
+        """A generic argument that is a type, by name."""
         return SpecializationArg(type_name)
 
     @staticmethod
     def from_expr(expr: str) -> SpecializationArg:
+        """A generic argument that is a value, as a text: "8"."""
         return SpecializationArg(str(expr).strip())
 
 
@@ -265,6 +269,7 @@ class SlangEntryPoint:
 
     @property
     def session(self) -> Any:
+        """The session of its module."""
         return self.module.session
 
     @property
@@ -274,6 +279,7 @@ class SlangEntryPoint:
 
     @property
     def stage(self) -> ShaderStage:
+        """What `[shader(...)]` says; compute if nothing does."""
         attribute = self.declaration.attribute("shader")
         word = (
             getattr(attribute.arguments[0], "value", "") if attribute and attribute.arguments else "compute"
@@ -309,6 +315,7 @@ class SlangEntryPoint:
 
     @property
     def layout(self) -> EntryPointLayout:
+        """What it is made of: parameters and their places."""
         return ShaderProgram(self.session, (self.module,), (self,)).layout.entry_points[0]
 
     def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
@@ -382,6 +389,7 @@ class ShaderProgram:
 
     @property
     def device(self) -> Any:
+        """The device of its session."""
         return self.session.device
 
     @cached_property

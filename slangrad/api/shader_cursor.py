@@ -174,25 +174,32 @@ class ShaderCursor:
         return self
 
     def is_valid(self) -> bool:
+        """True: a place that does not exist is an error instead."""
         return True
 
     def has_field(self, name: str) -> bool:
+        """Whether there is a field of that name."""
         return name in self._place.names
 
     def has_element(self, index: int) -> bool:
+        """Whether there is an element of that number."""
         return self._place.element(index) is not None
 
     def find_field_index(self, name: str) -> int:
+        """The number of a field, -1 where there is none."""
         names = list(self._place.names)
         return names.index(name) if name in names else -1
 
     def get_field_by_index(self, field_index: int) -> ShaderCursor:
+        """The place of a field by its number."""
         return self.find_field(list(self._place.names)[field_index])
 
     def find_field(self, name: str) -> ShaderCursor:
+        """The place of a field. CallError (E1017) where there is none."""
         return _cursor(self._place.field(name))
 
     def find_element(self, index: int) -> ShaderCursor:
+        """The place of an element; IndexError where there is none."""
         found = self._place.element(index)
         if found is None:
             raise IndexError(f"{self._place.title} has no element {index}")

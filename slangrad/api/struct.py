@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 
 class Struct(SlangType):
-    """A type of a module."""
+    """A type of a module: an element type of tensors, and a name space. `Type.method(this, ...)` calls a method,
+    `Type(...)` a constructor, `Type.Inner` is a type inside of it."""
 
     __slots__ = ("_functions", "module")
 
@@ -52,20 +53,25 @@ class Struct(SlangType):
 
     @property
     def device_module(self) -> SlangModule:
+        """The type's module as kernels see it."""
         return self.module.device_module
 
     @property
     def session(self) -> SlangSession:
+        """The module's session."""
         return self.module.session
 
     @property
     def device(self) -> Device:
+        """The module's device."""
         return self.module.device
 
     def as_struct(self) -> Struct:
+        """Itself: what a name means is a type here, for type checkers."""
         return self
 
     def as_func(self) -> Function:
+        """ValueError: a type is no function."""
         raise ValueError(f"Cannot convert type '{self.name}' to a function: Type(...) calls its constructor")
 
     @property
@@ -83,6 +89,7 @@ class Struct(SlangType):
         return self._find_function(name)
 
     def require_function(self, name: str) -> Function:
+        """A method or constructor (`__init`); NameNotFound when there is none."""
         found = self._find_function(name)
         if found is None:
             raise self._missing(name)
@@ -93,6 +100,7 @@ class Struct(SlangType):
         return self.module.find_struct(f"{self.name}.{name}")
 
     def require_struct(self, name: str) -> Struct:
+        """A type inside of this one; NameNotFound when there is none."""
         found = self.find_struct(name)
         if found is None:
             raise self._missing(name)

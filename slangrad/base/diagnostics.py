@@ -190,6 +190,7 @@ class Diagnostic:
 
     @property
     def is_error(self) -> bool:
+        """Whether it is an error, and no warning."""
         return self.severity == "error"
 
     def __str__(self) -> str:

@@ -130,18 +130,22 @@ class BufferCursor:
 
     @property
     def element_type(self) -> Any:
+        """The type of an element, reflected."""
         return self.element_type_layout.type
 
     @property
     def element_size(self) -> int:
+        """Bytes of an element."""
         return layout_of(self._type).size
 
     @property
     def element_stride(self) -> int:
+        """Bytes from one element to the next."""
         return layout_of(self._type).size
 
     @property
     def element_count(self) -> int:
+        """How many elements the cursor shows."""
         return self.size // self.element_stride if self.element_stride else 0
 
     @property
@@ -290,14 +294,17 @@ class BufferElementCursor:
         return [*object.__dir__(self), *field_names(self._type)]
 
     def is_valid(self) -> bool:
+        """Whether there is such a place: a `find` that finds nothing gives one that is not."""
         return self._valid
 
     # --- Finding places ---
 
     def has_field(self, name: str) -> bool:
+        """Whether the place is a struct with a field of that name."""
         return self._valid and name in field_names(self._type)
 
     def has_element(self, index: int) -> bool:
+        """Whether the place has an element of that number."""
         return self._valid and 0 <= index < len(self)
 
     def find_field(self, name: str) -> BufferElementCursor:

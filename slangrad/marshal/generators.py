@@ -34,7 +34,10 @@ class GridArg:
 
 
 def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> GridArg:
-    """The index of the call over `shape`; a number means so many dimensions of unknown size."""
+    """The index of each call, as a number or vector of whole numbers; the call has this shape. A vector has x along
+    the last dimension, an array is in the order of the dimensions. A size of -1 is left to other arguments; a number
+    in place of the shape means so many sizes of -1. `offset` and `stride`, a number or one for each dimension: index
+    * stride + offset."""
     if isinstance(shape, int):
         shape = (-1,) * shape
     sizes = tuple(int(size) for size in shape)
@@ -144,7 +147,8 @@ class RandFloatArg(WangHashArg):
 def wang_hash(
     dim: int = -1, seed: int = DEFAULT_SEED, warmup: int = 0, hash_seed: bool = True
 ) -> WangHashArg:
-    """Random bits for each thread; `dim` fixes the number of components, -1 takes the parameter's."""
+    """Random whole numbers, 32 bits, for each thread, the same ones in each run with the same `seed`. `dim` is the
+    number of components, -1 as many as the parameter has; `warmup` is how often numbers are hashed before."""
     return WangHashArg(dim, seed, warmup, hash_seed)
 
 
@@ -156,7 +160,8 @@ def rand_float(
     warmup: int = 0,
     hash_seed: bool = True,
 ) -> RandFloatArg:
-    """Uniform numbers in [min, max) for each thread."""
+    """Uniform floats in [min, max) for each thread, the same ones in each run with the same `seed`. `dim` is the
+    number of components, -1 as many as the parameter has; `warmup` is how often numbers are hashed before."""
     return RandFloatArg(min, max, dim, seed, warmup, hash_seed)
 
 

@@ -99,6 +99,7 @@ class SlangType:
 
     @property
     def name(self) -> str:
+        """The name as Slang spells it."""
         return str(self._given)
 
     @property
@@ -150,10 +151,12 @@ class SlangType:
 
     @property
     def num_dims(self) -> int:
+        """How many dimensions a value has: 0 of scalars and structs, 1 of vectors, 2 of matrices."""
         return len(self.shape)
 
     @property
     def differentiable(self) -> bool:
+        """Whether it has a derivative."""
         return self._tangent() is not None
 
     def _tangent(self) -> Type | None:

@@ -14,7 +14,7 @@ from slangrad.tensors.torch_types import is_torch_type
 
 
 class ValueRef:
-    """One value, written by `out` and `inout` parameters."""
+    """A place for one value, which `out` and `inout` parameters write: `value` is it, before and after the call."""
 
     __slots__ = ("value",)
 
@@ -26,10 +26,12 @@ class ValueRef:
 
 
 def intRef(value: int = 0) -> ValueRef:
+    """A ValueRef that holds a whole number."""
     return ValueRef(int(value))
 
 
 def floatRef(value: float = 0.0) -> ValueRef:
+    """A ValueRef that holds a float."""
     return ValueRef(float(value))
 
 
@@ -41,7 +43,9 @@ class PrimType(Enum):
 
 
 class DiffPair:
-    """A value with its derivative. `needs_grad`: whether `bwds` writes `grad`."""
+    """A value with its derivative, `primal` and `grad`. As an argument of `bwds`, `grad` of an input gets the
+    derivative (unless `needs_grad` is False), and `grad` of an output is read; in `fwds` it is the tangent. What is
+    left out is zero, of the other's type."""
 
     __slots__ = ("grad", "needs_grad", "primal")
 
@@ -52,6 +56,7 @@ class DiffPair:
 
     @property
     def value(self) -> Any:
+        """The same as `primal`."""
         return self.primal
 
     @value.setter
@@ -59,9 +64,11 @@ class DiffPair:
         self.primal = value
 
     def get(self, half: PrimType) -> Any:
+        """`primal` or `grad`."""
         return self.primal if half is PrimType.primal else self.grad
 
     def set(self, half: PrimType, value: Any) -> None:
+        """Change `primal` or `grad`."""
         setattr(self, "primal" if half is PrimType.primal else "grad", value)
 
     @property
@@ -86,8 +93,10 @@ def diff_pair(primal: Any = None, grad: Any = None) -> DiffPair:
 
 
 def diffPair(p: Any = None, d: Any = None, needs_grad: bool = True) -> DiffPair:
+    """A DiffPair of a value and its derivative."""
     return DiffPair(p, d, needs_grad)
 
 
 def floatDiffPair(p: float = 0.0, d: float = 1.0, needs_grad: bool = True) -> DiffPair:
+    """A DiffPair of two floats, with the derivative 1 where none is given."""
     return DiffPair(float(p), float(d), needs_grad)

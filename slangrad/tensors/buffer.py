@@ -95,7 +95,8 @@ class BufferDesc:
 
 
 class Buffer:
-    """Memory that lives as long as the buffer."""
+    """Bytes on a device. Tensors have one (`tensor.storage`), kernels take them. `size` and `struct_size` are in
+    bytes."""
 
     # fmt: off
     __slots__ = ("__weakref__", "_block", "address", "device", "element_type", "frozen", "label", "memory_type",
@@ -226,14 +227,17 @@ class Buffer:
 
     @property
     def desc(self) -> BufferDesc:
+        """What it was made with."""
         return BufferDesc(self.size, self.struct_size, self.usage, self.memory_type, self.label)
 
     @property
     def device_address(self) -> int:
+        """The address of its first byte, for pointers."""
         return self.address
 
     @property
     def element_count(self) -> int:
+        """How many elements of `struct_size` bytes there are."""
         return self.size // self.struct_size if self.struct_size else 0
 
     def to_numpy(self) -> npt.NDArray[np.uint8]:
@@ -241,7 +245,9 @@ class Buffer:
         return self.runtime.read(Region(self.address, (self.size,), (1,), BYTES))  # type: ignore[return-value]
 
     def copy_from_numpy(self, data: AnyArray) -> None:
-        """Overwrite the front of the buffer. Structs, and buffers without an element type, take any bytes."""
+        """Overwrite the front of the buffer with a contiguous array, which may be smaller. Numbers are converted to
+        the element type if no value changes; structs, and buffers without an element type, take any bytes. ValueError
+        where it does not fit."""
         self.require_writes()
         source = as_source(data, "data")
         if self.element_type is not None and not holds_structs(self.element_type):
@@ -258,10 +264,12 @@ class Buffer:
         self.runtime.clear(Region(self.address, (self.size,), (1,), BYTES))
 
     def read_bytes(self, offset: int, size: int) -> bytes:
+        """A copy of bytes from `offset` on; ValueError where they are not all in the buffer."""
         self._check_range(offset, size)
         return self.runtime.read(Region(self.address + offset, (size,), (1,), BYTES)).tobytes()
 
     def write_bytes(self, offset: int, data: bytes | bytearray | memoryview) -> None:
+        """Overwrite bytes from `offset` on; ValueError where they are not all in the buffer."""
         self.require_writes()
         source = np.frombuffer(data, np.uint8)
         self._check_range(offset, source.nbytes)

@@ -148,18 +148,22 @@ class FormatInfo:
 
     @property
     def name(self) -> str:
+        """The format's name."""
         return self.format.name
 
     @property
     def type(self) -> FormatType:
+        """How numbers are read."""
         return self._row.type
 
     @property
     def bytes_per_block(self) -> int:
+        """Bytes of a pixel, or of a block where pixels are compressed in blocks."""
         return self._row.size
 
     @property
     def channel_count(self) -> int:
+        """How many channels a pixel has."""
         return len(self._row.bits)
 
     @property
@@ -169,38 +173,48 @@ class FormatInfo:
 
     @property
     def is_depth(self) -> bool:
+        """Whether it has depths."""
         return self._row.depth
 
     @property
     def is_stencil(self) -> bool:
+        """Whether it has stencils."""
         return self._row.stencil
 
     @property
     def is_compressed(self) -> bool:
+        """Whether pixels are compressed in blocks."""
         return self._row.compressed
 
     @property
     def block_width(self) -> int:
+        """Pixels of a block; 1 where nothing is compressed."""
         return self._row.block
 
     block_height = block_width
 
     def is_depth_stencil(self) -> bool:
+        """Whether it has depths or stencils."""
         return self.is_depth or self.is_stencil
 
     def is_float_format(self) -> bool:
+        """Whether numbers are floats."""
         return self.type is FormatType.float
 
     def is_integer_format(self) -> bool:
+        """Whether numbers are integers, with or without a sign."""
         return self.type in (FormatType.uint, FormatType.sint)
 
     def is_normalized_format(self) -> bool:
+        """Whether integers stand for 0 to 1, or -1 to 1."""
         return self.type in (FormatType.unorm, FormatType.unorm_srgb, FormatType.snorm)
 
     def is_srgb_format(self) -> bool:
+        """Whether intensities are in sRGB."""
         return self.type is FormatType.unorm_srgb
 
     def get_channels(self) -> FormatChannels:
+        """Which channels there are."""
         return FormatChannels((1 << self.channel_count) - 1)
 
     def get_channel_bits(self, channels: FormatChannels) -> int:
@@ -208,10 +222,12 @@ class FormatInfo:
         return sum(bits for i, bits in enumerate(self.channel_bit_count) if channels & (1 << i))
 
     def has_equal_channel_bits(self) -> bool:
+        """Whether all channels have as many bits."""
         return len(set(self._row.bits)) <= 1
 
 
 def get_format_info(format: Enum) -> FormatInfo:
+    """Facts about a format."""
     if not isinstance(format, Format):
         raise TypeError(f"format: expected a Format, not {format!r}")
     return FormatInfo(format)

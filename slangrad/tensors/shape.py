@@ -14,7 +14,7 @@ from math import prod
 
 
 class Shape(tuple[int, ...]):
-    """A tuple of ints."""
+    """A tuple of whole numbers: sizes or strides of dimensions."""
 
     __slots__ = ()
     valid = True
@@ -48,19 +48,24 @@ class Shape(tuple[int, ...]):
 
     @property
     def concrete(self) -> bool:
+        """Whether no size is -1, which means unknown."""
         return -1 not in tuple(self)
 
     @property
     def element_count(self) -> int:
+        """The product of the sizes; 1 without dimensions."""
         return prod(self)
 
     def as_tuple(self) -> tuple[int, ...]:
+        """The numbers as a tuple."""
         return tuple(self)
 
     def as_list(self) -> list[int]:
+        """The numbers as a list."""
         return list(self)
 
     def calc_contiguous_strides(self) -> Shape:
+        """Strides of this shape without gaps, the last dimension fastest: (2, 3, 4) has (12, 4, 1)."""
         return Shape(contiguous_strides(self))
 
 

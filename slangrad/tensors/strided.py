@@ -69,6 +69,7 @@ class StridedView:
 
     @property
     def device(self) -> object:
+        """The device that has the memory."""
         return self.storage.device
 
     @property
@@ -80,18 +81,22 @@ class StridedView:
 
     @property
     def element_count(self) -> int:
+        """The product of the shape."""
         return prod(self.shape)
 
     @property
     def usage(self) -> BufferUsage:
+        """What its buffer may be used for."""
         return self.storage.usage
 
     @property
     def memory_type(self) -> MemoryType:
+        """The kind of its buffer's memory."""
         return self.storage.memory_type
 
     @property
     def writable(self) -> bool:
+        """Whether kernels may write it."""
         return self.storage.writable
 
     def is_contiguous(self) -> bool:
@@ -102,8 +107,8 @@ class StridedView:
         return str(self.to_numpy())
 
     def to_numpy(self, structured: bool = False) -> AnyArray:
-        """A copy: the view's dimensions, then those of an element. Structs are bytes; with `structured` they
-        are records with named fields."""
+        """A copy: the view's dimensions, then those of an element, so that (4) of "float3" are (4, 3). Structs are
+        bytes; with `structured` they are records with named fields."""
         region = region_of(self.element_type, self.address, self.shape, self.strides)
         found = self.storage.runtime.read(region)
         if not structured:
@@ -112,7 +117,9 @@ class StridedView:
         return found.view(record.base).reshape(*self.shape, *record.shape)
 
     def copy_from_numpy(self, data: AnyArray) -> None:
-        """Overwrite all elements. Arrays of another dtype are converted if no value changes."""
+        """Overwrite all elements with a contiguous array of as many numbers (of structs: bytes). Numbers of another
+        dtype are converted if no value changes. ValueError where it does not fit, or the tensor has gaps or is
+        read-only."""
         self.storage.require_writes()
         source = as_source(data, "data")
         if not self._contiguous:

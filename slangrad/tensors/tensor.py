@@ -39,7 +39,9 @@ IMAGES = Late("slangrad.tensors.images")
 
 
 class Tensor(StridedView):
-    """An n-dimensional array of scalars, vectors, matrices, arrays or structs on a device."""
+    """An n-dimensional array on a device: a view of a buffer with shape, strides and offset, which count elements.
+    Elements are scalars, vectors, matrices, arrays or structs. Rows come first: without gaps, strides of (2, 3) are
+    (3, 1)."""
 
     __slots__ = ("_grad_in", "_grad_out")
 
@@ -57,7 +59,8 @@ class Tensor(StridedView):
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
     ) -> None:
-        """A view of a buffer; given a device instead of a buffer, a new tensor that is not initialized."""
+        """A view of a buffer; given a device instead of a buffer, a new tensor that is not initialized. ValueError
+        where the view does not lie in the buffer."""
         given = element_type if dtype is None else dtype
         found = find_element_type(given)
         if shape is None:
@@ -82,7 +85,12 @@ class Tensor(StridedView):
         memory_type: MemoryType = MemoryType.device_local,
         program_layout: Any = None,
     ) -> Tensor:
-        """A tensor whose elements are not initialized. Names of types are looked up in a module's layout, if given."""
+        """A new tensor whose elements are not initialized.
+
+        `shape` is a number or a sequence of numbers. `dtype` is a name ("float3"), a type of a module, a NumPy dtype,
+        or `float`, `int`, `bool` for 32 bits; names are looked up in a module's layout, if given. Without unordered
+        access in `usage` no kernel writes there. TypeError for what is no type, ValueError for none and for negative sizes.
+        """
         return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=False)
 
     @staticmethod
@@ -100,7 +108,7 @@ class Tensor(StridedView):
         memory_type: MemoryType = MemoryType.device_local,
         program_layout: Any = None,
     ) -> Tensor:
-        """A tensor whose bytes are zero."""
+        """A new tensor whose bytes are zero; arguments as for `empty`."""
         return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=True)
 
     @staticmethod
@@ -112,7 +120,7 @@ class Tensor(StridedView):
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
     ) -> Tensor:
-        """A tensor whose elements are all `fill_value`: a number, or an array of an element's shape."""
+        """A new tensor whose elements are all `fill_value`: a number, or an array of an element's shape."""
         tensor = _allocate(device, shape, dtype, usage, memory_type, zero=False)
         values = filled(tensor.element_type, tensor.shape, fill_value)
         tensor.storage.runtime.write(tensor.address, values)
@@ -126,6 +134,7 @@ class Tensor(StridedView):
         usage: BufferUsage = READ_WRITE,
         memory_type: MemoryType = MemoryType.device_local,
     ) -> Tensor:
+        """A new tensor whose elements are 1, in each component; arguments as for `empty`."""
         return Tensor.full(device, shape, 1, dtype, usage, memory_type)
 
     @staticmethod
@@ -135,6 +144,7 @@ class Tensor(StridedView):
 
     @staticmethod
     def zeros_like(other: Tensor) -> Tensor:
+        """The same, with bytes that are zero."""
         return other._like(zero=True)
 
     @staticmethod
@@ -148,9 +158,11 @@ class Tensor(StridedView):
         *,
         dtype: object = None,
     ) -> Tensor:
-        """A copy of an array. A transposed array stays transposed: the tensor gets its strides.
+        """A copy of an array of any strides. A transposed array stays transposed: the tensor gets its strides.
 
-        With `dtype`, trailing dimensions become vectors, matrices or arrays, and structured arrays structs.
+        With `dtype`, trailing dimensions become vectors, matrices or arrays, and structured arrays structs: (4, 3)
+        floats are a tensor of shape (4) of "float3". Numbers are converted if no value changes. TypeError for what is
+        no array, ValueError where shapes or values do not fit.
         """
         if not isinstance(ndarray, np.ndarray):
             raise TypeError(
@@ -286,7 +298,8 @@ class Tensor(StridedView):
         return self._viewed(lambda t: indexed(t.shape, t.strides, index))
 
     def broadcast_to(self, shape: object) -> Tensor:
-        """A view that repeats dimensions of size 1 and adds dimensions in front."""
+        """A view that repeats dimensions of size 1 and adds dimensions in front, with stride 0. ValueError where
+        shapes do not fit."""
         target = as_shape(shape)
         return self._viewed(lambda t: broadcast(t.shape, t.strides, target))
 
