@@ -58,6 +58,7 @@ def transpose(x: Any) -> Any:
 
 
 def determinant(x: Any) -> float:
+    """The determinant of a square matrix."""
     data = _square(x, "determinant")
     found: float = rounded(np.linalg.det(data), x.dtype).item()
     return found
@@ -161,31 +162,37 @@ def scale_2d(m: Any, v: Any) -> Any:
 
 
 def matrix_from_translation(v: Any) -> Any:
+    """The 4x4 matrix that moves points by a vector of three."""
     given, data = floats(v, (3,), "matrix_from_translation")
     return _matrix(_moved(data), given.dtype)
 
 
 def matrix_from_translation_2d(v: Any) -> Any:
+    """The 3x3 matrix that moves points of a plane by a vector of two."""
     given, data = floats(v, (2,), "matrix_from_translation_2d")
     return _matrix(_moved(data), given.dtype)
 
 
 def matrix_from_scaling(v: Any) -> Any:
+    """The 4x4 matrix that scales each coordinate by a component of a vector of three."""
     given, data = floats(v, (3,), "matrix_from_scaling")
     return _matrix(_scaled(data), given.dtype)
 
 
 def matrix_from_scaling_2d(v: Any) -> Any:
+    """The 3x3 matrix that scales each coordinate of a plane by a component of a vector of two."""
     given, data = floats(v, (2,), "matrix_from_scaling_2d")
     return _matrix(_scaled(data), given.dtype)
 
 
 def matrix_from_rotation(angle: float, axis: Any) -> Any:
+    """The 4x4 matrix that turns around an axis by an angle in radians."""
     given, data = floats(axis, (3,), "matrix_from_rotation")
     return _matrix(_turned(angle, data), given.dtype)
 
 
 def matrix_from_rotation_2d(angle: float) -> Any:
+    """The 3x3 matrix that turns a plane by an angle in radians."""
     return _matrix(_turned_2d(angle))
 
 
@@ -193,14 +200,17 @@ _X, _Y, _Z = np.eye(3)
 
 
 def matrix_from_rotation_x(angle: float) -> Any:
+    """The 4x4 matrix that turns around the x axis by an angle in radians."""
     return _matrix(_turned(angle, _X))
 
 
 def matrix_from_rotation_y(angle: float) -> Any:
+    """The 4x4 matrix that turns around the y axis by an angle in radians."""
     return _matrix(_turned(angle, _Y))
 
 
 def matrix_from_rotation_z(angle: float) -> Any:
+    """The 4x4 matrix that turns around the z axis by an angle in radians."""
     return _matrix(_turned(angle, _Z))
 
 

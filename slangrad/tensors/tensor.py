@@ -89,7 +89,8 @@ class Tensor(StridedView):
 
         `shape` is a number or a sequence of numbers. `dtype` is a name ("float3"), a type of a module, a NumPy dtype,
         or `float`, `int`, `bool` for 32 bits; names are looked up in a module's layout, if given. Without unordered
-        access in `usage` no kernel writes there. TypeError for what is no type, ValueError for none and for negative sizes.
+        access in `usage` no kernel writes there. TypeError for what is no type, ValueError for none, and for
+        negative sizes.
         """
         return _allocate(device, shape, _named(dtype, program_layout), usage, memory_type, zero=False)
 

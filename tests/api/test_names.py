@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from inspect import isfunction
 from pathlib import Path
 
 import slangrad as spy
@@ -26,6 +27,13 @@ def test_type_checkers_know_the_same_names() -> None:
         for each in node.names
     }
     assert told == {(home, name) for home, names in spy._HOMES.items() for name in names.split()}
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    declared = [getattr(spy, name) for names in spy._HOMES.values() for name in names.split()]
+    own = {**vars(spy.math), **vars(spy.optim)}
+    declared += [each for name, each in own.items() if isfunction(each) and not name.startswith("_")]
+    assert [each for each in declared if not (getattr(each, "__doc__", "") or "").strip()] == []
 
 
 def test_an_unknown_name() -> None:
