@@ -18,6 +18,7 @@ from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.global_values import global_leaf
 from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
 
 CALL_SHAPE = "CallShapeInfo"  # what functions ask about their place among the calls (std/call_shape.slang)
@@ -127,11 +128,9 @@ class Binder:
         if not ways:
             raise CallError("E1013", f"set: '{name}' of type '{t}': {marshal.reason(t, self._types)}")
         spot = Spot(name, name, Role(reads=True), PRIMAL, self._types, lambda wanted: wanted)
-        node = marshal.bind(ways[0], spot)
-        if not isinstance(node, Leaf):
-            raise CallError("E1013", f"set: '{name}': a dict that holds containers cannot be set", (), None)
-        node.declared = False
-        return node
+        leaf = global_leaf(marshal.bind(ways[0], spot), self._types)
+        leaf.declared = False
+        return leaf
 
 
 def _check_rank(call: BoundCall) -> None:

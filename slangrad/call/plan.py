@@ -300,9 +300,10 @@ class Plan:
         return shape, measures
 
     def _check_home(self, leaf: Leaf, value: Any) -> None:
-        if home_of(value) not in (None, self._runtime):
-            message = f"argument '{leaf.label}': the {type(value).__name__} lies on another device"
-            raise CallError("E1022", message, (), "copy it: Tensor.from_numpy(device, x.to_numpy())")
+        for each in leaf.memory(value):
+            if home_of(each) not in (None, self._runtime):
+                message = f"argument '{leaf.label}': the {type(each).__name__} lies on another device"
+                raise CallError("E1022", message, (), "copy it: Tensor.from_numpy(device, x.to_numpy())")
 
     def _shape(self, measures: Sequence[Measure]) -> Shape:
         rows = zip(self._leaves, measures)

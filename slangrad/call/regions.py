@@ -15,6 +15,7 @@ from slangrad.call.overlap import Region, lattice_of
 from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.global_values import GlobalValue
 from slangrad.marshal.marshal import Leaf, Measure
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Memory
 from slangrad.marshal.whole import WholeTensor
@@ -60,8 +61,13 @@ def regions_of(
         at += len(leaf.streams)
         if isinstance(leaf, Elements) and value is not None:
             regions += _of_elements(leaf, value, strides, places, loops)
-        elif isinstance(leaf, WholeTensor):
-            regions += _of_whole(leaf, value, places)
+        elif isinstance(leaf, WholeTensor) and leaf.name in places:
+            regions += _of_whole(leaf, value, places[leaf.name].start)
+        elif isinstance(leaf, GlobalValue) and leaf.name in places:
+            start = places[leaf.name].start
+            for cell in leaf.cells:
+                if isinstance(cell.leaf, WholeTensor):
+                    regions += _of_whole(cell.leaf, cell.of(value), start + cell.at)
     return regions
 
 
@@ -99,9 +105,7 @@ def _of_elements(
     return made
 
 
-def _of_whole(leaf: WholeTensor, value: Any, places: dict[str, slice]) -> list[Region]:
-    if leaf.name not in places:
-        return []
+def _of_whole(leaf: WholeTensor, value: Any, start: int) -> list[Region]:
     made = []
     for i, (part, memory) in enumerate(
         zip(leaf.family.parts, leaf.access.memories(value, leaf.family.parts))
@@ -111,7 +115,7 @@ def _of_whole(leaf: WholeTensor, value: Any, places: dict[str, slice]) -> list[R
         made.append(
             Region(
                 label=leaf.label,
-                place=places[leaf.name].start + i * leaf.room,
+                place=start + i * leaf.room,
                 low=low,
                 high=high,
                 reads=part == TAKEN or (primal and leaf.role.reads),

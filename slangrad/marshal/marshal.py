@@ -288,6 +288,10 @@ class Leaf(Node):
         """What sizes and strides of the call depend on, besides the key."""
         return ()
 
+    def memory(self, value: Any) -> Iterable[Any]:
+        """What may lie on a device."""
+        return (value,)
+
     def measure(self, value: Any) -> Measure | None:
         """Sizes and strides; None when the value must be copied first; CallError when it is not of the bound
         type.

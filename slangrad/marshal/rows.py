@@ -36,6 +36,12 @@ class Cell:
     leaf: Leaf
     at: int
 
+    def of(self, value: Any) -> Any:
+        """Its value in that of the whole."""
+        for step in self.path:
+            value = value[step]
+        return value
+
 
 def bind_rows(way: Way, spot: Spot, children: Sequence[Marshal], described: str) -> Node:
     """A leaf whose memory is written anew for each call."""
@@ -46,29 +52,38 @@ def bind_rows(way: Way, spot: Spot, children: Sequence[Marshal], described: str)
     rows = []
     for i, (child, part) in enumerate(zip(children, way.parts)):
         node = child.bind(part, spot.child(str(i), f"{spot.label}[{i}]", role))
-        rows.append(tuple(_cells(node, element, 0)))
+        cells = tuple(cells_of(node, element))
+        for cell in cells:
+            _check(cell.leaf)
+        rows.append(cells)
     leaf = make_elements(way, spot, role, described, ARRAY_ACCESS, ())
     leaf.prepare = RowPacker(element, tuple(rows))
     return leaf
 
 
-def _cells(node: Node, t: ir.Type, at: int) -> Iterator[Cell]:
+def _check(leaf: Leaf) -> None:
+    if not isinstance(leaf, IN_ROWS) or leaf.streams:
+        message = (
+            f"argument '{leaf.label}': {leaf.described} cannot stand in a list with one call for each element"
+        )
+        raise CallError("E1001", message, (), "tensors, buffers and plain values can")
+
+
+def cells_of(node: Node, t: ir.Type, at: int = 0) -> Iterator[Cell]:
+    """The leaves of a value of type `t`, whose scalars begin at `at`."""
     if isinstance(node, Leaf):
-        if not isinstance(node, IN_ROWS) or node.streams:
-            message = f"argument '{node.label}': {node.described} cannot stand in a list with one call for each element"
-            raise CallError("E1001", message, (), "tensors, buffers and plain values can")
         yield Cell((), node, at)
         return
     assert isinstance(node, Composite)
     parts = list(ir.components(t))
     for part in node.parts:
         index = field_names(t).index(part.key) if isinstance(part.key, str) else part.key
-        before = sum(_count(each) for each in parts[:index])
-        for cell in _cells(part.node, parts[index], at + before):
+        before = sum(scalar_count(each) for each in parts[:index])
+        for cell in cells_of(part.node, parts[index], at + before):
             yield Cell((part.key, *cell.path), cell.leaf, cell.at)
 
 
-def _count(t: ir.Type) -> int:
+def scalar_count(t: ir.Type) -> int:
     return sum(1 for _ in scalars_of(t))
 
 
@@ -85,11 +100,9 @@ class RowPacker:
         return np.frombuffer(data, np.dtype((np.void, size)), count=len(self.rows))
 
     def _scalars(self, cells: tuple[Cell, ...], value: Any) -> list[Any]:
-        scalars: list[Any] = [0] * _count(self.element)
+        scalars: list[Any] = [0] * scalar_count(self.element)
         for cell in cells:
-            own = value
-            for step in cell.path:
-                own = own[step]
+            own = cell.of(value)
             if cell.leaf.measure(own) is None:
                 message = (
                     f"argument '{cell.leaf.label}': {cell.leaf.described} cannot be used as it lies in memory"

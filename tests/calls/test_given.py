@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad import CallError, Tensor
 
 F = np.float32
@@ -84,3 +85,93 @@ def test_what_a_cursor_refuses(load):
         apply.write(lambda cursor: cursor.write(3))(1.0)
     with pytest.raises(CallError, match="the module's value 'steps' is not set"):
         apply.write(lambda cursor: cursor.write(CURVE))(1.0)
+
+
+MEMORY = """
+    import "slangpy";
+    struct Table { float scale; StructuredBuffer<float> values; RWTensor<float, 1> seen; float weights[3]; }
+    ParameterBlock<Table> block;
+    Table plain;
+    StructuredBuffer<float> pair[2];
+    uniform float numbers[3];
+    uniform float2x3 rows;
+    float look(int i) { block.seen[i] = 10 * i; return block.scale * block.values[i] + block.weights[i]; }
+    float lookPlain(int i) { return plain.scale * plain.values[i] + plain.weights[i]; }
+    float second(int i) { return 10 * pair[0][i] + pair[1][i]; }
+    float count(int i) { return numbers[i] + 10 * rows[1][i]; }
+"""
+
+
+@pytest.fixture
+def table(device):
+    values = device.create_buffer(data=np.array([5, 6, 7], F), struct_size=4)
+    seen = Tensor.zeros(device, (3,), "float")
+    return {"scale": 2, "values": values, "seen": seen, "weights": np.array([1, 2, 3], F)}
+
+
+def test_structs_with_memory_in_them(load, table):
+    module, at = load(MEMORY), np.arange(3, dtype=np.int32)
+    assert module.look.set(block=table)(at, _result="numpy").tolist() == [11, 14, 17]
+    assert table["seen"].to_numpy().tolist() == [0, 10, 20]
+    assert module.lookPlain.set({"plain": {**table, "weights": [0, 0, 1]}})(at, _result="numpy").tolist() == [
+        10,
+        12,
+        15,
+    ]
+
+    def fill(cursor):
+        cursor.block.write(table)
+        cursor.block.scale = 3
+
+    assert module.look.write(fill)(2) == 24
+
+
+def test_what_is_set_is_looked_at_in_each_call(device, load, table):
+    look = load(MEMORY).look.set(lambda: {"block": table})
+    assert look(0) == 11
+    table["weights"][0] = 100
+    table["values"] = device.create_buffer(data=np.array([1, 2, 3, 4], F), struct_size=4)
+    table["scale"] = 4.0
+    assert (look(0), look(2)) == (104, 15)
+
+
+def test_arrays_of_buffers(device, load):
+    first, second = (
+        device.create_buffer(data=np.array(each, F), struct_size=4) for each in ([1, 2], [3, 4, 5])
+    )
+    assert load(MEMORY).second.set(pair=[first, second])(
+        np.arange(2, dtype=np.int32), _result="numpy"
+    ).tolist() == [13, 24]
+
+
+def test_arrays_are_values(device, load):
+    count = load(MEMORY).count
+    numbers, rows = np.array([1, 2, 3], F), np.arange(6, dtype=F).reshape(2, 3)
+    at = np.arange(3, dtype=np.int32)
+    wanted = [31, 42, 53]
+    assert count.set(numbers=numbers, rows=rows)(at, _result="numpy").tolist() == wanted
+    assert (
+        count.set(numbers=numbers.astype(np.float64), rows=rows.astype(int))(at, _result="numpy").tolist()
+        == wanted
+    )
+    tensor = Tensor.from_numpy(device, rows.T.copy()).T
+    assert count.set(numbers=numbers[::-1][::-1], rows=tensor)(at, _result="numpy").tolist() == wanted
+    with pytest.raises(
+        CallError, match=r"in shape \(4,\) the end, \(4,\), does not match the expected shape \(3,\)"
+    ):
+        count.set(numbers=np.zeros(4, F), rows=rows)(at)
+    with pytest.raises(CallError, match=r"0\.1 does not"):
+        count.set(numbers=np.array([0.1, 0, 0]), rows=rows)(at)
+
+
+def test_what_structs_with_memory_cannot_hold(device, load, table):
+    look = load(MEMORY).look
+    with pytest.raises(CallError, match=r"block.*field 'scale'"):
+        look.set(block={**table, "scale": table["values"]})(0)
+    other = spy.create_device(backend=device.backend)
+    with pytest.raises(CallError, match="lies on another device"):
+        look.set(block={**table, "seen": Tensor.zeros(other, (3,), "float")})(0)
+    x = table["seen"]
+    x.copy_from_numpy(np.array([2, 1, 0], F))
+    double = load(MEMORY + "float both(float x) { block.seen[2 - int(x)] = -1; return x; }").both
+    assert double.set(block=table)(x, _result="numpy").tolist() == [2, 1, 0]  # inputs are read before
