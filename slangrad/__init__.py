@@ -75,7 +75,7 @@ _HOMES = {
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ALIASES = {"NDBuffer": "Tensor", "float16_t": "float16"}
-_PATHS = ("reflection", "types")  # modules of SlangPy's that are there without being imported
+_PATHS = ("bindings", "reflection", "types")  # modules of SlangPy's that are there without being imported
 
 
 class _Paths:

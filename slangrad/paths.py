@@ -30,8 +30,23 @@ _KINDS = (
 )
 _REFLECTION = f"{_KINDS} SlangField SlangFunction SlangParameter SlangProgramLayout SlangType TypeReflection"
 _LOOKUP = "innermost_type numpy_to_slang resolve_element_type resolve_program_layout slang_to_numpy"
+_MARSHALLS = "BindContext CallContext Marshall NativeMarshall NativeValueMarshall can_direct_bind_common"
+_TABLES = "PYTHON_SIGNATURES PYTHON_TYPES get_or_create_type lookup_signature_callback lookup_type_callback"
+_CURSORS = "WriteToCursorMarshall WriteToCursorMarshallInfo register_write_to_cursor_type"
+_CODE = "CodeGen CodeGenBlock"
+_BINDINGS = (
+    f"{_MARSHALLS} {_TABLES} {_CURSORS} {_CODE} AccessType BoundCall BoundCallRuntime BoundVariable "
+    "BoundVariableException BoundVariableRuntime Shape"
+)
 # fmt: off
 PATHS = {
+    "bindings":                 _BINDINGS,
+    "bindings.boundvariable":   "BoundCall BoundVariable BoundVariableException can_direct_bind_common",
+    "bindings.boundvariableruntime": "BoundCallRuntime BoundVariableRuntime",
+    "bindings.codegen":         _CODE,
+    "bindings.cursor":          _CURSORS,
+    "bindings.marshall":        "BindContext Marshall",
+    "bindings.typeregistry":    _TABLES,
     "core":                     "",
     "core.calldata":            "CallData set_dump_generated_shaders set_dump_slang_intermediates "
                                 "set_print_generated_shaders",
@@ -40,7 +55,8 @@ PATHS = {
     "core.function":            "Function",
     "core.instance":            "InstanceList InstanceTensor",
     "core.module":              "Module",
-    "core.native":              "AccessType CallMode NativeCallRuntimeOptions Shape",
+    "core.native":              "AccessType CallContext CallMode NativeCallRuntimeOptions NativeMarshall "
+                                "NativeValueMarshall Shape",
     "core.packedarg":           "PackedArg pack",
     "core.shapes":              "TShapeOrTuple",
     "core.struct":              "Struct",
@@ -63,7 +79,12 @@ PATHS = {
 }
 # Where the names are that the package does not show.
 _HOMES = {
-    "slangrad.api.call_data":      "AccessType BoundCall BoundVariable CallData CallMode NativeCallRuntimeOptions",
+    "slangrad.api.call_data":      "AccessType BoundCall BoundCallRuntime BoundVariable BoundVariableRuntime CallData "
+                                   "CallMode NativeCallRuntimeOptions",
+    "slangrad.api.cursor_marshalls": _CURSORS,
+    "slangrad.api.marshall_code":  _CODE,
+    "slangrad.api.marshall_types": _TABLES,
+    "slangrad.api.marshalls":      _MARSHALLS,
     "slangrad.api.reflection":     "find_type_layout_for_buffer",
     "slangrad.api.slang_functions": "SlangFunction",
     "slangrad.api.slang_layout":   "SlangProgramLayout",

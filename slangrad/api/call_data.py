@@ -35,7 +35,7 @@ class CallMode(Enum):
     hvp = 3
 
 
-_MODES = {PRIMAL: CallMode.prim, BACKWARD: CallMode.bwds, TANGENT: CallMode.fwds, HIGHER: CallMode.hvp}
+MODES = {PRIMAL: CallMode.prim, BACKWARD: CallMode.bwds, TANGENT: CallMode.fwds, HIGHER: CallMode.hvp}
 
 
 class AccessType(Enum):
@@ -60,6 +60,7 @@ class BoundVariable:
 
     def __init__(self, node: Node, name: str, path: str, layout: SlangProgramLayout, index: int = -1) -> None:
         self.name = name
+        self.variable_name = node.name
         self.path = path
         self.param_index = index
         self.vector_type: SlangType = layout.type_of(node.type)
@@ -72,6 +73,9 @@ class BoundVariable:
         self.call_dimensionality = node.dims
         if self.explicitly_vectorized:
             self.call_dimensionality = max(self.vector_mapping, default=-1) + 1
+        self.python: Any = None  # the Marshall of a user's class
+        self.direct_bind = False
+        self.calldata_type_name = ""
         self.children: dict[str, BoundVariable] | None = None
         if isinstance(node, Composite):
             self.children = {}
@@ -82,6 +86,25 @@ class BoundVariable:
     def __repr__(self) -> str:
         dims = f"{self.call_dimensionality} dimensions to {self.vector_mapping}"
         return f"BoundVariable({self.path}: {self.described} as {self.vector_type.full_name}, {dims})"
+
+    @staticmethod
+    def before(seen: SlangType, marshall: Any) -> BoundVariable:
+        """What is known before the function is chosen."""
+        made = BoundVariable.__new__(BoundVariable)
+        made.name = made.variable_name = made.path = made.calldata_type_name = ""
+        made.param_index, made.vector_type, made.python = -1, seen, marshall
+        made.described, made.access = "", (AccessType.none, AccessType.none)
+        made.differentiable = made.explicitly_vectorized = made.direct_bind = False
+        made.vector_mapping, made.call_dimensionality, made.children = Shape(None), 0, None
+        return made
+
+    @property
+    def transform(self) -> Shape:
+        return self.vector_mapping
+
+    def gen_calldata_type_name(self, cgb: Any, type_name: str) -> None:
+        """Say as which type the kernel gets the value."""
+        self.calldata_type_name = type_name
 
     def get_input_list(self, args: list[BoundVariable]) -> list[BoundVariable]:
         """Appends itself, or what it is made of."""
@@ -120,6 +143,9 @@ class BoundCall:
         return f"BoundCall({', '.join(map(repr, (*self.args, *self.kwargs.values())))})"
 
 
+BoundVariableRuntime, BoundCallRuntime = BoundVariable, BoundCall  # calls are told of by the same objects
+
+
 class NativeCallRuntimeOptions:
     """Values outside of functions for `CallData.call`: each a dict by name."""
 
@@ -136,7 +162,7 @@ class CallData:
         self._compiled: Compiled = inspected.plan.compile(list(inspected.values), inspected.threads)
         self.call_shape = Shape(inspected.plan.shape_of(list(inspected.values)))
         self.last_call_shape = self.call_shape
-        self.call_mode = _MODES[inspected.bound.mode]
+        self.call_mode = MODES[inspected.bound.mode]
         self.call_dimensionality: int = inspected.bound.call_dims
         self.call_group_shape = inspected.bound.group or None
         self.bindings = BoundCall(inspected, function.module.layout)

@@ -143,6 +143,7 @@ class Module:
             self._layout = LAYOUT.SlangProgramLayout(self.device_module.layout)
         elif self._layout.types is not self.types:
             self._layout.on_hot_reload(self.device_module.layout)
+        self._layout.device_module = self.device_module
         found: SlangProgramLayout = self._layout
         return found
 

@@ -54,6 +54,7 @@ class SlangProgramLayout:
         self.program_layout = program_layout
         self.types: ModuleTypes = program_layout.types
         self.generation = 0
+        self.device_module: Any = None  # the module whose layout it is
         self._types: dict[Type, SlangType] = {}
         self._functions: dict[tuple[SlangType | None, str], SlangFunction] = {}
 

@@ -205,7 +205,8 @@ def _map_leaves(leaves: Iterable[Leaf], dims: int) -> None:
         leaf.mapping = align_right(leaf.dims, dims) if leaf.explicit is None else leaf.explicit
 
 
-_DERIVED = "_in _in_value _bytes _grad _pair _value _here _at _in_at _grad_at _words _seed _warmup _low _high"
+_DERIVED = "_in _in_value _bytes _grad _pair _value _here _at _in_at _grad_at _words _seed _warmup _low _high _loaded "
+_DERIVED += "_stored"
 ENDINGS = ("", *_DERIVED.split(), *(f"_{i}" for i in range(8)))
 
 

@@ -58,7 +58,7 @@ class Binder:
         )
         _check_cotangent(call)
         call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
-        if self._types.mentions(CALL_SHAPE):
+        if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
             call.group = ()
             _check_rank(call)
         if settings.group is not None:

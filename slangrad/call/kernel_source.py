@@ -68,6 +68,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     page = Page(call, classes, alone)
     for leaf in call.leaves:
         page.owner = leaf.label
+        page.functions += [(line, leaf.label) for line in leaf.outside()]
         for line in leaf.before():
             page.say_before(line)
     statement = _CALLS[call.mode](page)

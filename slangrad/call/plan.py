@@ -323,7 +323,7 @@ class Plan:
         setters = [
             (put, i, places[name].start)
             for i, leaf in enumerate(self._leaves)
-            for name, put in leaf.setters().items()
+            for name, put in leaf.setters_for(shape).items()
             if name in places
         ]
         self._check_globals(compiled)

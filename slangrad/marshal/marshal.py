@@ -243,6 +243,7 @@ class Leaf(Node):
     """
 
     has_layout: ClassVar[bool] = False
+    reads_place: ClassVar[bool] = False  # whether it asks where the call stands
 
     declared: bool = True
     carries: bool = False
@@ -273,6 +274,10 @@ class Leaf(Node):
     @abstractmethod
     def parameters(self, classes: str) -> list[Parameter]:
         """The kernel's uniform parameters; `classes` has a letter for each stream."""
+
+    def outside(self) -> list[str]:
+        """Lines of the kernel's text that stand before it."""
+        return []
 
     def before(self) -> list[str]:
         """Statements that stand before the first use."""
@@ -313,6 +318,10 @@ class Leaf(Node):
     def setters(self) -> dict[str, Setter]:
         """For parameters, what puts the value of this call at its place."""
         return {}
+
+    def setters_for(self, call_shape: Shape) -> dict[str, Setter]:
+        """The same for calls of a shape."""
+        return self.setters()
 
     def copy(self, value: Any) -> Any:
         """The value in memory that the kernel can use, for one that it cannot."""

@@ -164,6 +164,19 @@ def register(kind: type, key: Key, maker: Maker) -> None:
     _KEYS[kind], _MAKERS[kind] = key, maker
 
 
+def unregister(kind: type) -> None:
+    """Forget what was registered for a type, for those that inherit from it, too."""
+    for met in [each for each in _KEYS if issubclass(each, kind)]:
+        _KEYS.pop(met, None)
+        _MAKERS.pop(met, None)
+
+
+def is_built_in(kind: type) -> bool:
+    """Whether calls know values of a type by themselves."""
+    known = issubclass(kind, HostArray) or is_torch_type(kind)
+    return known or any(issubclass(each, kind) for each in _BUILT_IN)
+
+
 # --- Objects that stand for something else ------------------------------------------------------------
 
 _BUILT_IN = frozenset(_MAKERS)
@@ -185,8 +198,7 @@ def register_type(
     """
     if not isinstance(kind, type) or not callable(value_of):
         raise CallError("E1001", "register_type takes a class and a callable")
-    known = issubclass(kind, HostArray) or is_torch_type(kind)
-    if known or any(issubclass(each, kind) for each in _BUILT_IN):
+    if is_built_in(kind):
         raise CallError("E1001", f"register_type: calls know values of {kind.__name__} by themselves")
     for met in [each for each in (*_READERS, *_KEYS) if issubclass(each, kind)]:
         _READERS.pop(met, None)

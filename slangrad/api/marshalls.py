@@ -1,0 +1,176 @@
+"""Classes of users as arguments of calls, taught as SlangPy teaches them: a Marshall for each class.
+
+    class NoiseMarshall(Marshall):
+        def __init__(self, layout):  self.slang_type = layout.require_type_by_name("Noise")
+        def create_calldata(self, context, binding, data):  return {"seed": data.seed}
+        ...
+    PYTHON_TYPES[Noise] = lambda layout, value: NoiseMarshall(layout)
+
+In Slang `Noise` has methods `__slangpy_load(ContextND<N> context, out T value)` for what it can be seen as. What a
+Marshall says becomes a part of the kernel in marshall_arguments.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slangrad.api.call_data import AccessType, BoundVariable, CallMode
+from slangrad.api.marshall_code import CodeGenBlock
+from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.shape import Shape
+
+if TYPE_CHECKING:
+    from slangrad.api.device import Device
+    from slangrad.api.shader import SlangModule
+    from slangrad.api.slang_layout import SlangProgramLayout
+
+
+class BindContext:
+    """The call that an argument is bound to. `call_dimensionality` is -1 until it is known."""
+
+    def __init__(
+        self,
+        layout: SlangProgramLayout,
+        call_mode: CallMode,
+        device_module: SlangModule | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.layout = layout
+        self.call_mode = call_mode
+        self.device_module = device_module
+        self.options = dict(options or {})
+        self.call_dimensionality = -1
+        self.use_entrypoint_args = True
+
+    @property
+    def device(self) -> Device:
+        assert self.device_module is not None
+        found: Device = self.device_module.session.device
+        return found
+
+
+class CallContext:
+    """One call: its device, shape and mode."""
+
+    __slots__ = ("call_mode", "call_shape", "device")
+
+    def __init__(self, device: Device, call_shape: Shape, call_mode: CallMode) -> None:
+        self.device = device
+        self.call_shape = call_shape
+        self.call_mode = call_mode
+
+
+class NativeMarshall:
+    """What a Python value is to a call. There is one for each signature of a call; `slang_type` is the type that the
+    value has of its own.
+
+    `concrete_shape`: the sizes of all values, or an invalid Shape where `get_shape` tells those of each.
+    `match_call_shape`: values have as many dimensions as the call.
+    """
+
+    slang_type: SlangType
+    concrete_shape: Shape = Shape(None)
+    match_call_shape: bool = False
+
+    def __init__(self) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        own = getattr(self, "slang_type", None)
+        return f"{type(self).__name__}({getattr(own, 'full_name', None)})"
+
+    @property
+    def has_derivative(self) -> bool:
+        """Whether gradients are added to the value, which calls cannot do here."""
+        return False
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the value takes what a function writes: its Slang type has `__slangpy_store`."""
+        return False
+
+    # --- once for each signature
+
+    def resolve_types(self, context: BindContext, bound_type: SlangType) -> list[SlangType]:
+        """As which types a parameter of that type can be given the value; none if it cannot."""
+        return [self.resolve_type(context, bound_type)]
+
+    def resolve_type(self, context: BindContext, bound_type: SlangType) -> SlangType:
+        return self.slang_type
+
+    def resolve_dimensionality(
+        self, context: BindContext, binding: BoundVariable | None, vector_target_type: SlangType
+    ) -> int | None:
+        """How many dimensions of the call the value brings when it is seen as a type; None or less than zero if it
+        cannot.
+        """
+        return self.slang_type.num_dims - vector_target_type.num_dims
+
+    def reduce_type(self, context: BindContext, dimensions: int) -> SlangType:
+        """The type of what is left when some dimensions are taken away."""
+        found = self.slang_type
+        for _ in range(dimensions):
+            found = found.element_type
+        return found
+
+    def gen_calldata(self, cgb: CodeGenBlock, context: BindContext, binding: BoundVariable) -> None:
+        """Say as which type the kernel gets the value: `binding.gen_calldata_type_name(cgb, name)`."""
+        binding.gen_calldata_type_name(cgb, self.slang_type.full_name)
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        """Whether what the kernel gets is what the function takes, so that nothing has to be loaded."""
+        return False
+
+    def gen_trampoline_load(
+        self, cgb: CodeGenBlock, binding: BoundVariable, data_name: str, value_name: str
+    ) -> bool:
+        """Statements that load the value; False for `__slangpy_load`."""
+        return False
+
+    def gen_trampoline_store(
+        self, cgb: CodeGenBlock, binding: BoundVariable, data_name: str, value_name: str
+    ) -> bool:
+        """Statements that store the value; False for `__slangpy_store`."""
+        return False
+
+    # --- in every call
+
+    def get_shape(self, value: Any) -> Shape:
+        """The sizes of a value, those of its elements perhaps behind them; -1 for those that the call decides."""
+        return self.concrete_shape if self.concrete_shape.valid else Shape(())
+
+    def create_calldata(self, context: CallContext, binding: BoundVariable, data: Any) -> Any:
+        """What the kernel gets: a value of the type that `gen_calldata` has named, a dict for a struct."""
+        raise NotImplementedError(f"{type(self).__name__} has no create_calldata(context, binding, data)")
+
+    def read_calldata(self, context: CallContext, binding: BoundVariable, data: Any, result: Any) -> None:
+        """Called after the launch with the value and with what `create_calldata` gave for it."""
+
+
+class Marshall(NativeMarshall):
+    """The base of users' classes."""
+
+    def __init__(self, layout: SlangProgramLayout) -> None:
+        super().__init__()
+
+
+class NativeValueMarshall(NativeMarshall):
+    """A value that the kernel gets as it is: a number, a vector, a dict, an object with the fields of its type, or one
+    with `write_to_cursor(cursor)`.
+    """
+
+    def __init__(self, slang_type: SlangType | None = None) -> None:
+        super().__init__()
+        if slang_type is not None:
+            self.slang_type = slang_type
+
+    def can_direct_bind(self, binding: BoundVariable) -> bool:
+        return can_direct_bind_common(binding)
+
+    def create_calldata(self, context: CallContext, binding: BoundVariable, data: Any) -> Any:
+        return data
+
+
+def can_direct_bind_common(binding: BoundVariable) -> bool:
+    """Whether a value is the same in all calls, and one of its own."""
+    return binding.call_dimensionality == 0 and not binding.children and binding.access[0] is AccessType.read
