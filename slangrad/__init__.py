@@ -32,6 +32,7 @@ _HOMES = {
     "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType Feature ShaderModel",
     "slangrad.api.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
     "slangrad.api.function":          "Function",
+    "slangrad.api.hot_reload":        "ReloadWarning ShaderHotReloadEvent",
     "slangrad.api.instances":         "InstanceList InstanceTensor",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
     "slangrad.api.module":            "Module",

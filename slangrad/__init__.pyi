@@ -55,6 +55,8 @@ from slangrad.api.fences import QueryPool as QueryPool
 from slangrad.api.fences import QueryPoolDesc as QueryPoolDesc
 from slangrad.api.fences import QueryType as QueryType
 from slangrad.api.function import Function as Function
+from slangrad.api.hot_reload import ReloadWarning as ReloadWarning
+from slangrad.api.hot_reload import ShaderHotReloadEvent as ShaderHotReloadEvent
 from slangrad.api.instances import InstanceList as InstanceList
 from slangrad.api.instances import InstanceTensor as InstanceTensor
 from slangrad.api.kernel import ComputeKernel as ComputeKernel

@@ -196,7 +196,7 @@ class ComputePassEncoder:
         self, pipeline: ComputePipeline, root_object: ShaderObject | None = None
     ) -> ShaderObject:
         """What is launched from now on; returns where its parameters go."""
-        self._root = ShaderObject(pipeline) if root_object is None else root_object
+        self._root = ShaderObject(pipeline.current()) if root_object is None else root_object
         return self._root
 
     def dispatch(self, thread_count: Any) -> None:

@@ -32,6 +32,7 @@ from slangrad.api.features import (
     Feature,
     ShaderModel,
 )
+from slangrad.api.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.session import SHADER, SlangSession
 from slangrad.base.late import Late
 from slangrad.base.options import Options
@@ -92,6 +93,7 @@ class Device:
         given.defines = {**given.defines, **(defines or {})}
         self.desc.compiler_options = given
         self.sessions: WeakSet[SlangSession] = WeakSet()
+        self.hot_reload = HotReload(self, self.desc.enable_hot_reload)
         self.checking = CheckMode() if self.options.check else None
         self.slang_session = SlangSession(self, given, self.options)
         self._submits: int = 0
@@ -150,6 +152,7 @@ class Device:
         if self.is_closed:
             return
         self.runtime.close()
+        self.hot_reload.stop()
         _created.discard(self)
         for callback in [*self._close_callbacks.values()]:
             callback(self)
@@ -183,6 +186,28 @@ class Device:
     def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
         return function.compile(*args, **kwargs).explanation
+
+    # --- Files that change ---
+
+    def reload_all_programs(self) -> None:
+        """Load all modules anew. A ReloadWarning where the new texts have errors; all stays as it was then."""
+        self.hot_reload.reload_all()
+
+    def hot_reload_check(self) -> None:
+        """Look at the files of modules now, and load what has changed; else a thread looks and the next call loads."""
+        self.hot_reload.check()
+
+    def set_hot_reload_delay(self, timeout_ms: int) -> None:
+        """How many milliseconds pass between two looks at the files."""
+        self.hot_reload.set_delay(timeout_ms / 1000)
+
+    def register_shader_hot_reload_callback(self, callback: Callable[[ShaderHotReloadEvent], object]) -> int:
+        """Call `callback(event)` after each reload, in the thread that asked for it or called. Gives a number to
+        unregister it by."""
+        return self.hot_reload.add_callback(callback)
+
+    def unregister_shader_hot_reload_callback(self, callback_id: int) -> None:
+        self.hot_reload.remove_callback(callback_id)
 
     # --- Modules and kernels ---
 

@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
 from slangrad.call.given import Source, Tree, gathered, merge
+from slangrad.call.lasting import LastingCaller
 from slangrad.call.launchable import Launchable
+from slangrad.call.repeated import RepeatedCall
 from slangrad.call.request import Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
@@ -45,7 +47,7 @@ class Function:
     `return_type` and so on return other functions; none changes."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_backward", "_caller", "_group", "_kernel", "_modes", "_settings", "_tangent",
+    __slots__ = ("__weakref__", "_backward", "_calls", "_group", "_kernel", "_modes", "_settings", "_tangent",
                  "module", "name", "struct")
     # fmt: on
 
@@ -53,14 +55,14 @@ class Function:
         self,
         module: Module,
         name: str,
-        caller: Caller,
+        calls: LastingCaller,
         struct: Struct | None = None,
         settings: Settings | None = None,
     ) -> None:
         self.module = module
         self.name = name
         self.struct = struct
-        self._caller = caller
+        self._calls = calls
         found = settings or Settings()
         self._settings = replace(found, key=settings_key(found))
         self._backward: Function | None = None
@@ -85,9 +87,16 @@ class Function:
             encoder = kwargs.pop(APPEND)
             if encoder is not None:
                 return self.append_to(encoder, *args, **kwargs)
-        return self._caller.call(self._settings, args, kwargs)
+        caller = self._calls.now
+        if caller.generation.expired:
+            caller = self._calls.renewed()
+        return caller.call(self._settings, args, kwargs)
 
     call = __call__
+
+    @property
+    def _caller(self) -> Caller:
+        return self._calls.current()
 
     def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
         """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
@@ -143,10 +152,12 @@ class Function:
         return "\n".join(map(str, self._caller.candidates))
 
     def _with(self, **changes: Any) -> Function:
-        return self._copy(self.module, self._caller, self.struct, replace(self._settings, **changes))
+        return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
 
-    def _copy(self, module: Module, caller: Caller, struct: Struct | None, settings: Settings) -> Function:
-        made = Function(module, self.name, caller, struct, settings)
+    def _copy(
+        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+    ) -> Function:
+        made = Function(module, self.name, calls, struct, settings)
         made._group = self._group
         return made
 
@@ -208,7 +219,7 @@ class Function:
         """The same function of the module made anew."""
         owner = None if self.struct is None else module.require_struct(self.struct.name)
         found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
-        return self._copy(module, found._caller, owner, self._settings)
+        return self._copy(module, found._calls, owner, self._settings)
 
     def type_conformances(self, conformances: Sequence[TypeConformance | tuple[Any, ...]]) -> Function:
         """Say which types values of interface types can have that come from outside, and their ids."""
@@ -249,12 +260,12 @@ class Function:
         parameter is `uint3 dispatchThreadID`. `vars` are values outside of functions, `parameters` the other
         parameters by name; with an encoder it runs later. CallError (E1017, E1018) for names that are unknown and
         values that are missing."""
-        if self._kernel is None:
+        caller = self._caller
+        if self._kernel is None or self._kernel.generation is not caller.generation:
             own = self.module.device_module
             self._kernel = RAW.make_kernel(
-                own, self.name, self._caller.candidates, self._group, self._settings.conformances
+                own, self.name, caller.candidates, self._group, self._settings.conformances
             )
-        assert self._kernel is not None
         values = gathered(self._settings.given)
         merge(values, vars or {})
         self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
@@ -314,7 +325,7 @@ class Function:
         """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
         compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
         """
-        return self._caller.repeated(self._settings, args, kwargs)
+        return RepeatedCall(self._calls, self._settings, args, kwargs)
 
 
 class BoundFunction(Function):
@@ -323,14 +334,14 @@ class BoundFunction(Function):
     __slots__ = ("this",)
 
     def __init__(self, function: Function, this: Any) -> None:
-        super().__init__(
-            function.module, function.name, function._caller, function.struct, function._settings
-        )
+        super().__init__(function.module, function.name, function._calls, function.struct, function._settings)
         self._group = function._group
         self.this = this
 
-    def _copy(self, module: Module, caller: Caller, struct: Struct | None, settings: Settings) -> Function:
-        return BoundFunction(super()._copy(module, caller, struct, settings), self.this)
+    def _copy(
+        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+    ) -> Function:
+        return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(self.this, *args, **kwargs)

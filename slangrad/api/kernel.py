@@ -70,6 +70,22 @@ class ComputePipeline:
     def __init__(self, program: ShaderProgram) -> None:
         self.program = program
         self.device = program.device
+        self._newer = self
+        with program.session.lock:
+            self.generation = program.session.generation
+            self._make()
+
+    def current(self) -> ComputePipeline:
+        """The pipeline of the program as it is now, after a look at files that have changed."""
+        if self._newer.generation.expired:
+            session = self.program.session
+            session.refresh()
+            if self._newer.generation is not session.generation:
+                self._newer = ComputePipeline(self.program)
+        return self._newer
+
+    def _make(self) -> None:
+        program = self.program
         if not program.entry_points:
             raise CallError(
                 "E1020", "the program has no entry point", (), "link it with module.entry_point(name)"
@@ -181,16 +197,20 @@ class ComputeKernel:
     """An entry point, ready to be launched."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters",
-                 "_required_globals", "_required_parameters", "device", "pipeline", "program")
+    __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters", "_pipeline",
+                 "_required_globals", "_required_parameters", "device", "generation", "program")
     # fmt: on
 
     def __init__(self, program: ShaderProgram) -> None:
         self.program = program
         self.device = program.device
-        self.pipeline = pipeline = ComputePipeline(program)
-        self._kernel = pipeline.compiled.kernel
         self._launch = self.device.runtime.launch
+        self._use(ComputePipeline(program))
+
+    def _use(self, pipeline: ComputePipeline) -> None:
+        self._pipeline = pipeline
+        self.generation = pipeline.generation
+        self._kernel = pipeline.compiled.kernel
         self._pack = pipeline.pack
         self._empty = pipeline.empty
         self._globals = pipeline.globals
@@ -199,7 +219,14 @@ class ComputeKernel:
         self._required_parameters = _read_names(pipeline.parameters)
 
     def __repr__(self) -> str:
-        return f"ComputeKernel({self.pipeline.entry.name})"
+        return f"ComputeKernel({self._pipeline.entry.name})"
+
+    @property
+    def pipeline(self) -> ComputePipeline:
+        """What is launched."""
+        if self.generation.expired:
+            self._use(self._pipeline.current())
+        return self._pipeline
 
     @property
     def reflection(self) -> ReflectionCursor:
@@ -215,12 +242,14 @@ class ComputeKernel:
         **parameters: Any,
     ) -> None:
         """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
-        grid = self.pipeline.grid_of(thread_count)
+        if self.generation.expired:
+            self._use(self._pipeline.current())
+        grid = self._pipeline.grid_of(thread_count)
         arguments = self._arguments(vars or {}, parameters)
         if command_encoder is None:
             self._launch(self._kernel, arguments, grid)
         else:
-            command_encoder.launch(self.pipeline, arguments, grid, (vars, parameters))
+            command_encoder.launch(self._pipeline, arguments, grid, (vars, parameters))
 
     def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
         values = self._empty[:]
@@ -239,7 +268,7 @@ class ComputeKernel:
         return self._pack(values)
 
     def _unknown(self, name: str, what: str, known: Mapping[str, Any]) -> CallError:
-        message = f"{what}: kernel '{self.pipeline.entry.name}' has no parameter '{name}'"
+        message = f"{what}: kernel '{self._pipeline.entry.name}' has no parameter '{name}'"
         error = unknown(message, name, known)
         if name in self._globals or name in self._parameters:
             place = "in vars" if name in self._globals else "as a keyword"

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.api.device import Device
 from slangrad.api.function import Function
-from slangrad.api.plain_types import PLAIN, is_plain
-from slangrad.api.session import FRONT, SHADER, LoadedModule, SlangSession
+from slangrad.api.generation import FRONT, Generation, KnownModule
+from slangrad.api.session import SHADER, LoadedModule, SlangSession
 from slangrad.api.struct import Struct
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
-from slangrad.call.module_index import UNKNOWN, Facts
+from slangrad.call.lasting import LastingCaller
+from slangrad.call.module_index import UNKNOWN
 from slangrad.call.plan_store import PlanStore
 from slangrad.check.types import Type
-from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.literals import spell_value
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
@@ -35,29 +35,9 @@ if TYPE_CHECKING:
     from slangrad.check.reflect import FunctionView, Reflection
 
 LAYOUT = Late("slangrad.api.slang_layout")
+Find = Callable[["Reflection"], Sequence["FunctionView"]]
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
-
-
-class LateTypes:
-    """The types of a module, which is parsed when it is asked about one that is not plain."""
-
-    def __init__(self, module: Module) -> None:
-        self._module = module
-
-    def program(self) -> Any:
-        return self._module.layout
-
-    def lower(self, t: Type) -> ir.Type | None:
-        return (PLAIN if is_plain(t) else self._module.types).lower(t)
-
-    def tangent(self, t: Type) -> Type | None:
-        return (PLAIN if is_plain(t) else self._module.types).tangent(t)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._module.types, name)
-        setattr(self, name, found)
-        return found
 
 
 class Module:
@@ -79,14 +59,26 @@ class Module:
         self.device: Device = self.session.device
         self.name = self._loaded.name
         self.options = _checked_options(options)
-        self._late_types: Any = LateTypes(self)
         self._layout: SlangProgramLayout | None = None
         self.link = tuple(link)
-        self._facts = Facts(self._loaded.key, self.session.settings, self.session.target)
-        self._functions: dict[str, Function | None] = {}
+        self._generation = self.session.generation
+        self._found: dict[str, Function | None] = {}  # in this generation
+        self._functions: dict[str, Function] = {}  # in all of them
         self._structs: dict[str, Struct] = {}
         self._with_constants: dict[str, Module] = {}
         self._with_preludes: dict[str, Module] = {}
+
+    @property
+    def known(self) -> KnownModule:
+        """The module as it is now, after a look at files that have changed."""
+        if self._generation.expired:
+            self.session.refresh()
+            self._generation = self.session.generation
+            self._found = {}
+        found = self._generation.of(self._loaded)
+        if found.layout is None:
+            found.layout = lambda: self.layout
+        return found
 
     @property
     def device_module(self) -> SlangModule:
@@ -95,14 +87,11 @@ class Module:
 
     @property
     def view(self) -> Reflection:
-        return self.device_module.view
+        return self.known.view
 
     @property
     def types(self) -> ModuleTypes:
-        found = self.device_module.types
-        if found.layout is None:
-            found.layout = lambda: self.layout
-        return found
+        return self.known.all_types
 
     @staticmethod
     def load_from_file(
@@ -178,20 +167,25 @@ class Module:
 
     def find_function(self, name: str) -> Function | None:
         """The functions of a name, generic arguments perhaps in it; None when there are none."""
-        if name not in self._functions:
-            views = lambda: self.view.find_functions(name)
-            self._functions[name] = self._find(name, name, views, None)
-        return self._functions[name]
+        if self._generation.expired or name not in self._found:
+            known = self.known
+            self._found[name] = self._find(known, name, name, lambda view: view.find_functions(name), None)
+        return self._found[name]
 
     def _find(
-        self, label: str, name: str, views: Callable[[], Sequence[FunctionView]], struct: Struct | None
+        self, known: KnownModule, label: str, name: str, views: Find, struct: Struct | None
     ) -> Function | None:
         """Functions, if there are any; `label` names them in this module."""
-        exists = UNKNOWN if self.session.is_parsed else self._facts.get("function", label)
+        exists = UNKNOWN if known.generation.is_parsed else known.facts.get("function", label)
         if exists is UNKNOWN:
-            exists = bool(views())
-            self._facts.put("function", label, exists)
-        return self._make_function(label, name, views, struct) if exists else None
+            exists = bool(views(known.view))
+            known.facts.put("function", label, exists)
+        if not exists:
+            return None
+        key = label if struct is None else f"{label} of {struct.spelled}"
+        if key not in self._functions:
+            self._functions[key] = self._make_function(label, name, views, struct)
+        return self._functions[key]
 
     def require_function(self, name: str) -> Function:
         """The functions of a name, as `find_function`; NameNotFound when there are none."""
@@ -202,15 +196,21 @@ class Module:
 
     def find_struct(self, name: str) -> Struct | None:
         """A type by name, `float3` and `Foo<4>` too; None when there is none."""
-        known = UNKNOWN if self.session.is_parsed else self._facts.get("type", name)
-        if known is not UNKNOWN:
-            return None if known is None else self.struct_of(restored_type(known))
-        found = self.view.find_type(name)
-        try:
-            self._facts.put("type", name, None if found is None else saved_type(found, self.types))
-        except Unsaved:  # it depends on what is not known yet
-            return None if found is None else self.struct_of(found)
+        found = self.find_type(name)
         return None if found is None else self.struct_of(found)
+
+    def find_type(self, name: str) -> Type | None:
+        """The type itself, or what an earlier process has kept of it."""
+        module = self.known
+        known = UNKNOWN if module.generation.is_parsed else module.facts.get("type", name)
+        if known is not UNKNOWN:
+            return None if known is None else restored_type(known)
+        found = module.view.find_type(name)
+        try:
+            module.facts.put("type", name, None if found is None else saved_type(found, module.all_types))
+        except Unsaved:  # it depends on what is not known yet
+            return found
+        return found
 
     def require_struct(self, name: str) -> Struct:
         """A type by name, as `find_struct`; NameNotFound when there is none."""
@@ -224,17 +224,19 @@ class Module:
         owner = self.find_struct(struct) if isinstance(struct, str) else struct
         if owner is None:
             return None
-        label = f"{owner.spelled}.{name}"
+        spelled = owner.spelled
+        label = f"{spelled}.{name}"
+        views: Find = lambda view: view.find_functions(label)
         if name == "__init":
-            return self._find(label, name, lambda: self.view.find_constructors(owner.checked), owner)
-        return self._find(label, name, lambda: self.view.find_functions(f"{owner.spelled}.{name}"), owner)
+            views = lambda view: _constructors(view, spelled)
+        return self._find(self.known, label, name, views, owner)
 
     def struct_of(self, checked: Type) -> Struct:
         """The one Struct for a checked type."""
         key = checked.spelled if isinstance(checked, SavedType) else spell(checked)
         found = self._structs.get(key)
         if found is None:
-            found = self._structs[key] = Struct(self, checked, self._late_types)
+            found = self._structs[key] = Struct(self, checked)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -252,21 +254,23 @@ class Module:
             )
         return found
 
-    def _make_function(
-        self, label: str, name: str, views: Callable[[], Sequence[FunctionView]], struct: Struct | None
-    ) -> Function:
-        session = self.session
-
-        def binder() -> Any:
-            candidates = [FRONT.candidate_of(view, self.types) for view in _own(views())]
-            return FRONT.Binder(name, candidates, self.types, self._imports)
-
-        store = PlanStore(self._loaded.key, label, session.settings, session.target, self._late_types)
+    def _make_function(self, label: str, name: str, views: Find, struct: Struct | None) -> Function:
         strict = self.options.get("strict_broadcasting", False)
-        return Function(self, name, Caller(name, binder, session, store, strict, self), struct)
 
-    def _imports(self) -> tuple[str, ...]:
-        return self.session.imports_of(self._loaded.checked)
+        def caller(generation: Generation) -> Caller:
+            known = generation.of(self._loaded)
+
+            def binder() -> Any:
+                found = _own(views(known.view))
+                if not found:
+                    raise self._not_found(label, "function", known.view.function_names())
+                candidates = [FRONT.candidate_of(view, known.all_types) for view in found]
+                return FRONT.Binder(name, candidates, known.all_types, known.imports)
+
+            store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
+            return Caller(name, binder, generation, store, strict, self)
+
+        return Function(self, name, LastingCaller(self.session, caller), struct)
 
     def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
         return NameNotFound(
@@ -281,7 +285,13 @@ def _handle_of(given: Any) -> LoadedModule:
     if not isinstance(given, SHADER.SlangModule):
         note = "Module.load_from_file() and Module.load_from_source() load one"
         raise CallError("E1015", f"Module: {type(given).__name__} is no SlangModule", (), note)
-    return LoadedModule(given.session, given.name, given.checked.key, None, None, given.checked)
+    loaded: LoadedModule = given.loaded
+    return loaded
+
+
+def _constructors(view: Reflection, spelled: str) -> Sequence[FunctionView]:
+    found = view.find_type(spelled)
+    return () if found is None else view.find_constructors(found)
 
 
 def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:

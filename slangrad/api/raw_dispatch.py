@@ -16,7 +16,6 @@ from slangrad.api.kernel import ComputeKernel
 from slangrad.api.shader import SlangEntryPoint, SlangModule, TypeConformance, conformances_of, is_entry
 from slangrad.call.program import Candidate
 from slangrad.call.request import Named
-from slangrad.check.declref import DeclRef
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import spell
@@ -45,11 +44,11 @@ def make_kernel(
     if is_entry(candidate.view.declaration):
         if group is not None:
             raise _refused(name, "has the group size of its [numthreads]", "leave thread_group_size out")
-        entry = SlangEntryPoint(module, DeclRef(candidate.view.declaration, {}), given=given)
+        entry = SlangEntryPoint(module, name, given=given, declared=candidate.view.declaration)
         return ComputeKernel(session.link_program([module], [entry]))
     _check(name, candidate)
-    text = _page(session.imports_of(module.checked), candidate, group or GROUP)
-    page = session.load_module_from_source(f"launch of {name} {group or ''}", text)
+    text = _page(module.known.imports(), candidate, group or GROUP)
+    page = session.page(f"launch of {name} {group or ''}", text)
     return ComputeKernel(session.link_program([module, page], [page.entry_point("launch", given)]))
 
 

@@ -10,57 +10,93 @@ A device has a session of its own, which its methods of these names use.
 from __future__ import annotations
 
 import threading
-import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from slangrad.api.compiler_options import SlangCompilerOptions
-from slangrad.base.diagnostics import CompileWarning
+from slangrad.api.generation import Generation, KnownModule
+from slangrad.base.diagnostics import CompileError
 from slangrad.base.late import Late
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.call.check_mode import CheckedSession, CheckMode
-from slangrad.call.compiled import Compiled
-from slangrad.call.module_index import ModuleIndex, reachable
-from slangrad.check.files import Files
+from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
     from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.call.module_index import FoundModule, ModuleIndex
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
 
-FRONT, SHADER = Late("slangrad.call.front"), Late("slangrad.api.shader")
+SHADER = Late("slangrad.api.shader")
 
 
 class LoadedModule:
-    """A module of a session. `checked` is there at once if it had to be parsed, else when it is asked for."""
+    """A module that a session was asked for, however often it is loaded anew."""
 
-    def __init__(
-        self,
-        session: SlangSession,
-        name: str,
-        key: str,
-        text: str | None,
-        path: Path | None,
-        parsed: CheckedModule | None = None,
-    ) -> None:
+    is_whole = True  # it stands in texts of the user alone, and later processes may find it again
+
+    def __init__(self, session: SlangSession, name: str) -> None:
         self.session = session
         self.name = name
-        self.key = key
-        self.text = text  # None: it is in a file
-        self.path = path
-        self.parsed = parsed
+        self.number = next(_numbers)
+        self.seen_as: SlangModule | None = None
+
+    @property
+    def known(self) -> KnownModule:
+        """As it is now."""
+        return self.session.generation.of(self)
 
     @property
     def checked(self) -> CheckedModule:
-        if self.parsed is None:
-            assert self.session.program is not None
-        assert self.parsed is not None, f"module '{self.name}' is not in its session"
-        return self.parsed
+        return self.known.checked
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        """What an earlier process has kept."""
+        return index.find(self.name)
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        """The module in a program, where it is not yet."""
+        return program.load_module(self.name)
+
+
+class TextModule(LoadedModule):
+    """A module from a text; with a path as if it stood in that file."""
+
+    def __init__(self, session: SlangSession, name: str, text: str, path: Path | None) -> None:
+        super().__init__(session, name)
+        self.text = text
+        self.path = path
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        source = SourceFile(self.name if self.path is None else str(self.path), self.text)
+        return index.of_text(self.name, source, self.path)
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        return program.add_source(self.name, self.text, self.path)
+
+
+class MadeModule(LoadedModule):
+    """A module that is made of others: linked, or with a text beside its own."""
+
+    is_whole = False
+
+    def __init__(self, session: SlangSession, name: str, make: Callable[[Generation], CheckedModule]) -> None:
+        super().__init__(session, name)
+        self._make = make
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        return None
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        return self._make(generation)
+
+
+_numbers = count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +107,7 @@ class SlangSessionDesc:
 
 
 class SlangSession:
-    """A program: one space of modules, with one set of include paths and macros.
-
-    As long as all modules are as in an earlier process, they are not parsed: `program` and `compiler` are made when
-    they are first asked for.
-    """
+    """A program: one space of modules, with one set of include paths and macros."""
 
     def __init__(self, device: Any, compiler_options: SlangCompilerOptions, options: Options) -> None:
         self.device = device
@@ -83,24 +115,24 @@ class SlangSession:
         self.compiler_options = compiler_options
         self.settings = compiler_options.applied_to(options)
         self.lock = threading.RLock()
-        self.kernels: dict[str, Compiled] = {}
         self._defines = _texts(compiler_options.defines)
-        self._files = Files(compiler_options.include_paths)
-        self._index = ModuleIndex(self._files, self._defines, self.settings, self.target)
-        self._program: Program | None = None
-        self._compiler: Any = None
-        self._waiting: list[LoadedModule] = []
-        self._loaded: dict[str, LoadedModule] = {}
-        self._aliases: dict[CheckedModule, str] = {}
-        self._modules: dict[CheckedModule, SlangModule] = {}
-        self._linked: dict[tuple[CheckedModule, ...], SlangModule] = {}
+        self.generation = Generation(self, self._defines)
+        self._named: dict[str, LoadedModule] = {}
+        self._texts: dict[str, TextModule] = {}
+        self._whole: WeakSet[LoadedModule] = (
+            WeakSet()
+        )  # these two, and texts whose name another one has taken
+        self._linked: dict[tuple[LoadedModule, ...], LoadedModule] = {}
         self.callers: WeakSet[Any] = WeakSet()
         self.checking: CheckMode | None = device.checking
-        self._checked: CheckedSession | None = None
         device.sessions.add(self)
 
     def __repr__(self) -> str:
-        return f"SlangSession(modules={[each.name for each in self._modules.values()]})"
+        return f"SlangSession(modules={[each.name for each in self._in_order()]})"
+
+    def _in_order(self) -> list[LoadedModule]:
+        """Modules as they were asked for."""
+        return sorted(self._whole, key=lambda each: each.number)
 
     @property
     def desc(self) -> SlangSessionDesc:
@@ -109,43 +141,16 @@ class SlangSession:
 
     @property
     def is_parsed(self) -> bool:
-        return self._program is not None
+        return self.generation.is_parsed
 
     @property
     def program(self) -> Program:
         """The modules, parsed and checked."""
-        if self._program is None:
-            with self.lock:
-                if self._program is None:
-                    self._parse_all()
-        assert self._program is not None
-        return self._program
-
-    def _parse_all(self) -> None:
-        """Load what was only looked up so far, in the same order."""
-        program = FRONT.Program(self.settings, (), self._defines, self._files)
-        for each in self._waiting:
-            each.parsed = self._load(program, each)
-        self._waiting.clear()
-        self._files.kept.clear()
-        self._program = program
+        return self.generation.program
 
     @property
     def compiler(self) -> Any:
-        if self._compiler is None:
-            with self.lock:
-                if self._compiler is None:
-                    made = FRONT.KernelCompiler(self.program, self.settings, self.target, self.lock)
-                    self._compiler = made
-        return self._compiler
-
-    @property
-    def checked(self) -> CheckedSession:
-        """The session as calls in check mode see it."""
-        if self._checked is None:
-            make = lambda settings: FRONT.KernelCompiler(self.program, settings, self.target, self.lock)
-            self._checked = CheckedSession(self, make)
-        return self._checked
+        return self.generation.compiler
 
     def check(self, mode: CheckMode | None) -> None:
         """Calls from now on are in check mode, or no longer."""
@@ -154,6 +159,33 @@ class SlangSession:
             self.checking = mode
             for each in self.callers if changes else ():
                 each.change_plans()
+
+    # --- Reloading ---
+
+    def refresh(self) -> None:
+        """Load what was found to have changed."""
+        self.device.hot_reload.refresh()
+
+    def has_changed(self) -> bool:
+        """Whether files have another text than the modules."""
+        with self.lock:
+            generation = self.generation
+            generation.expired = False  # whatever changes from now on is noticed again
+            return generation.files.changed()
+
+    def reload(self) -> Exception | None:
+        """Load all modules from their files as they are now. What is wrong with them, and then all stays as it was."""
+        with self.lock:
+            old, new = self.generation, Generation(self, self._defines)
+            try:
+                for each in self._in_order():
+                    new.of(each)
+            except (CompileError, OSError, UnicodeDecodeError) as error:
+                old.files.watch_also(new.files)
+                return error
+            self.generation = new
+            old.expired = True
+            return None
 
     # --- Modules ---
 
@@ -173,61 +205,37 @@ class SlangSession:
 
     def module_of(self, loaded: LoadedModule) -> SlangModule:
         """The module as kernels see it; it is parsed if it was not."""
-        checked = loaded.checked
         with self.lock:
-            if checked not in self._modules:
-                self._modules[checked] = SHADER.SlangModule(self, checked, loaded.name)
-            return self._modules[checked]
+            loaded = self.generation.first_of(loaded)
+            if loaded.seen_as is None:
+                loaded.seen_as = SHADER.SlangModule(self, loaded)
+            return loaded.seen_as
 
     def load(self, name: str) -> LoadedModule:
         """A module by name or path."""
+        self.refresh()
         with self.lock:
-            found = None if self.is_parsed else self._index.find(name)
-            return self._enter(LoadedModule(self, name, found.key if found else "", None, None))
+            return self._named.get(name) or self._enter(self._named, LoadedModule(self, name))
 
     def add_source(self, name: str, text: str, path: Path | None = None) -> LoadedModule:
         """A module from its text. The same name with another text is another module."""
+        self.refresh()
         with self.lock:
-            known = self._loaded.get(name)
+            known = self._texts.get(name)
             if known is not None and (known.text, known.path) == (text, path):
                 return known
-            source = SourceFile(name if path is None else str(path), text)
-            found = None if self.is_parsed else self._index.of_text(name, source, path)
-            made = self._enter(LoadedModule(self, name, found.key if found else "", text, path))
-            self._loaded[name] = made
-            return made
+            return self._enter(self._texts, TextModule(self, name, text, path))
 
-    def _enter(self, module: LoadedModule) -> LoadedModule:
-        """A module without a key is parsed now."""
-        if module.key:
-            self._waiting.append(module)
-            return module
-        module.parsed = self._load(self.program, module)
-        module.key = module.parsed.key
-        self._index.keep(module.parsed)
-        return module
+    def page(self, name: str, text: str) -> SlangModule:
+        """A text that was written around modules: it says nothing about whether they can be loaded."""
+        return self.module_of(MadeModule(self, name, lambda generation: generation.add_page(name, text)))
 
-    def _load(self, program: Program, module: LoadedModule) -> CheckedModule:
-        if module.text is None:
-            checked = program.load_module(module.name)
-        else:
-            checked = program.add_source(module.name, module.text, module.path)
-        for each in program.reporter.diagnostics:
-            warnings.warn(str(each), CompileWarning, stacklevel=2)
-        return checked
-
-    def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
-        """What a kernel imports in order to see a module and all that it sees."""
-        return tuple(map(self._import_name, reachable(module)))
-
-    def _import_name(self, module: CheckedModule) -> str:
-        """The name of a module, or another one where a newer module has taken its name."""
-        if self.program.modules.get(module.name) is module:
-            return module.name
-        if module not in self._aliases:
-            alias = self._aliases[module] = f"{module.name}#{len(self._aliases) + 1}"
-            self.program.modules[alias] = module
-        return self._aliases[module]
+    def _enter(self, modules: dict[str, Any], made: LoadedModule) -> LoadedModule:
+        self.generation.of(made)
+        modules[made.name] = made
+        self._whole.add(made)
+        self.device.hot_reload.watch(self)
+        return made
 
     # --- Programs ---
 
@@ -269,22 +277,30 @@ class SlangSession:
 
     def linked(self, module: SlangModule, others: Sequence[SlangModule]) -> SlangModule:
         """The module with what it leaves open (`extern`) taken from others that `export` it."""
-        exporters = [each.checked for each in others if each is not module]
+        exporters = [each.loaded for each in others if each is not module]
         if not exporters:
             return module
+
+        def link(generation: Generation) -> CheckedModule:
+            base = generation.of(module.loaded).checked
+            return generation.program.link(base, [generation.of(each).checked for each in exporters])
+
         with self.lock:
-            key = (module.checked, *exporters)
+            key = (module.loaded, *exporters)
             if key not in self._linked:
-                checked = self.program.link(module.checked, exporters)
-                made = LoadedModule(self, module.name, checked.key, None, None, checked)
-                self._linked[key] = self.module_of(made)
-            return self._linked[key]
+                self._linked[key] = MadeModule(self, module.name, link)
+            return self.module_of(self._linked[key])
 
     def with_text(self, loaded: LoadedModule, text: str) -> LoadedModule:
         """The module with a text that stands beside its own."""
-        with self.lock:
-            checked = self.program.with_text(loaded.checked, SourceFile(f"prelude of {loaded.name}", text))
-            return LoadedModule(self, loaded.name, checked.key, None, None, checked)
+
+        def put(generation: Generation) -> CheckedModule:
+            source = SourceFile(f"prelude of {loaded.name}", text)
+            return generation.program.with_text(generation.of(loaded).checked, source)
+
+        made = MadeModule(self, loaded.name, put)
+        self.generation.of(made)
+        return made
 
     def load_program(
         self,

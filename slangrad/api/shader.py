@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from slangrad.api.generation import KnownModule, of_generation
 from slangrad.api.reflection import EntryPointLayout, ProgramLayout
 from slangrad.api.reflection_cursor import ReflectionCursor
 from slangrad.api.reflection_declarations import DeclReflection, reflect_modules
@@ -29,6 +29,9 @@ from slangrad.check.reflect import Reflection, is_launch_parameter
 from slangrad.check.types import Type, parameter_type
 from slangrad.marshal.errors import CallError
 from slangrad.syntax import ast
+
+if TYPE_CHECKING:
+    from slangrad.api.session import LoadedModule
 
 
 class ShaderStage(Enum):
@@ -74,10 +77,10 @@ class GlobalParameter:
 class SlangModule:
     """A checked module of a session."""
 
-    def __init__(self, session: Any, checked: CheckedModule, name: str) -> None:
+    def __init__(self, session: Any, loaded: LoadedModule) -> None:
         self.session = session
-        self.checked = checked
-        self.name = name
+        self.loaded = loaded
+        self.name = loaded.name
 
     is_composed = False
     source_modules: tuple[SlangModule, ...] = ()
@@ -90,7 +93,7 @@ class SlangModule:
         """The device of its session."""
         return self.session.device
 
-    @cached_property
+    @of_generation
     def layout(self) -> ProgramLayout:
         """Parameters, types and functions."""
         return ShaderProgram(self.session, self.source_modules or (self,), ()).layout
@@ -101,7 +104,7 @@ class SlangModule:
         parts = tuple(each.checked for each in self.source_modules or (self,))
         return reflect_modules(self.reflection_context, self.name, parts)
 
-    @cached_property
+    @of_generation
     def reflection_context(self) -> Context:
         """The program as seen from this module, with what reflection has made of it."""
         return Context(self.view, self.session.lock)
@@ -111,18 +114,26 @@ class SlangModule:
         """The path of its file; empty where it was made from a text."""
         return "" if self.checked.path is None else str(self.checked.path)
 
-    @cached_property
+    @property
+    def known(self) -> KnownModule:
+        return self.loaded.known
+
+    @property
+    def checked(self) -> CheckedModule:
+        return self.loaded.checked
+
+    @property
     def view(self) -> Reflection:
-        return Reflection(self.session.program, self.checked)
+        return self.known.view
 
-    @cached_property
+    @property
     def types(self) -> ModuleTypes:
-        return ModuleTypes(self.view)
+        return self.known.all_types
 
-    @cached_property
+    @property
     def entry_points(self) -> list[SlangEntryPoint]:
         """The functions that are marked as such."""
-        return [SlangEntryPoint(self, DeclRef(each, {})) for each in self._functions() if is_entry(each)]
+        return [SlangEntryPoint(self, each.name) for each in self._functions() if is_entry(each)]
 
     def entry_point(
         self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
@@ -130,6 +141,11 @@ class SlangModule:
         """The entry point of a name; functions that are not marked are for compute. `type_conformances`: types that
         values of interface types can have, and their ids in memory.
         """
+        self.entry_function(name)
+        return SlangEntryPoint(self, name, given=conformances_of(type_conformances))
+
+    def entry_function(self, name: str) -> ast.Function:
+        """What an entry point of that name is."""
         found = [each for each in self._functions() if each.name == name]
         found = [each for each in found if is_entry(each)] or found
         if not found:
@@ -137,7 +153,7 @@ class SlangModule:
             raise CallError(
                 "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, known)
             )
-        return SlangEntryPoint(self, DeclRef(found[0], {}), given=conformances_of(type_conformances))
+        return found[0]
 
     def declares(self, name: str) -> bool:
         """Whether a function has that name."""
@@ -158,11 +174,12 @@ class ComposedModule(SlangModule):
     def __init__(
         self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance]
     ) -> None:
-        super().__init__(modules[0].session, modules[0].checked, name)
+        super().__init__(modules[0].session, modules[0].loaded)
+        self.name = name
         self.source_modules = tuple(modules)
         self._given = tuple(type_conformances)
 
-    @cached_property
+    @property
     def entry_points(self) -> list[SlangEntryPoint]:
         names = [each.name for module in self.source_modules for each in module.entry_points]
         return [self.entry_point(name) for name in names]
@@ -253,16 +270,19 @@ class SlangEntryPoint:
     def __init__(
         self,
         module: SlangModule,
-        reference: DeclRef,
+        function: str,
         name: str = "",
         arguments: Sequence[SpecializationArg] = (),
         given: tuple[TypeConformance, ...] = (),
+        declared: ast.Function | None = None,
     ) -> None:
+        """`declared`: the function, where it does not stand in the module itself."""
         self.module = module
-        self.reference = reference
+        self.function = function
         self.type_conformances = given
         self.arguments = tuple(arguments)
-        self.name = name or reference.declaration.name
+        self.name = name or function
+        self._declared = None if declared is None else (module.known, declared)
 
     def __repr__(self) -> str:
         return f"SlangEntryPoint({self.name}, {self.stage.name})"
@@ -272,10 +292,16 @@ class SlangEntryPoint:
         """The session of its module."""
         return self.module.session
 
-    @property
+    @of_generation
     def declaration(self) -> ast.Function:
-        found: ast.Function = self.reference.declaration
-        return found
+        if self._declared is not None and self._declared[0] is self.module.known:
+            return self._declared[1]
+        return self.module.entry_function(self.function)
+
+    @of_generation
+    def reference(self) -> DeclRef:
+        """The function with its generic arguments."""
+        return DeclRef(self.declaration, self._substitution() if self.arguments else {})
 
     @property
     def stage(self) -> ShaderStage:
@@ -320,23 +346,27 @@ class SlangEntryPoint:
 
     def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
         """A generic entry point with its generic arguments; parameters of interface type are generic, too."""
+        made = SlangEntryPoint(
+            self.module, self.function, self.name, specialization_args, self.type_conformances
+        )
+        made._substitution()
+        return made
+
+    def _substitution(self) -> dict[Any, Any]:
         generics = self.declaration.generics
-        if len(generics) != len(specialization_args):
-            counted = f"{len(generics)} generic arguments, not {len(specialization_args)}"
+        if len(generics) != len(self.arguments):
+            counted = f"{len(generics)} generic arguments, not {len(self.arguments)}"
             raise CallError("E1020", f"entry point '{self.name}' takes {counted}")
-        found: dict[Any, Any] = dict(zip(generics, map(self._argument, specialization_args)))
+        found: dict[Any, Any] = dict(zip(generics, map(self._argument, self.arguments)))
         for parameter, argument in found.items():
             self._check_bounds(parameter, argument, found)
-        reference = DeclRef(self.declaration, found)
-        return SlangEntryPoint(self.module, reference, self.name, specialization_args, self.type_conformances)
+        return found
 
     def moved_to(self, module: SlangModule) -> SlangEntryPoint:
         """The same in a module that was linked."""
         if module is self.module:
             return self
-        made = module.entry_point(self.declaration.name, self.type_conformances)
-        made = made.specialize(self.arguments) if self.arguments else made
-        return made.rename(self.name)
+        return SlangEntryPoint(module, self.function, self.name, self.arguments, self.type_conformances)
 
     def _argument(self, given: SpecializationArg) -> Any:
         if not isinstance(given, SpecializationArg):
@@ -349,7 +379,7 @@ class SlangEntryPoint:
             raise CallError("E1020", f'Specialization type "{given.value}" not found')
         return argument
 
-    @cached_property
+    @of_generation
     def conformances(self) -> tuple[Conformance, ...]:
         """Which types values of interface types can have, beside those that the program itself converts."""
         return tuple(map(self._conformance, self.type_conformances))
@@ -369,7 +399,7 @@ class SlangEntryPoint:
 
     def rename(self, new_name: str) -> SlangEntryPoint:
         """The same under another name."""
-        return SlangEntryPoint(self.module, self.reference, new_name, self.arguments, self.type_conformances)
+        return SlangEntryPoint(self.module, self.function, new_name, self.arguments, self.type_conformances)
 
     with_name = rename
 
@@ -392,7 +422,7 @@ class ShaderProgram:
         """The device of its session."""
         return self.session.device
 
-    @cached_property
+    @of_generation
     def layout(self) -> ProgramLayout:
         """Its parameters, entry points and types."""
         return ProgramLayout(self)
@@ -411,7 +441,7 @@ class ShaderProgram:
         """The modules of the entry points, and the others."""
         return tuple(dict.fromkeys((*(each.module for each in self.entry_points), *self.modules)))
 
-    @cached_property
+    @of_generation
     def globals(self) -> tuple[GlobalParameter, ...]:
         """The parameters outside of functions, in the order of their modules."""
         program = self.session.program

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.api.function import Function
 from slangrad.check.types import Type
-from slangrad.marshal.errors import NameNotFound
+from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.marshal import ProgramTypes
-from slangrad.marshal.slang_type import SlangType
+from slangrad.marshal.slang_type import SavedType, SlangType
+from slangrad.marshal.spelling import spell
 
 if TYPE_CHECKING:
     from slangrad.api.device import Device
@@ -28,15 +29,39 @@ class Struct(SlangType):
     """A type of a module: an element type of tensors, and a name space. `Type.method(this, ...)` calls a method,
     `Type(...)` a constructor, `Type.Inner` is a type inside of it."""
 
-    __slots__ = ("_functions", "module")
+    __slots__ = ("_found", "_functions", "_made_in", "_text", "module")
 
-    def __init__(self, module: Module, checked: Type, types: ProgramTypes) -> None:
-        super().__init__(checked, types)
+    def __init__(self, module: Module, checked: Type) -> None:
         self.module = module
+        self._made_in = module.known.generation
+        self._found = checked
+        self._program = None
+        self._text = checked.spelled if isinstance(checked, SavedType) else spell(checked)
         self._functions: dict[str, Function] = {}
 
+    @property
+    def _types(self) -> ProgramTypes:  # type: ignore[override]
+        found: ProgramTypes = self.module.known.types
+        return found
+
+    @property
+    def _given(self) -> Type:
+        """The type as it is now: a reload may have changed it."""
+        generation = self.module.known.generation
+        if self._made_in is not generation:
+            found = self.module.find_type(self._text)
+            if found is None:
+                message = f"Module '{self.module.name}' has no type '{self._text}' any more"
+                raise CallError("E1012", message, (), "its file has changed")
+            self._made_in, self._found, self._functions = generation, found, {}
+        return self._found
+
+    @_given.setter
+    def _given(self, found: Type) -> None:
+        self._found = found
+
     def __repr__(self) -> str:
-        return f"Struct({self.name})"
+        return f"Struct({self._text})"
 
     @property
     def program(self) -> SlangProgramLayout:
@@ -119,7 +144,7 @@ class Struct(SlangType):
 
     def _find_function(self, name: str) -> Function | None:
         found = self._functions.get(name)
-        if found is None:
+        if found is None or self._made_in.expired:
             found = self.module.find_function_in_struct(self, name)
             if found is not None:
                 self._functions[name] = found

@@ -18,9 +18,8 @@ from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import gathered
 from slangrad.call.launchable import Launchable
-from slangrad.call.plan import Plan
+from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
-from slangrad.call.repeated import OrdinaryCall, RepeatedCall
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
@@ -34,18 +33,19 @@ COMPARED = Late("slangrad.call.compared")
 
 
 class Caller:
-    """The calls of the functions of one name, with the plans of all signatures met so far."""
+    """The calls of the functions of one name, with the plans of all signatures met so far, in one generation of their
+    session."""
 
     # fmt: off
     __slots__ = ("__weakref__", "_binder", "_make_binder", "_module", "_name", "_other_plans", "_plans", "_session",
-                 "_store", "_strict")
+                 "_store", "_strict", "generation")
     # fmt: on
 
     def __init__(
         self,
         name: str,
         make_binder: Callable[[], Any],
-        session: Any,
+        generation: Any,
         store: PlanStore,
         strict: bool = False,
         module: Any = None,
@@ -53,7 +53,8 @@ class Caller:
         self._name = name
         self._make_binder = make_binder
         self._binder: Any = None
-        self._session = session
+        self.generation = generation
+        self._session = session = generation.session
         self._store = store
         self._strict = strict
         self._module = module
@@ -108,21 +109,17 @@ class Caller:
         """How the arguments of such a call are bound."""
         return self._find(settings, args, kwargs)[0].plan.call
 
-    def repeated(
+    def fixed(
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> RepeatedCall | OrdinaryCall:
-        """A call that is checked and compiled now and can be run many times, with the numbers and lists of now."""
-        args, kwargs = copied(args), copied(kwargs)
+    ) -> tuple[FixedLaunch | None, Any]:
+        """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
         entry, values, count, threads = self._find(settings, args, dict(kwargs))
         launch = None
         if entry.is_special or settings.given:
             self.compile(settings, args, dict(kwargs))
         else:
             launch = entry.plan.fixed(values, threads)
-        if launch is not None:
-            result = _shown(values[count]) if entry.returns_given else None
-            return RepeatedCall(self._session.device.runtime, launch, result)
-        return OrdinaryCall(lambda: self.call(settings, args, dict(kwargs)))
+        return launch, _shown(values[count]) if entry.returns_given else None
 
     def later(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
         """Check and compile a call now that is run later, with the numbers, lists and dicts of now."""
@@ -258,14 +255,14 @@ class Caller:
     def _make_plan(self, request: Request, key: Any) -> Plan:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
-            bound = Kernels("", self._session.checked, lambda: self.binder.bind(request))
+            bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
             bound_pointers(bound.bound.leaves)
             return Plan(
                 bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
             )
         on_disk = self._store.key(request.settings, key[1:], self._strict)
         call = self._store.find(on_disk)
-        kernels = Kernels(on_disk, self._session, lambda: self.binder.bind(request))
+        kernels = Kernels(on_disk, self.generation, lambda: self.binder.bind(request))
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)

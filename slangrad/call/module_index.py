@@ -1,6 +1,6 @@
 """Modules that were loaded in an earlier process, found again without parsing them.
 
-    index.find("polynomial")        ->  LoadedModule, if its text, all that it includes and imports, macros and
+    index.find("polynomial")        ->  FoundModule, if its text, all that it includes and imports, macros and
                                         settings are as they were; else None
     Facts(module key).get("function", "scale")   ->   what was found out about a name
 
@@ -25,7 +25,7 @@ UNKNOWN = object()
 
 
 @dataclass(slots=True, frozen=True)
-class LoadedModule:
+class FoundModule:
     """`key` is that of the checked module; `also` is the name that the text gives itself."""
 
     key: str
@@ -40,9 +40,9 @@ class ModuleIndex:
         self._defines = tuple(sorted(defines.items()))
         self._options = options
         self._target = target
-        self._known: dict[str, LoadedModule] = {}
+        self._known: dict[str, FoundModule] = {}
 
-    def find(self, name: str, importer: Path | None = None) -> LoadedModule | None:
+    def find(self, name: str, importer: Path | None = None) -> FoundModule | None:
         """The module of a name or path."""
         known = self._known.get(name)
         if known is not None:
@@ -57,7 +57,7 @@ class ModuleIndex:
         key = name if path is None else str(path)
         return self._enter(name, self._known.get(key) or self.of_text(key, source, path))
 
-    def of_text(self, name: str, source: SourceFile, path: Path | None) -> LoadedModule | None:
+    def of_text(self, name: str, source: SourceFile, path: Path | None) -> FoundModule | None:
         """The module of a text."""
         data = Store.of_environment().get(self._key(source))
         if data is None:
@@ -66,12 +66,12 @@ class ModuleIndex:
         if not all(self._is_same(*each) for each in requests):
             return None
         self._keep_text(source)
-        made = LoadedModule(key, also)
+        made = FoundModule(key, also)
         if also:
             self._known.setdefault(also, made)
         return self._enter(name, made)
 
-    def _enter(self, name: str, module: LoadedModule | None) -> LoadedModule | None:
+    def _enter(self, name: str, module: FoundModule | None) -> FoundModule | None:
         if module is not None:
             self._known[name] = module
         return module

@@ -139,7 +139,7 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
         filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
         page.add_cotangent("cotangent", bound.function.result, bound.result, made or filled, None)
     text = page.text(bound.function.imports(), bound.static_callee)
-    caller = _caller_of(site.caller.session, f"{NAME} {next(_numbers)} of {bound.function.name}", text)
+    caller = _caller_of(site.caller.generation, f"{NAME} {next(_numbers)} of {bound.function.name}", text)
     return _site_of(page, caller), _arrangement(page)
 
 
@@ -199,18 +199,17 @@ def _tangent_key(node: Composite, key: Any, types: ProgramTypes) -> Any:
     return types.tangent_field(node.type, key) if isinstance(key, str) else key
 
 
-def _caller_of(session: Any, name: str, text: str) -> Caller:
+def _caller_of(generation: Any, name: str, text: str) -> Caller:
     """The calls of the function, in a module of its own."""
-    module = session.load_module_from_source(name, text)
-    types: Any = module.types
-    imports = lambda: session.imports_of(module.checked)
+    module = generation.page(name, text)
+    types: Any = module.all_types
 
     def binder() -> Any:
         candidates = [FRONT.candidate_of(view, types) for view in module.view.find_functions(NAME)]
-        return FRONT.Binder(NAME, candidates, types, imports)
+        return FRONT.Binder(NAME, candidates, types, module.imports)
 
-    store = PlanStore(module.checked.key, NAME, session.settings, session.target, types)
-    return Caller(NAME, binder, session, store)
+    store = PlanStore(module.key, NAME, generation.settings, generation.target, types)
+    return Caller(NAME, binder, generation, store)
 
 
 def _site_of(page: Page, caller: Caller) -> Site:

@@ -5,11 +5,13 @@
     files.included("macros.h", includer)     the text of a file
 
 This needs no parser: whether a module is still made of the same texts can be told without one. A text that was
-read to tell that is the one that is parsed later, whatever happens to the file in between (`kept`).
+read to tell that is the one that is parsed later, whatever happens to the file in between (`kept`). What was read
+is remembered with the file's marks (`seen`), so that somebody can see when a file changes.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +31,25 @@ class Request(NamedTuple):
     found: str
 
 
+# Time, size and number of a file; None where there is none.
+Marks = tuple[int, int, int] | None
+
+
+class Seen(NamedTuple):
+    """A file as it was when it was read; `text` is None where it could not be."""
+
+    marks: Marks
+    text: str | None
+
+
+def marks_of(path: Path) -> Marks:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 class Files:
     """The texts that were provided, else files in the folders, the one of the asking file first."""
 
@@ -36,6 +57,7 @@ class Files:
         self.include_paths = [Path(each) for each in include_paths]
         self.texts: dict[str, SourceFile] = {}
         self.kept: dict[Path, SourceFile] = {}
+        self.seen: dict[Path, Seen] = {}  # all that was read, but for the standard library
 
     def module(self, name: str, importer: Path | None) -> tuple[SourceFile, Path | None] | None:
         """A module or a part of one; OSError and UnicodeDecodeError when the file cannot be read."""
@@ -63,8 +85,34 @@ class Files:
         kept = self.kept.get(path)
         if kept is not None:
             return kept
-        name = f"std/{path.name}" if path.parent == STD else str(path)
-        return SourceFile(name, path.read_text(encoding="utf-8-sig"))
+        if path.parent == STD:
+            return SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8-sig"))
+        whole, marks = path.absolute(), marks_of(path)
+        self.seen[whole] = Seen(marks, None)
+        text = path.read_text(encoding="utf-8-sig")
+        self.seen[whole] = Seen(marks, text)
+        return SourceFile(str(path), text)
+
+    def changed(self) -> bool:
+        """Whether a file has another text than when it was read."""
+        for path, was in list(self.seen.items()):
+            marks = marks_of(path)
+            if marks == was.marks:
+                continue
+            try:
+                text = path.read_text(encoding="utf-8-sig")
+            except (OSError, UnicodeDecodeError):
+                text = None
+            if text != was.text:
+                return True
+            self.seen[path] = Seen(marks, text)
+        return False
+
+    def watch_also(self, others: Files) -> None:
+        """From now on a change is one of what others have read, and of what only these have."""
+        for path in self.seen.keys() - others.seen.keys():
+            self.seen[path] = Seen(marks_of(path), None)
+        self.seen |= others.seen
 
     def _folders(self, asker: Path | None) -> list[Path]:
         near = [asker.parent] if asker is not None else []

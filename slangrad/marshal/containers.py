@@ -10,11 +10,13 @@ from abc import abstractmethod
 from collections.abc import Iterable
 
 from slangrad.check.types import UINT64, Pointer, Type
+from slangrad.ir import types as ir
 from slangrad.marshal import buffers, tensor_views, whole
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import Access, Contents
 from slangrad.marshal.patterns import consumed, from_elements
+from slangrad.tensors.element_types import slang_name
 
 ELEMENTS, CONVERTED = "elements", "converted"
 
@@ -55,7 +57,7 @@ class ContainerMarshal(Marshal):
             return f"Can't pass a read-only {self.described} to a writable parameter '{wanted}'"
         own = self.element_for(wanted, types)
         if own is None:
-            return f"the element type of {self.described} is not known in this module"
+            return f"the element type of {self.described} is not known in this module{self._changed(types)}"
         if is_view and self.contents.rank > tensor_views.MOST_DIMENSIONS:
             return f"{self.described}: '{wanted}' takes at most {tensor_views.MOST_DIMENSIONS}"
         asked = whole.element_of(wanted, types)
@@ -66,6 +68,15 @@ class ContainerMarshal(Marshal):
         if any(True for _ in from_elements(wanted, own)):
             return f"Could not resolve dimensionality: {self.described} has too few for '{wanted}'"
         return super().reason(wanted, types)
+
+    def _changed(self, types: ProgramTypes) -> str:
+        """What became of a struct whose text has changed."""
+        t = self.contents.element
+        own = types.find(t.name) if isinstance(t, ir.Struct) else None
+        now = None if own is None else types.lower(own)
+        if not isinstance(t, ir.Struct) or not isinstance(now, ir.Struct) or now == t:
+            return ""
+        return f": its '{t.name}' is {_fields(t)}, and the module's is {_fields(now)}; make the tensor anew"
 
     def bind(self, way: Way, spot: Spot) -> Node:
         if way.how == whole.WHOLE:
@@ -125,3 +136,7 @@ def shared_gradient(spot: Spot) -> CallError:
         "(see Tensor.with_grads)"
     )
     return CallError("E1007", message, (), "tensor.with_grads(grad_in=..., grad_out=...)")
+
+
+def _fields(t: ir.Struct) -> str:
+    return "{ " + " ".join(f"{slang_name(each)} {name};" for name, each in t.fields) + " }"

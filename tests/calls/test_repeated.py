@@ -8,7 +8,7 @@ import pytest
 
 import slangrad as spy
 from slangrad import Tensor
-from slangrad.call.repeated import OrdinaryCall, RepeatedCall
+from slangrad.call.repeated import RepeatedCall
 
 F = np.float32
 SCALE = "[Differentiable] float scale(float a, float x) { return a * x * x; }"
@@ -20,6 +20,7 @@ def test_what_tensors_hold_may_change(load) -> None:  # type: ignore[no-untyped-
     y = Tensor.zeros(module.device, (3,), "float")
     call = module.scale.bind_call(2, x, _result=y)
     assert isinstance(call, RepeatedCall)
+    assert call.is_launch
     assert y.to_numpy().tolist() == [0, 0, 0]
     assert call() is y
     assert y.to_numpy().tolist() == [2, 8, 18]
@@ -55,7 +56,8 @@ def test_calls_with_more_to_do(load, result) -> None:  # type: ignore[no-untyped
     module = load(SCALE)
     x = F([3]) if result == "numpy" else 3.0
     call = module.scale.bind_call(2, x, _result=result)
-    assert isinstance(call, OrdinaryCall)
+    assert isinstance(call, RepeatedCall)
+    assert not call.is_launch
     assert np.all(call() == 18)
     assert np.all(call() == 18)
 
@@ -78,6 +80,7 @@ def test_memory_inside_of_dicts_is_kept(load) -> None:  # type: ignore[no-untype
     x, y = (Tensor.from_numpy(module.device, F([1, 2, 3])) for _ in range(2))
     call = module.get.bind_call({"a": x}, _result=y)
     assert isinstance(call, RepeatedCall)
+    assert call.is_launch
     x.point_to(Tensor.from_numpy(module.device, F([5, 5, 5])))
     junk = [Tensor.from_numpy(module.device, F([9, 9, 9])) for _ in range(10)]
     call()
@@ -93,7 +96,8 @@ def test_inputs_that_are_outputs(load) -> None:  # type: ignore[no-untyped-def]
     same()
     assert x.to_numpy().tolist() == [1, 4, 9, 16]
     shifted = module.scale.bind_call(1, x[:-1], _result=x[1:])
-    assert isinstance(shifted, OrdinaryCall)
+    assert isinstance(shifted, RepeatedCall)
+    assert not shifted.is_launch
     shifted()
     assert x.to_numpy().tolist() == [1, 1, 16, 81]
 

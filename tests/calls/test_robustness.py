@@ -69,6 +69,42 @@ def test_ten_thousand_calls_and_dispatches_do_not_grow_memory(tmp_path: Path) ->
     assert int(grown) < 2 << 20
 
 
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+def test_calls_that_fail_and_reloads_do_not_grow_memory(tmp_path: Path) -> None:
+    grown = run(
+        f"""
+        def write(k):
+            with open("{tmp_path}/m.slang", "w") as file:
+                file.write(f"[Differentiable] float scaled(float x) {{{{ return {{k}} * x; }}}}")
+        write(2)
+        device = spy.create_device(include_paths=["{tmp_path}"])
+        scaled = spy.Module.load_from_file(device, "m").scaled
+        x, y = (spy.Tensor.from_numpy(device, np.ones(100, F)).with_grads() for _ in range(2))
+        def once(i):
+            if i % 100 == 0:
+                write(2 + i // 100 % 2)
+                device.hot_reload_check()
+            made = scaled(x)
+            scaled.bwds(x, _result=y)
+            if i % 10 == 0:
+                assert made.to_numpy()[0] == 2 + i // 100 % 2
+                try:
+                    scaled("text")
+                    raise SystemExit("a text was taken for a number")
+                except ValueError:
+                    pass
+        for i in range(500):
+            once(i)
+        before = resident()
+        for i in range(2000):
+            once(i)
+        print(resident() - before)
+        """,
+        tmp_path,
+    )
+    assert int(grown) < 2 << 20
+
+
 def test_first_calls_from_eight_threads_at_once(tmp_path: Path) -> None:
     program = """
         device = spy.create_device()
