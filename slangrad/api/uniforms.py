@@ -238,6 +238,9 @@ class BufferUniform(Uniform):
         values[at + 1] = min(size // self._size, MOST)
 
 
+UNIFORMS = {"_data", "_shape", "_strides", "_offset"}  # the keys of `Tensor.uniforms()`
+
+
 class TensorUniform(Uniform):
     """A tensor of the standard library: of each of its memories the address, sizes and strides."""
 
@@ -259,6 +262,10 @@ class TensorUniform(Uniform):
         return True
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
+        if isinstance(value, dict) and value.keys() == UNIFORMS and isinstance(value["_data"], Buffer):
+            value = Tensor(
+                value["_data"], self._element, *(value[each] for each in ("_shape", "_strides", "_offset"))
+            )
         if not isinstance(value, Tensor):
             raise self.refuse(value, label, "pass a Tensor")
         if value.element_type is not self._element or not self._takes(len(value.shape)):

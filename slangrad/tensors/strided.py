@@ -163,6 +163,16 @@ class StridedView:
         region = whole_elements(self.element_type, self.address, self.shape, self.strides)
         return self._seen(region)
 
+    def uniforms(self) -> dict[str, Any]:
+        """What a kernel's tensor parameter consists of, as a dict that the parameter takes: the buffer, and shape,
+        strides and offset in elements. Gradients are not in it."""
+        return {
+            "_data": self.storage,
+            "_shape": self.shape.as_list(),
+            "_strides": self.strides.as_list(),
+            "_offset": self.offset,
+        }
+
     def cursor(self, start: int | None = None, count: int | None = None) -> Any:
         """Elements by index and fields by name, of all elements in row-major order or `count` from `start` on."""
         return CURSOR.BufferCursor.of_tensor(self, start, count)

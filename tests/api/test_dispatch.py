@@ -111,6 +111,8 @@ def test_tensors_with_strides_and_gradients(device, load):
     result = Tensor.zeros(device, (32,), "float2")
     module.add.dispatch([32, 1, 1], x=x.transpose(), result=result)
     assert result.to_numpy()[:3].tolist() == [[0, 32], [1, 33], [2, 34]]
+    module.add.dispatch([32, 1, 1], x=x.transpose()[::-1].uniforms(), result=result.uniforms())
+    assert result.to_numpy()[:2].tolist() == [[31, 63], [30, 62]]
     y = Tensor.from_numpy(device, np.arange(32, dtype=F)).with_grads()
     module.accumulate.dispatch([32, 1, 1], x=y)
     module.accumulate.dispatch([32, 1, 1], x=y)
@@ -133,6 +135,10 @@ def test_tensors_that_do_not_fit(device, load):
         module.accumulate.dispatch([32, 1, 1], x=x[0])
     with pytest.raises(CallError, match="pass a Tensor"):
         module.accumulate.dispatch([32, 1, 1], x=np.zeros(32, F))
+    with pytest.raises(ValueError, match="the view reaches element"):
+        module.add.dispatch([32, 1, 1], x={**x.uniforms(), "_offset": 1}, result=fixed)
+    with pytest.raises(CallError, match="cannot be Tensor of float with shape"):
+        module.add.dispatch([32, 1, 1], x=x[0].uniforms(), result=fixed)
 
 
 GENERIC = """
