@@ -7,10 +7,11 @@ In: the regions that the arguments of a call touch.   Out: nothing to do, region
     f(a, out=x, _result=x)   two outputs: refused (E1008)
     f.bwds(x, _result=x')    x' over the memory of x: the call has overwritten what its derivative needs (E1008)
     f(x[:, 0], _result=x[:, 1])   interleaved, but no element in common: fine
+    f([{"t": x}], _result=x)  what elements of a list lead to is not copied: refused (E1008)
 
 What is only read and overlaps what is written is copied first, as if all inputs were read before any output
-is written. Parameters that are whole tensors may overlap each other in what they write, as in the language
-itself.
+is written. Parameters that are whole tensors or structured buffers may overlap each other in what they write, as in
+the language itself. What a pointer leads to is not looked at.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import TENSOR_ACCESS
+from slangrad.marshal.rows import Touched
 from slangrad.tensors.tensor import Tensor
 
 Shape = tuple[int, ...]
@@ -101,7 +103,7 @@ def overwritten_of(leaves: Sequence[Any]) -> list[Overwritten]:
         Overwritten(i, j, (first.label, second.label))
         for i, first in tensors
         for j, second in tensors
-        if first.role.reads and second.role.takes and not second.role.reads
+        if first.role.reads and (second.role.takes or second.role.writes) and not second.role.reads
     ]
 
 
@@ -141,6 +143,27 @@ def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) ->
         found = found or Conflicts([], False)
         _resolve(first, second, start == other and _same_elements(first, second), found)
     return found
+
+
+def refuse_touched(touched: Sequence[Touched], regions: Sequence[Region], values: Sequence[Any]) -> None:
+    """CallError where elements of a list lead to memory that the call changes."""
+    for i, each in enumerate(touched):
+        for region in regions:
+            if (region.changes or each.writes) and not (
+                region.strides is None and region.writes and each.writes
+            ):
+                start = values[region.place]
+                if each.low < start + region.high and start + region.low < each.high:
+                    raise _changed(region.label, each.label, region.changes)
+        for other in touched[:i]:
+            if each.writes != other.writes and each.low < other.high and other.low < each.high:
+                raise _changed(each.label, other.label, each.writes)
+
+
+def _changed(first: str, second: str, first_changes: bool) -> CallError:
+    changes = first if first_changes else second
+    message = f"'{first}' and '{second}' overlap in memory, and the call changes '{changes}'"
+    return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
 def lattice_of(item: int, shape: Shape, strides: Shape) -> Lattice:

@@ -27,12 +27,14 @@ from slangrad.call.overlap import (
     overwritten_of,
     pairs_of,
     refuse_overwritten,
+    refuse_touched,
 )
 from slangrad.call.regions import added_alone, refuse_races, regions_of
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure, Setter, Values
 from slangrad.marshal.memory import home_of
+from slangrad.marshal.rows import RowPacker
 from slangrad.runtime.device import Device, Grid, Kernel
 from slangrad.runtime.device import Region as Bytes
 from slangrad.runtime.reports import NotFiniteError
@@ -55,6 +57,7 @@ class Geometry:
     setters: list[tuple[Setter, int, int]]
     compiled: Compiled
     pairs: list[tuple[Region, Region]]
+    regions: list[Region]
     make_result: Callable[[], Any]
     atomic: Geometry | None = None
 
@@ -86,7 +89,7 @@ class Plan:
 
     # fmt: off
     __slots__ = ("_created", "_finishers", "_geometries", "_in_order", "_kernels", "_layouts", "_leaves",
-                 "_overwritten", "_paths", "_prepares", "_runtime", "_scratch_size", "_scratches", "_strict",
+                 "_overwritten", "_paths", "_prepares", "_rows", "_runtime", "_scratch_size", "_scratches", "_strict",
                  "call", "compile_for", "device")
     # fmt: on
 
@@ -109,6 +112,7 @@ class Plan:
         self._prepares = [(i, leaf.prepare) for i, leaf in enumerate(call.leaves) if leaf.prepare is not None]
         self._layouts = [(i, leaf.layout) for i, leaf in enumerate(call.leaves) if self._has_layout(leaf)]
         self._overwritten = overwritten_of(call.leaves)
+        self._rows = [i for i, leaf in enumerate(call.leaves) if isinstance(leaf.prepare, RowPacker)]
         self._finishers = [(i, leaf.finish) for i, leaf in enumerate(call.leaves) if leaf.scratch]
 
     def _has_layout(self, leaf: Leaf) -> bool:
@@ -141,7 +145,7 @@ class Plan:
             put(scalars, place, values[i], None)  # type: ignore[arg-type]
         if geometry.pairs and find_conflicts(geometry.pairs, scalars) is not None:
             return None
-        refuse_overwritten(self._overwritten, values)
+        self._refuse_overlaps(geometry, values, scalars)
         grid = (0, 0, 0) if 0 in geometry.shape else geometry.loops.grid
         packed = geometry.compiled.packer.pack(scalars)
         return FixedLaunch(geometry.compiled.kernel, packed, grid, values)
@@ -190,8 +194,8 @@ class Plan:
                     self._launch(self._with_atomic_sums(geometry, values, threads), values, threads)
                     return
                 kept = self._copy_first(conflicts, scalars)
-        if self._overwritten:
-            refuse_overwritten(self._overwritten, values)
+        if self._overwritten or self._rows:
+            self._refuse_overlaps(geometry, values, scalars)
         if 0 not in geometry.shape:
             packed = geometry.compiled.packer.pack(scalars)
             try:
@@ -203,6 +207,12 @@ class Plan:
             for i, finish in self._finishers:
                 finish(values[i], scratch)
             self._scratches.append(scratch)
+
+    def _refuse_overlaps(self, geometry: Geometry, values: list[Any], scalars: Values) -> None:
+        """Where no copy helps."""
+        refuse_overwritten(self._overwritten, values)
+        touched = [each for i in self._rows for each in values[i].touched]
+        refuse_touched(touched, geometry.regions, scalars)
 
     def _take_scratch(self) -> Scratch:
         try:
@@ -327,10 +337,10 @@ class Plan:
             if name in places
         ]
         self._check_globals(compiled)
-        pairs = pairs_of(regions_of(self._leaves, loops, values, dict(places)))
+        regions = regions_of(self._leaves, loops, values, dict(places))
         scalars = self._fixed(compiled, loops, values, along)
         maker = _nothing if self._created is None else self._created.maker(self.device, shape)
-        return Geometry(shape, loops, scalars, setters, compiled, pairs, maker)
+        return Geometry(shape, loops, scalars, setters, compiled, pairs_of(regions), regions, maker)
 
     def _choose(
         self,

@@ -12,12 +12,13 @@ from typing import Any
 
 from slangrad.call.geometry import Loops, Shape, injective
 from slangrad.call.overlap import Region, lattice_of
+from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.global_values import GlobalValue
 from slangrad.marshal.marshal import Leaf, Measure
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Memory
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.whole import WholeTensor
 
 
@@ -61,14 +62,35 @@ def regions_of(
         at += len(leaf.streams)
         if isinstance(leaf, Elements) and value is not None:
             regions += _of_elements(leaf, value, strides, places, loops)
-        elif isinstance(leaf, WholeTensor) and leaf.name in places:
-            regions += _of_whole(leaf, value, places[leaf.name].start)
+        elif isinstance(leaf, (WholeTensor, BufferLeaf)) and leaf.name in places:
+            regions += _of_memory(leaf, value, places[leaf.name].start)
         elif isinstance(leaf, GlobalValue) and leaf.name in places:
             start = places[leaf.name].start
             for cell in leaf.cells:
-                if isinstance(cell.leaf, WholeTensor):
-                    regions += _of_whole(cell.leaf, cell.of(value), start + cell.at)
+                regions += _of_memory(cell.leaf, cell.of(value), start + cell.at)
     return regions
+
+
+def _of_memory(leaf: Leaf, value: Any, start: int) -> list[Region]:
+    """Of what a function gets whole; `start` is the place of its first scalar."""
+    if isinstance(leaf, WholeTensor):
+        return _of_whole(leaf, value, start)
+    return [_of_buffer(leaf, value, start)] if isinstance(leaf, BufferLeaf) and leaf.counted else []
+
+
+def _of_buffer(leaf: BufferLeaf, value: Any, place: int) -> Region:
+    """All of a structured buffer. What a pointer leads to is the function's own business."""
+    return Region(
+        label=leaf.label,
+        place=place,
+        low=0,
+        high=leaf.reach(value)[1],
+        reads=True,
+        writes=leaf.written,
+        adds=False,
+        strides=None,
+        injective=False,
+    )
 
 
 def _of_elements(
@@ -85,7 +107,7 @@ def _of_elements(
         name = leaf.name + part
         if name not in places:
             continue
-        low, high = _span(memory)
+        low, high = memory.span
         made.append(
             Region(
                 label=leaf.label,
@@ -110,7 +132,7 @@ def _of_whole(leaf: WholeTensor, value: Any, start: int) -> list[Region]:
     for i, (part, memory) in enumerate(
         zip(leaf.family.parts, leaf.access.memories(value, leaf.family.parts))
     ):
-        low, high = _span(memory)
+        low, high = memory.span
         primal = part == PRIMAL_PART
         made.append(
             Region(
@@ -128,11 +150,3 @@ def _of_whole(leaf: WholeTensor, value: Any, start: int) -> list[Region]:
             )
         )
     return made
-
-
-def _span(memory: Memory) -> tuple[int, int]:
-    """The bytes around the address that the memory's items take."""
-    if 0 in memory.shape:
-        return 0, 0
-    reach = [(size - 1) * stride for size, stride in zip(memory.shape, memory.strides)]
-    return sum(each for each in reach if each < 0), sum(each for each in reach if each > 0) + memory.item_size

@@ -94,7 +94,11 @@ class BufferLeaf(Leaf):
         return self.name
 
     def layout(self, value: Any) -> Hashable:
-        return home_of(value)
+        return (home_of(value), self._find(value)[1]) if self.counted else home_of(value)
+
+    def reach(self, value: Any) -> tuple[int, int]:
+        """Where the memory begins, and its bytes."""
+        return self._find(value)
 
     def setters(self) -> dict[str, Setter]:
         made: dict[str, Setter] = {self.name: self._put}

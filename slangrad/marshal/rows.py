@@ -29,6 +29,22 @@ IN_ROWS = (Uniform, WholeTensor, BufferLeaf)  # what is a few numbers that the h
 
 
 @dataclass(slots=True, frozen=True)
+class Touched:
+    """Memory from `low` up to `high` that the call of one element reads, or also writes."""
+
+    label: str
+    low: int
+    high: int
+    writes: bool
+
+
+class Rows(np.ndarray[Any, Any]):
+    """The rows of a call, and the memory that they lead to."""
+
+    touched: tuple[Touched, ...] = ()
+
+
+@dataclass(slots=True, frozen=True)
 class Cell:
     """A leaf of an element, the keys to its value, and the place of its first scalar."""
 
@@ -97,7 +113,11 @@ class RowPacker:
     def __call__(self, values: Any) -> Any:
         pack, size = memory_format(self.element), layout_of(self.element).size
         data = b"".join(pack.pack(*self._scalars(cells, value)) for cells, value in zip(self.rows, values))
-        return np.frombuffer(data, np.dtype((np.void, size)), count=len(self.rows))
+        made = np.frombuffer(data, np.dtype((np.void, size)), count=len(self.rows)).view(Rows)
+        made.touched = tuple(
+            each for cells, value in zip(self.rows, values) for each in _touched(cells, value)
+        )
+        return made
 
     def _scalars(self, cells: tuple[Cell, ...], value: Any) -> list[Any]:
         scalars: list[Any] = [0] * scalar_count(self.element)
@@ -113,3 +133,15 @@ class RowPacker:
             for put in cell.leaf.setters().values():
                 put(scalars, cell.at, own, None)  # type: ignore[arg-type]
         return scalars
+
+
+def _touched(cells: tuple[Cell, ...], element: Any) -> Iterator[Touched]:
+    for cell in cells:
+        leaf = cell.leaf
+        if isinstance(leaf, BufferLeaf) and leaf.counted:
+            address, size = leaf.reach(cell.of(element))
+            yield Touched(leaf.label, address, address + size, leaf.written)
+        elif isinstance(leaf, WholeTensor):
+            for memory in leaf.access.memories(cell.of(element), leaf.family.parts):
+                low, high = memory.span
+                yield Touched(leaf.label, memory.address + low, memory.address + high, leaf.role.writes)

@@ -116,6 +116,101 @@ def test_one_buffer_of_gradients_for_two_arguments(device, load):
     assert a.to_numpy().tolist() == [5, 7, 9]
 
 
+BUFFERS = """
+    struct Row { Tensor<float, 1> x; int k; }
+    struct Goal { RWTensor<float, 1> y; Tensor<float, 1> x; }
+    float first(StructuredBuffer<float> b, float x) { return b[3] + x; }
+    void scale(StructuredBuffer<float> b, RWStructuredBuffer<float> c, int i) { c[i] = b[3 - i]; }
+    float both(RWStructuredBuffer<float> b, float x, int i) { b[i] = 7; return x; }
+    float pick(Row row) { return row.x[row.k]; }
+    void move(Goal goal) { goal.y[0] = goal.x[0]; }
+    float at(float* p, int i) { return p[i]; }
+    [Differentiable] float times(float x, no_diff RWStructuredBuffer<float> b) { return x * b[0]; }
+    [Differentiable] void swing(inout float x) { x = x * x; }
+"""
+
+
+@pytest.fixture
+def x(device):
+    return Tensor.from_numpy(device, np.array([1, 2, 3, 4], np.float32))
+
+
+def test_structured_buffers_are_read_before_memory_is_written(device, load, x):
+    module = load(BUFFERS)
+    module.first(x, x, _result=x)
+    assert x.to_numpy().tolist() == [5, 6, 7, 8]
+    module.first(x.storage, 1.0, _result=x[2:3])
+    assert x.to_numpy().tolist() == [5, 6, 9, 8]
+    module.scale(x, x, spy.grid((4,)))
+    assert x.to_numpy().tolist() == [8, 9, 6, 5]
+    module.at(x.storage, spy.grid((4,)), _result=x)  # the function's own business
+    assert x.to_numpy().tolist() == [8, 9, 6, 5]
+
+
+def test_a_buffer_that_is_written_is_no_result(device, load, x):
+    module = load(BUFFERS)
+    with pytest.raises(CallError, match="'b' and '_result' overlap in memory, and the call changes both"):
+        module.both(x.storage, 1.0, spy.grid((4,)), _result=x)
+    found = module.both(x.storage, x, spy.grid((4,)), _result="numpy")
+    assert found.tolist() == [1, 2, 3, 4] and x.to_numpy().tolist() == [7, 7, 7, 7]
+
+
+def test_gradients_are_not_added_to_a_buffer_that_is_written(device, load, x):
+    module = load(BUFFERS)
+    out = Tensor.empty(device, (4,), "float").with_grads(Tensor.ones(device, (4,), "float"))
+    own = x.with_grads()
+    with pytest.raises(CallError, match="'x' and 'b' overlap in memory, and the call changes both"):
+        module.times.bwds(own, own.grad.storage, _result=out)
+    module.times.bwds(own, x.storage, _result=out)
+    assert own.grad.to_numpy().tolist() == [1, 1, 1, 1]
+
+
+def test_what_lists_lead_to_is_not_written(device, load, x):
+    module = load(BUFFERS)
+    rows = [{"x": x, "k": 3 - i} for i in range(4)]
+    assert module.pick(rows).to_numpy().tolist() == [4, 3, 2, 1]
+    with pytest.raises(
+        CallError, match=r"'_result' and 'row\[0\].*' overlap in memory, .* changes '_result'"
+    ):
+        module.pick(rows, _result=x)
+    y = Tensor.zeros(device, (4,), "float")
+    module.pick(rows, _result=y)
+    assert y.to_numpy().tolist() == [4, 3, 2, 1]
+    module.move([{"y": y[:1], "x": x[1:]}, {"y": y[1:], "x": x[2:]}])
+    assert y.to_numpy().tolist() == [2, 3, 2, 1]
+    with pytest.raises(CallError, match=r"'goal\[1\].x' and 'goal\[0\].y' overlap in memory"):
+        module.move([{"y": y[:1], "x": x}, {"y": y[1:], "x": y[:1]}])
+
+
+def test_derivatives_are_taken_at_the_values_of_the_call(device, load, x):
+    """A primal that was overwritten on purpose is a new one, a value read and written is that before the function."""
+    square, swing = load(SQUARE).f, load(BUFFERS).swing
+    out = Tensor.empty(device, (4,), "float").with_grads(Tensor.ones(device, (4,), "float"))
+    own = x.with_grads()
+    square(own, _result=out)
+    own.copy_from_numpy(np.array([5, 6, 7, 8], np.float32))
+    square.bwds(own, _result=out)
+    assert own.grad.to_numpy().tolist() == [10, 12, 14, 16]
+    before = x.copy()
+    both = {"grad_in": Tensor.ones(device, (4,), "float"), "grad_out": Tensor.zeros(device, (4,), "float")}
+    swing(x)
+    swing.bwds(before.with_grads(**both))
+    assert both["grad_out"].to_numpy().tolist() == (2 * before.to_numpy()).tolist()
+
+
+def test_an_output_without_gradients_has_overwritten_too(device, load, x):
+    module = load(
+        SQUARE
+        + """
+        [Differentiable] void two(int i, ITensor<float, 1> x, IWTensor<float, 1> y, no_diff IWTensor<float, 1> z)
+        { y[i] = x[i] * x[i]; z[i] = detach(x[i]); }
+    """
+    )
+    y = x.copy().with_grads(Tensor.ones(device, (4,), "float"))
+    with pytest.raises(CallError, match="'x' and 'z' overlap in memory: the call has written 'z'"):
+        module.two.bwds(spy.grid((4,)), x.with_grads(), y, x)
+
+
 STEPS = st.none() | st.integers(-4, 4).filter(bool)
 VIEWS = st.tuples(
     *[st.builds(slice, st.none() | st.integers(-6, 6), st.none() | st.integers(-6, 6), STEPS)] * 3
