@@ -45,7 +45,7 @@ def test_ctrl_c_in_a_loop(text, lanes, threads, workers):
 
 def signal_in_the_kernel(number):
     """Not before: Python drops what a handler raises while an object is taken away."""
-    main, calls = threading.main_thread().ident, {"_take", "_launch_native"}
+    main, calls = threading.main_thread().ident, {"_take", "_launch_native", "_run_one_chunk"}
     seen = 0
     while seen < 5:
         time.sleep(0.01)
