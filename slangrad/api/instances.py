@@ -51,7 +51,7 @@ class InstanceList:
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
         """Call the constructor for all instances."""
-        self._struct.require_function("__init")(*args, **kwargs, _result=self)
+        self._struct.constructor()(*args, **kwargs, _result=self)
 
     def pack(self) -> PackedArg:
         """The instances put together once, for many calls."""

@@ -106,8 +106,19 @@ class Struct(SlangType):
         return {name: function for name, function in found.items() if function is not None}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the constructor."""
-        return self.require_function("__init")(*args, **kwargs)
+        """Call the constructor; where none is declared, with a value for each field, in order or by name."""
+        return self.constructor()(*args, **kwargs)
+
+    def constructor(self) -> Function:
+        """What `Type(...)` calls. NameNotFound where none is declared and there are no fields."""
+        found = self._find_function("__init")
+        if found is None and self.fields:
+            fields = [(name, field.type.spelled) for name, field in self.fields.items()]
+            parameters = ", ".join(f"{kind} {name}" for name, kind in fields)
+            body = " ".join(f"this.{name} = {name};" for name, _ in fields)
+            text = f"extension {self.spelled} {{ __init({parameters}) {{ {body} }} }}"
+            found = self.module.with_prelude(text).require_struct(self.spelled).require_function("__init")
+        return self.require_function("__init") if found is None else found
 
     def find_function(self, name: str) -> Function | None:
         """A method, or None."""

@@ -20,6 +20,7 @@ TEXT = """
         static float twice(float x) { return 2 * x; }
         struct Inner { int n; }
     }
+    struct Lens { float length; int sizes[2]; float area() { return length * sizes[0] * sizes[1]; } }
     float sum<let N : int>(float values[N]) { float s = 0; for (int i = 0; i < N; i++) s += values[i]; return s; }
     float add(float a, float b) { return a + b; }
     float add(float a, float b, float c) { return a + b + c; }
@@ -54,6 +55,20 @@ def test_what_is_not_there(load):
     with pytest.raises(ValueError, match="Could not find function 'foo'"):
         module.require_function("foo")
     assert not hasattr(module, "__foo__")
+
+
+def test_structs_without_a_constructor_take_their_fields(load):
+    module = load(TEXT)
+    assert module.Lens(2, [3, 4]) == {"length": 2, "sizes": [3, 4]}
+    assert module.Lens.area(module.Lens(sizes=[3, 4], length=2)) == 24
+    lenses = module.Lens(np.array([1, 2], dtype=F), [3, 4])
+    assert (str(lenses.dtype), lenses.shape) == ("Lens", (2,))
+    assert module.Lens.area(lenses).to_numpy().tolist() == [12, 24]
+    filled = spy.InstanceTensor(module.Lens, (2,))
+    filled.construct(np.array([1, 2], dtype=F), [3, 4])
+    assert filled.area().to_numpy().tolist() == [12, 24]
+    with pytest.raises(CallError, match="No parameter named 'size'; there are length, sizes"):
+        module.Lens(length=1, size=2)
 
 
 def test_generic_arguments_in_names(load):
