@@ -532,6 +532,50 @@ def test_an_object_keeps_what_it_shows():
     assert function.parameters[0].type.fields[0].type.name == "float"
 
 
+def test_objects_show_the_program_before_a_reload(tmp_path):
+    before = """
+        struct S { float x; }
+        uniform S given;
+        float f(S s) { return s.x; }
+        [shader("compute")] [numthreads(4, 1, 1)] void run(uniform int n) {}
+    """
+    after = (
+        before.replace("float x;", "int n; double x;")
+        .replace("f(S s)", "f(S s, int k)")
+        .replace("(4, ", "(8, ")
+    )
+    file = tmp_path / "changing.slang"
+    file.write_text(before)
+    device = spy.create_device(include_paths=[tmp_path])
+    module = device.load_module("changing.slang")
+    program = device.link_program([module], [module.entry_point("run")])
+
+    def shown(layout, cursor):
+        t, f = layout.find_type_by_name("S"), layout.find_function_by_name("f")
+        return (
+            [(each.name, each.offset) for each in layout.get_type_layout(t).fields],
+            [each.name for each in f.parameters],
+            layout.entry_points[0].compute_thread_group_size.x,
+            cursor.given.x.type.name,
+        )
+
+    old_layout, old_cursor, old_tree = program.layout, program.reflection, module.module_decl
+    old_type, old_function = old_layout.find_type_by_name("S"), old_layout.find_function_by_name("f")
+    old = ([("x", 0)], ["s"], 4, "float")
+    assert shown(old_layout, old_cursor) == old
+    file.write_text(after)
+    device.reload_all_programs()
+    assert shown(program.layout, program.reflection) == ([("n", 0), ("x", 8)], ["s", "k"], 8, "double")
+    assert shown(old_layout, old_cursor) == old
+    assert old_function.is_valid and len(old_function.parameters) == 1
+    assert (
+        [each.name for each in old_tree[0].as_type().fields]
+        == [each.name for each in old_type.fields]
+        == ["x"]
+    )
+    assert old_type != program.layout.find_type_by_name("S")
+
+
 def test_threads_ask_at_once(layout):
     found = []
 
