@@ -16,6 +16,7 @@ _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplo
 _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffers"
 _GRAPHICS = "there are no graphics stages; compute kernels and functions are what runs here"
 _CUDA = "there is no CUDA; arrays and tensors of PyTorch on the CPU are used as they lie"
+_TIMES = "a call has finished when it returns: time.perf_counter() times it, encoder.write_timestamp() times commands"
 _KERNELS = "set SLANGRAD_DUMP=kernel, or call function.compile(...).text('kernel')"
 
 # fmt: off

@@ -77,7 +77,32 @@ def _add(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
         negated = _negated(b, y)
         if negated is not None:
             return b.emit("sub", x, negated)
+        whole = _divided(b, x, y)
+        if whole is not None:
+            return whole
     return None
+
+
+def _divided(b: Scope, x: Value, y: Value) -> Value | None:
+    """(n / c) * c + n % c is n: the number of a thread, from those of its group and in its group."""
+    product, rest = b.made_by(x), b.made_by(y)
+    if product is None or rest is None or product.name != "mul" or rest.name != "rem" or _is_float(x):
+        return None
+    quotient, by = b.made_by(product.operands[0]), b.constant_of(product.operands[1])
+    if quotient is None or quotient.name != "div" or not by:
+        return None
+    divisors = (quotient.operands[1], rest.operands[1])
+    if any(b.constant_of(each) != by for each in divisors):
+        return None
+    whole, again = quotient.operands[0], rest.operands[0]
+    return whole if whole is again or _same_thread(b, whole, again) else None
+
+
+def _same_thread(b: Scope, x: Value, y: Value) -> bool:
+    first, second = b.made_by(x), b.made_by(y)
+    if first is None or second is None or first.name != "thread_id" or second.name != "thread_id":
+        return False
+    return first.attributes["axis"] == second.attributes["axis"]
 
 
 def _sub(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:

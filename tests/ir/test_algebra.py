@@ -143,3 +143,18 @@ def test_a_zero_is_written_where_what_is_not_written_is_not_zero() -> None:
         whole = b.emit("zero", type=t.array(t.F32, None), **attributes)
         made = b.emit("set_index", whole, b.constant(t.U32, 3), b.zero(t.F32))
         assert (made is not whole) == written
+
+
+@pytest.mark.parametrize("scalar", [t.I32, t.U32, t.I64], ids=str)
+def test_a_number_is_its_quotient_and_its_rest(scalar) -> None:
+    b, x = Builder(), Value(scalar)
+    by, other = b.constant(scalar, 4), b.constant(scalar, 5)
+    product, rest = b.emit("mul", b.emit("div", x, by), by), b.emit("rem", x, by)
+    assert b.emit("add", product, rest) is x and b.emit("add", rest, product) is x
+    unlike = b.emit("add", b.emit("mul", b.emit("div", x, by), other), rest)
+    assert run((x,), b.ops, (unlike,), (11,)) == (2 * 5 + 3,)
+    first, again, third = (b.emit("thread_id", type=t.U32, axis=axis) for axis in (0, 0, 1))
+    by = b.constant(t.U32, 256)
+    product = b.emit("mul", b.emit("div", first, by), by)
+    assert b.emit("add", product, b.emit("rem", again, by)) is first
+    assert b.emit("add", product, b.emit("rem", third, by)) is not first
