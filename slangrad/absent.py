@@ -30,6 +30,8 @@ _ROWS = {
                "create_acceleration_structure create_acceleration_structure_instance_list "
                "create_ray_tracing_pipeline create_shader_table",
     _GRAPHICS: "InputLayout RenderPipeline create_input_layout create_render_pipeline",
+    _CUDA:     "NativeHandle NativeHandleType cuda_context_scope get_cuda_current_context_native_handles",
+    _TIMES:    "Profiler ProfilerDesc Timer current_profiler profile_frame profile_function profile_zone",
     _KERNELS:  "set_dump_generated_shaders set_dump_slang_intermediates set_print_generated_shaders",
 }
 # fmt: on

@@ -120,6 +120,10 @@ def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
         spy.Bitmap  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'create_texture'.*use a Tensor"):
         device.create_texture(width=8, height=8)
+    with pytest.raises(AttributeError, match=r"no 'Profiler'.*write_timestamp"):
+        spy.Profiler  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no 'cuda_context_scope'.*no CUDA"):
+        device.cuda_context_scope()
     with pytest.raises(AttributeError, match=r"'Device' has no attribute 'create_buffers'"):
         device.create_buffers()
     assert not hasattr(spy, "Window") and not hasattr(device, "create_sampler")
