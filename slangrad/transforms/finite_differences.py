@@ -22,7 +22,7 @@ from slangrad.call.compared import STEPS, Found, exactness, judge, least_step
 from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
 from slangrad.transforms.arguments import CODE, in_their_types
-from slangrad.transforms.gradients import Place, forward, label_of, reverse, values_of, with_cotangent
+from slangrad.transforms.gradients import Place, forward, given_of, label_of, reverse, with_cotangent
 
 
 def check_gradients(
@@ -40,7 +40,8 @@ def check_gradients(
     not said) and `atol`.
     """
     random = np.random.default_rng(seed)
-    args, kwargs = values_of(args, kwargs)
+    arguments = given_of(f, args, kwargs)
+    f, args, kwargs = arguments.function, arguments.args, arguments.kwargs
     converted = in_their_types([*args, *kwargs.values()], f.bound(*args, **kwargs))
     args, kwargs = tuple(converted[: len(args)]), dict(zip(kwargs, converted[len(args) :]))
     given: dict[Place, Any] = dict(enumerate(args))

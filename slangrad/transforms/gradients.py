@@ -29,6 +29,7 @@ from slangrad.marshal.values import DiffPair
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import CODE, Attached, Attacher, constant, describe, snapshot
+from slangrad.transforms.torch_values import Given, numbers_of
 
 REDUCTIONS = ("sum", "mean", "none")
 Names = str | Sequence[str] | None
@@ -46,17 +47,16 @@ class Gradient:
     order: int = 1
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = values_of(args, kwargs)
+        given = given_of(self.function, args, kwargs)
+        f, args, kwargs = given.function, given.args, given.kwargs
         chosen = _chosen(self, args, kwargs)
-        _check_number(_bound(self.function, args, kwargs), "grad")
+        _check_number(_bound(f, args, kwargs), "grad")
         if self.order == 1:
-            found = reverse(self.function, args, kwargs, chosen.places, self.reduction, None)
+            found = reverse(f, args, kwargs, chosen.places, self.reduction, None)
         else:
             directions = {place: _ones(_at(args, kwargs, place)) for place in chosen.places}
-            found = _curved(
-                self.function, args, kwargs, directions, chosen.places, self.order, self.reduction
-            )
-        return chosen.shaped(found)
+            found = _curved(f, args, kwargs, directions, chosen.places, self.order, self.reduction)
+        return chosen.shaped(given.derivatives(found))
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,15 @@ class ValueAndGradient:
     gradient: Gradient
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        args, kwargs = values_of(args, kwargs)
-        chosen, own = _chosen(self.gradient, args, kwargs), self.gradient
-        call = _bound(own.function, args, kwargs)
+        own = self.gradient
+        given = given_of(own.function, args, kwargs)
+        f, args, kwargs = given.function, given.args, given.kwargs
+        chosen, call = _chosen(own, args, kwargs), _bound(f, args, kwargs)
         _refuse_changes(call, "value_and_grad")
         _check_number(call, "value_and_grad")
-        value = own.function(*args, **kwargs)
-        found = reverse(own.function, args, kwargs, chosen.places, own.reduction, _count(value))
-        return _reduced(value, own.reduction), chosen.shaped(found)
+        value = f(*args, **kwargs)
+        found = reverse(f, args, kwargs, chosen.places, own.reduction, _count(value))
+        return given.value(_reduced(value, own.reduction), call), chosen.shaped(given.derivatives(found))
 
 
 def grad(
@@ -124,12 +125,15 @@ def jvp(
             raise CallError(
                 CODE, "jvp of grad of grad: that would be two directions", (), "hvp(f, ..., order=3)"
             )
-        args, fixed = values_of(primals, fixed)
-        chosen, directions = _chosen(f, args, fixed), dict(enumerate(tangents))
-        moved = _curved(f.function, args, fixed, directions, chosen.places, 2, f.reduction)
-        return f(*args, **fixed), chosen.shaped(moved)
-    args, fixed = values_of(primals, fixed)
-    return forward(_checked(f, "jvp"), args, fixed, dict(enumerate(tangents)))
+        given = given_of(f.function, primals, fixed)
+        args, kwargs = given.args, given.kwargs
+        chosen, directions = _chosen(f, args, kwargs), dict(enumerate(tangents))
+        moved = _curved(given.function, args, kwargs, directions, chosen.places, 2, f.reduction)
+        return f(*primals, **fixed), chosen.shaped(given.derivatives(moved))
+    given = given_of(_checked(f, "jvp"), primals, fixed)
+    value, tangent = forward(given.function, given.args, given.kwargs, dict(enumerate(tangents)))
+    call = _bound(given.function, given.args, given.kwargs)
+    return given.value(value, call), given.value(tangent, call)
 
 
 def vjp(f: Function, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -137,9 +141,10 @@ def vjp(f: Function, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], 
 
     Primals are kept as they are now: what is written to them later changes nothing. Constants have None.
     """
-    f = _checked(f, "vjp")
-    primals, fixed = values_of(primals, fixed)
-    _refuse_changes(_bound(f, primals, fixed), "vjp")
+    given = given_of(_checked(f, "vjp"), primals, fixed)
+    f, primals, fixed = given.function, given.args, given.kwargs
+    call = _bound(f, primals, fixed)
+    _refuse_changes(call, "vjp")
     kept, held = tuple(map(snapshot, primals)), {name: snapshot(each) for name, each in fixed.items()}
     value = f(*primals, **fixed)
     if value is None or isinstance(value, int):
@@ -147,11 +152,11 @@ def vjp(f: Function, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], 
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
         places = list(range(len(kept)))
-        result = with_cotangent(f, value, cotangent)
-        found = reverse(f, kept, held, places, "sum", None, result, required=False)
+        result = with_cotangent(f, value, numbers_of(cotangent))
+        found = given.derivatives(reverse(f, kept, held, places, "sum", None, result, required=False))
         return tuple(found[place] for place in places)
 
-    return value, pullback
+    return given.value(value, call), pullback
 
 
 def hvp(
@@ -166,10 +171,12 @@ def hvp(
         raise CallError(CODE, f"hvp: order must be 2 or more, not {order!r}", (), "grad(f) is order 1")
     f = _checked(f, "hvp")
     primals, tangents = _pairs("hvp", primals, tangents)
-    primals, fixed = values_of(primals, fixed)
+    given = given_of(f, primals, fixed)
+    f, primals, fixed = given.function, given.args, given.kwargs
     places = list(range(len(primals)))
     _check_number(_bound(f, primals, fixed), "hvp")
     found = _curved(f, primals, fixed, dict(enumerate(tangents)), places, order, "sum", required=False)
+    found = given.derivatives(found)
     return tuple(found[place] for place in places)
 
 
@@ -389,7 +396,10 @@ def _ones(value: Any) -> Any:
     """A direction of ones."""
     if isinstance(value, Tensor):
         like = value.new_gradient(zero=False)
-        return Tensor.ones(like.device, like.shape, like.element_type)
+        if like.shape:
+            return Tensor.ones(like.device, like.shape, like.element_type)
+        like.copy_from_numpy(np.ones_like(like.to_numpy()))
+        return like
     if isinstance(value, np.ndarray):
         return np.ones(value.shape, value.dtype)
     if isinstance(value, HostArray):
@@ -414,6 +424,8 @@ def with_cotangent(f: Function, value: Any, cotangent: Any) -> Any:
         if given.shape != value.shape:
             raise CallError(CODE, f"{label} has shape {given.shape}, the value {value.shape}")
         return _seeded(Tensor.from_numpy(device, value), np.broadcast_to(given, value.shape), f, label)
+    if isinstance(cotangent, np.ndarray):  # of a torch tensor
+        cotangent = type(value)(cotangent) if isinstance(value, HostArray) else cotangent.item()
     return DiffPair(value, cotangent)
 
 
@@ -448,17 +460,17 @@ def _pairs(name: str, primals: Any, tangents: Any) -> tuple[tuple[Any, ...], tup
             raise CallError(CODE, message, (), f"{name}(f, (x,), (dx,))")
     if len(primals) != len(tangents):
         raise CallError(CODE, f"{name}: there are {len(primals)} primals and {len(tangents)} tangents")
-    return tuple(primals), tuple(tangents)
+    return tuple(primals), tuple(map(numbers_of, tangents))
 
 
-def values_of(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def given_of(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Given:
     """The arguments, with what objects stand for in their place."""
     if "_result" in kwargs:
         raise CallError(
             CODE, "derivatives are returned: leave _result out", (), "f.bwds(..., _result=y) takes one"
         )
-    given = {name: unwrap(each) if holds_objects(each) else each for name, each in kwargs.items()}
-    return tuple(unwrap(each) if holds_objects(each) else each for each in args), given
+    named = {name: unwrap(each) if holds_objects(each) else each for name, each in kwargs.items()}
+    return Given(f, [unwrap(each) if holds_objects(each) else each for each in args], named)
 
 
 def _bound(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launchable:
