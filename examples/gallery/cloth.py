@@ -52,7 +52,7 @@ def main(steps=80, rate=0.3, mats=MATS, out="cloth.png"):
 
 def draw(out, places, first, last, losses):
     with show.picture(out, (10, 4.4), layout=None) as figure:
-        axes = figure.add_axes((-0.02, -0.1, 0.72, 1.16), projection="3d", computed_zorder=False)
+        axes = figure.add_axes((0.0, -0.06, 0.72, 1.16), projection="3d", computed_zorder=False)
         draw_ground(axes)
         for place, color in zip(places, COLORS):
             axes.plot_surface(*place.T, color=color, alpha=0.25, shade=False)
@@ -61,7 +61,7 @@ def draw(out, places, first, last, losses):
         for cloths, color in zip(last, COLORS):
             draw_flight(axes, cloths, color)
         axes.set(xlim=(0, 4), ylim=(-2.5, 2.5), zlim=(0, 2.5))
-        axes.set_box_aspect((4, 5, 2.5), zoom=1.32)
+        axes.set_box_aspect((4, 5, 2.5), zoom=1.22)
         axes.view_init(24, -68)
         loss = figure.add_axes((0.77, 0.14, 0.21, 0.74))
         show.draw_losses(loss, losses, "square meters")

@@ -1,6 +1,6 @@
 """A layer written in Slang in a PyTorch model: soft blobs learn a picture.
 
-    python examples/pytorch/torch_layer.py [--size 64] [--blobs 40] [--steps 300] [--out torch_layer.png]
+    python examples/pytorch/torch_layer.py [--size 64] [--blobs 150] [--steps 300] [--out torch_layer.png]
 
 Each pixel is the sum of all blobs, in Slang (torch_layer.slang). The model around it is PyTorch's: parameters, a
 loss, an optimizer; backward() runs the kernel that Slang's autodiff makes of the layer. The picture at the end needs
@@ -17,6 +17,7 @@ import slangrad as spy
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.patches import Circle
 except ImportError:
     Figure = None
 
@@ -46,23 +47,31 @@ def target(size: int) -> torch.Tensor:
     return torch.stack([ring, 0.7 * ring * stripes, 0.6 * stripes * (1 - ring)], -1)
 
 
-def draw(path: Path, wanted: torch.Tensor, found: torch.Tensor, losses: list[float]) -> None:
-    figure = Figure(figsize=(10, 3.4), layout="constrained")
-    axes = figure.subplots(1, 3)
-    for panel, picture, title in zip(axes, (wanted, found), ("the picture", "what the blobs make of it")):
-        panel.imshow(picture.clamp(0, 1).numpy())
-        panel.set_title(title)
-        panel.axis("off")
-    axes[2].semilogy(losses)
-    axes[2].set_title("loss")
-    axes[2].set_xlabel("step")
-    figure.savefig(path, dpi=90)
+def draw(path: Path, wanted: torch.Tensor, found: torch.Tensor, losses: list[float], model: Blobs) -> None:
+    figure = Figure(figsize=(10, 2.75), dpi=100, layout="constrained")
+    axes = figure.subplots(1, 4, width_ratios=(1, 1, 1, 1.25))
+    titles = ("the picture", f"{len(model.widths)} blobs after {len(losses)} steps", "where the blobs are")
+    for panel, picture, title in zip(axes, (wanted, found, 0 * wanted + 1), titles):
+        panel.imshow(picture.clamp(0, 1).numpy(), extent=(0, 1, 1, 0))
+        panel.set_title(title, fontsize=9)
+        panel.set(xticks=[], yticks=[])
+        panel.spines[:].set_visible(False)
+    colors = model.colors.detach().clamp(0, 1)
+    for center, width, color in zip(model.centers.tolist(), model.widths.exp().tolist(), colors.tolist()):
+        axes[2].add_patch(Circle(center, 0.8 * width, facecolor=(*color, 0.6), edgecolor="#23262b", lw=0.5))
+    axes[2].set(xlim=(0, 1), ylim=(1, 0))
+    axes[3].semilogy(range(1, len(losses) + 1), losses, color="#2b4c9b", lw=1.2)
+    axes[3].set_title("mean squared error", fontsize=9)
+    axes[3].set_xlabel("step", fontsize=8)
+    axes[3].tick_params(labelsize=8)
+    axes[3].spines[["top", "right"]].set_visible(False)
+    figure.savefig(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=64, help="pixels each way")
-    parser.add_argument("--blobs", type=int, default=40)
+    parser.add_argument("--blobs", type=int, default=150)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--out", type=Path, default=Path("torch_layer.png"))
     options = parser.parse_args()
@@ -91,7 +100,7 @@ def main() -> None:
     if Figure is None:
         print("no picture: it needs matplotlib")
         return
-    draw(options.out, wanted, found, losses)
+    draw(options.out, wanted, found, losses, model)
     print(f"picture: {options.out}")
 
 
