@@ -241,7 +241,7 @@ class Try(Form):  # `try f(x)`: a call of a function that throws, and the Catch 
 # "optional"    T to Optional<T>; `inner` first, if any
 # "base"        a struct to one that it inherits from
 # "existing"    a type that is the same after substitution
-# "stated"      from `source` to another type as `where U(T)` says, which is known after substitution
+# "stated"      from `source` to another type as `where U(T)` or `where T == U` says, which is known after substitution
 @dataclass(slots=True, eq=False, repr=False)
 class Conversion:
     kind: str

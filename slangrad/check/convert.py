@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from slangrad.check.checked import Conversion
 from slangrad.check.declref import DeclRef
-from slangrad.check.generics import stated_conversion
+from slangrad.check.generics import stated_conversion, stated_equal
 from slangrad.check.lookup import Member, base_of, conforms, conforms_to, declared, members
 from slangrad.check.signatures import signature_of
 from slangrad.check.substitution import own_substitution
@@ -95,7 +95,11 @@ def convert(world: World, source: Type, target: Type, explicit: bool = False) ->
 
 
 def _stated(world: World, source: Type, target: Type, explicit: bool) -> Coercion | None:
-    """What `where U(T)` says."""
+    """What `where U(T)` and `where T == int` say."""
+    one, other = stated_equal(world, source), stated_equal(world, target)
+    if one is not source or other is not target:
+        inner = convert(world, one, other, explicit)
+        return None if inner is None else Coercion(inner.cost, Conversion("stated", target, source=source))
     implicit = stated_conversion(world, source, target)
     if not implicit and not (explicit and implicit is not None):
         return None
@@ -201,7 +205,17 @@ def _to_number(world: World, source: Type, target: Type) -> Coercion | None:
             return Coercion(EXPLICIT if wide else TO_FLOAT, Conversion("pointer", target))
         return None
     cost = _element_cost(world, source, target)
+    if cost is None and isinstance(target, Scalar) and not target.is_float and _is_some_enum(world, source):
+        return Coercion(
+            FROM_ENUM if target is BOOL else EXPLICIT, Conversion("stated", target, source=source)
+        )
     return None if cost is None else Coercion(cost, Conversion("numeric", target))
+
+
+def _is_some_enum(world: World, kind: Type) -> bool:
+    if not isinstance(kind, (ParameterType, AssociatedType)):
+        return False
+    return conforms_to(world, kind, world.standard("__EnumType")) is not None
 
 
 def _from_enum(world: World, source: EnumType, target: Type) -> Coercion | None:

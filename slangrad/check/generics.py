@@ -177,14 +177,48 @@ def stated_conversion(world: World, source: Type, target: Type) -> bool | None:
     return any(found) if found else None
 
 
+def stated_equal(world: World, kind: Type) -> Type:
+    """The type that a type parameter is, as `where T == int` says; without such a clause the parameter."""
+    seen: list[Type] = []
+    while isinstance(kind, ParameterType) and kind not in seen:
+        seen.append(kind)
+        kind = _equal_once(world, kind)
+    return kind
+
+
+def _equal_once(world: World, kind: ParameterType) -> Type:
+    owner = root_owner(kind)
+    for each in (owner, *world.assumptions) if owner is not None else ():
+        for left, right in generic_info(world, each).equalities:
+            if left is kind and not isinstance(right, AssociatedType):
+                return right
+            if right is kind and not isinstance(left, (ParameterType, AssociatedType)):
+                return left
+    return kind
+
+
+def _written_bounds(world: World, kind: AssociatedType) -> tuple[InterfaceType, ...]:
+    """What stands behind the name of an associated type. Names there may belong to extensions of all types, which
+    may ask for these bounds."""
+    key = ("bounds", kind.declaration)
+    known = world.view.witnesses.get(key)
+    if known is None:
+        with world.settling(key) as settling:
+            scope = world.scope_of(kind.interface.declaration)
+            nodes = kind.declaration.bounds if settling.is_first else []
+            known = tuple(bound for node in nodes for bound in interfaces_in(world.resolve_type(scope, node)))
+        if settling.complete:
+            world.view.witnesses[key] = known
+    bounds: tuple[InterfaceType, ...] = known
+    return bounds
+
+
 def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:
-    scope = world.scope_of(kind.interface.declaration)
     seen_from = requirement_substitution(kind.base, kind.interface)
-    for node in kind.declaration.bounds:
-        for bound in interfaces_in(world.resolve_type(scope, node)):
-            made = substitute(world, bound, seen_from)
-            assert isinstance(made, InterfaceType)
-            yield made
+    for bound in _written_bounds(world, kind):
+        made = substitute(world, bound, seen_from)
+        assert isinstance(made, InterfaceType)
+        yield made
     if root_owner(kind) is not kind.interface.declaration:
         subject = associated_type(
             parameter_type(kind.interface.declaration),

@@ -2,15 +2,16 @@
 
 In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Plan that writes a Construct into the list.
 
-A struct takes its fields in order, or calls a constructor if it has any; arrays, vectors and matrices
-take their elements. Inner braces may be left out, as in C: `float2x2 m = {1, 2, 3, 4}`. What is missing
-has its default or is zero.
+A struct calls a constructor if it has any. Else each element is converted to a part: `{1, 2}` for two `float2`
+splats both, as `{1}` for a `float2` does. Where that does not fit, and in arrays, inner braces are left out, as
+in C: `float2 a[2] = {1, 2, 3}` is (1, 2), (3, 0). What is missing has its default or is zero.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from slangrad.check import checked
@@ -88,7 +89,7 @@ def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | N
         if found and (node.elements or _takes_nothing(scope, found)):
             return _plan_constructor_call(scope, node, target, found)
     reader = Reader(node.elements)
-    piece = _fill(scope, reader, target)
+    piece = _convert_each(scope, reader, target) or _fill(scope, reader, target)
     if piece is None or reader.left:
         return None
 
@@ -127,6 +128,46 @@ def _plan_constructor_call(
     return Plan(target, match.cost, apply=apply)
 
 
+# --- One element for each part ------------------------------------------------------------------------
+
+
+def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+    """Each element converted to the type of its part, as constructors do; None where that does not fit."""
+    fields = field_references(target) if isinstance(target, StructType) else ()
+    kinds = _parts(scope, reader.nodes, target)
+    if kinds is None or not reader.nodes or len(reader.nodes) > len(kinds):
+        return None
+    if any(is_word(each.declaration) or not is_visible(scope, each.declaration) for each in fields):
+        return None
+    made = [plan(scope, each, kind) for each, kind in zip(reader.nodes, kinds)]
+    if any(each is None for each in made):
+        return None
+    reader.position = len(reader.nodes)
+    rest = [left_out(scope, each, kind) for each, kind in list(zip(fields, kinds))[len(made) :]]
+    return _construct(target, [*map(partial(_converted, scope), reader.nodes, made, kinds), *rest])
+
+
+def _converted(scope: Scope, node: ast.Expression, made: Plan, target: Type) -> Piece:
+    return Piece(made.cost, lambda: _committed(scope, node, made), target)
+
+
+def _parts(scope: Scope, nodes: list[ast.Expression], target: Type) -> list[Type] | None:
+    """The types of what a constructor of so many elements would take."""
+    if isinstance(target, StructType):
+        return [field_type(scope.world, each) for each in field_references(target)]
+    if isinstance(target, Tuple):
+        return None if any(map(is_pack, target.elements)) else list(target.elements)
+    if isinstance(target, Vector) and target.count == 4 and len(nodes) == 2:
+        return [vector(target.element, 2)] * 2 if any(map(_is_vector, nodes)) else None
+    if isinstance(target, Matrix) and target.rows == len(nodes):
+        return [vector(target.element, target.columns)] * len(nodes)
+    return [target] if isinstance(target, (Vector, Matrix)) and len(nodes) == 1 else None
+
+
+def _is_vector(node: ast.Expression) -> bool:
+    return not isinstance(stripped(node), ast.InitializerList) and isinstance(value_after(node), Vector)
+
+
 # --- Filling aggregates -------------------------------------------------------------------------------
 
 
@@ -150,7 +191,7 @@ def _only_element(scope: Scope, reader: Reader, target: Type) -> Piece | None:
 def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     """The next element as a `target`, or several of them as its parts."""
     node = reader.nodes[reader.position]
-    if not _spread(reader, node, target):
+    if not _is_spread(node, target):
         made = plan(scope, node, target)
         if made is not None:
             reader.next()
@@ -170,11 +211,13 @@ def _committed(scope: Scope, node: ast.Expression, made: Plan) -> ast.Expression
     return node
 
 
-def _spread(reader: Reader, node: ast.Expression, target: Type) -> bool:
+def _is_spread(node: ast.Expression, target: Type) -> bool:
     """Whether scalars are listed one by one for a vector or matrix inside the list."""
-    if not isinstance(stripped(node), ast.InitializerList) and isinstance(value_after(node), Scalar):
-        return _component_count(target) is not None and 1 < (_component_count(target) or 0) <= reader.left
-    return False
+    if isinstance(stripped(node), ast.InitializerList):
+        return False
+    source = value_after(node)
+    is_scalar = isinstance(source, Scalar) or source is getattr(target, "element", None)
+    return is_scalar and (_component_count(target) or 0) > 1
 
 
 def _component_count(kind: Type) -> int | None:

@@ -43,6 +43,7 @@ from slangrad.check.synthesize import synthesized
 from slangrad.check.types import (
     ERROR,
     AssociatedType,
+    EnumType,
     InterfaceType,
     LambdaType,
     ParameterType,
@@ -102,6 +103,8 @@ def _find_associated(
     if declaration.name == "Differential" and interface.declaration.name == "IDifferentiable":
         made = world.differential(base)
         return ERROR if made is None else made.type
+    if isinstance(base, EnumType) and interface.declaration is world.standard("__EnumType"):
+        return world.tag_type(base)
     if declaration.default is None:
         return ERROR
     default = world.resolve_type(world.scope_of(interface.declaration), declaration.default)

@@ -320,6 +320,8 @@ def _stated(world: World, kind: Type) -> Iterator[Type]:
         seen = own_substitution(kind)
         for base in interface_bases(world, kind.declaration):
             yield substitute(world, base, seen)
+        if isinstance(kind, EnumType):
+            yield nominal(world.standard("__EnumType"))
     elif isinstance(kind, InterfaceType):
         yield kind
     elif isinstance(kind, LambdaType):

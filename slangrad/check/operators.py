@@ -20,7 +20,7 @@ from slangrad.check.convert import (
     same_value,
 )
 from slangrad.check.declref import DeclRef
-from slangrad.check.generics import requirement_substitution
+from slangrad.check.generics import requirement_substitution, stated_equal
 from slangrad.check.lookup import conformances, declared, members
 from slangrad.check.meanings import Candidate
 from slangrad.check.members import CALLABLE
@@ -125,6 +125,8 @@ def apply_operator(
         kind = _compare_with_none(scope, node, operator, operands)
         if kind is not None:
             return kind
+    for each in operands:
+        _see_equal(scope, each)
     listed = any(isinstance(stripped(each), ast.InitializerList) for each in operands)
     types = [] if listed else [value_after(each) for each in operands]
     if not listed and not any(isinstance(each, _DECLARED) for each in types):
@@ -142,6 +144,14 @@ def apply_operator(
             return kind
     report_no_operator(scope, node, operator, operands)
     return None
+
+
+def _see_equal(scope: Scope, node: ast.Expression) -> None:
+    """An operand of type T as the type that T is, where a `where T == int` says so."""
+    if isinstance(node.type, ParameterType) and node.conversion is None:
+        equal = stated_equal(scope.world, node.type)
+        if equal is not node.type:
+            node.conversion = checked.Conversion("stated", equal, source=node.type)
 
 
 def _compare_with_none(

@@ -16,10 +16,11 @@ from slangrad.check.checked import FunctionInfo, ParameterInfo, SubscriptInfo
 from slangrad.check.declref import DeclRef
 from slangrad.check.generics import requirement_substitution
 from slangrad.check.lookup import concrete_members, conformances
-from slangrad.check.substitution import own_substitution, self_type, substitute
+from slangrad.check.substitution import own_substitution, self_argument, self_type, substitute
 from slangrad.check.types import VOID, InterfaceType, StructType, Type
 from slangrad.check.world import World
 from slangrad.syntax import ast
+from slangrad.syntax.walk import duplicate
 
 
 def synthesized(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
@@ -50,11 +51,13 @@ def _make(world: World, owner: ast.Struct, interface: InterfaceType, requirement
     this = self_type(owner)
     if isinstance(requirement, ast.Constructor):
         return _default_constructor(world, owner, this, requirement)
-    if not concrete_members(world, this, requirement.name) or getattr(requirement, "generics", None):
+    if not concrete_members(world, this, requirement.name):
         return None
     seen = requirement_substitution(this, interface)
     if isinstance(requirement, ast.Function):
         return _forwarding_method(world, owner, this, seen, requirement)
+    if getattr(requirement, "generics", None):
+        return None
     if isinstance(requirement, ast.Subscript):
         return _forwarding_subscript(world, owner, this, seen, requirement)
     return None
@@ -73,15 +76,22 @@ def _forwarding_method(
     world: World, owner: ast.Struct, this: Type, seen: dict[Any, Any], requirement: ast.Function
 ) -> Any:
     wanted: FunctionInfo = world.info(requirement)
+    generics = [duplicate(each) for each in requirement.generics]
+    seen = {**seen, **{one: self_argument(other) for one, other in zip(requirement.generics, generics)}}
     parameters = _parameters(world, seen, requirement.parameters)
     span = owner.name_span
     object_: ast.Expression = ast.ThisType(span) if wanted.this_type is None else ast.This(span)
-    call = ast.Call(span, ast.Member(span, object_, requirement.name, span, "."), _names(parameters))
+    callee: ast.Expression = ast.Member(span, object_, requirement.name, span, ".")
+    if generics:
+        callee = ast.GenericApplication(span, callee, [ast.Name(span, each.name) for each in generics])
+    call = ast.Call(span, callee, _names(parameters))
     throws = None if wanted.throws is None else substitute(world, wanted.throws, seen)
     value = call if throws is None or not _throws(world, this, requirement.name) else ast.Try(span, call)
     result = substitute(world, wanted.result, seen)
     made = ast.Function(span, requirement.name, span, parameters, None, None, _returning(value), [])
-    made.parent, made.modifiers = owner, requirement.modifiers
+    made.parent, made.modifiers, made.generics = owner, requirement.modifiers, generics
+    for each in generics:
+        each.parent = made
     made.checked = FunctionInfo(
         None if wanted.this_type is None else this,
         wanted.mutating,

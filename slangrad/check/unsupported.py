@@ -25,43 +25,49 @@ HANDLES = "handles of resources are not supported; pass the buffer or tensor its
 
 # fmt: off
 _REFUSALS = (
-    (r"(RasterizerOrdered|Feedback)Texture\w+|(RW)?Texture2DMS(Array)?|[iu]?(sampler|image|texture)(1D|2D|3D|Cube)\w*"
-     r"|_Texture|SubpassInput\w*",
+    (r"(RasterizerOrdered|Feedback|Depth|W)Texture\w+|(RW)?Texture2DMS(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
+     r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch|CheckAccessFullyMapped"
+     r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
      "E9001", TEXTURE),
-    (r"Sampler(1D|2D|3D|Cube)\w*",
+    (r"[iu]?[sS]ampler(1D|2D|3D|Cube|Buffer)\w*",
      "E9001", "samplers are not supported; pass the values in a buffer or tensor"),
-    (r"IOpaqueDescriptor|getDescriptorFromHandle|DescriptorAccess|DescriptorKind",
+    (r"IOpaqueDescriptor|(defaultG|g)etDescriptorFromHandle|DescriptorAccess|DescriptorKind|(Resource|Sampler)DescriptorHeap"
+     r"|__DynamicResource",
      "E9001", HANDLES),
-    (r"Quad[A-Z]\w+|ddx\w*|ddy\w*|fwidth\w*|EvaluateAttribute\w+|GetAttributeAtVertex|IsHelperLane",
+    (r"Quad[A-Z]\w+|dd[xy]\w*|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
+     r"|(begin|end)InvocationInterlock",
      "E9002", "threads are no pixels, so they have no neighbors"),
-    (r"Ray(Desc|Query|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|HitObject|ReportHit\w*|ReorderThread"
-     r"|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(World|Object)Ray\w+|(Object|World)To\w+|RayT(Min|Current)"
-     r"|(Instance|Primitive|Geometry)I(D|ndex)|HitKind|(RAY_FLAG|COMMITTED|CANDIDATE|HIT_KIND)_\w+"
-     r"|BuiltInTriangleIntersectionAttributes|DispatchMesh|SetMeshOutputCounts|Output(Vertices|Indices|Primitives|Patch)"
-     r"|InputPatch|(Point|Line|Triangle)Stream",
+    (r"Ray(Desc|Query|Flags|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|[hH]itObject\w*|ReportHit\w*"
+     r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(World|Object)Ray\w+|(Object|World)To\w+|RayT(Min|Current)"
+     r"|(Instance|Primitive|Geometry|Cluster)I(D|ndex)|HitKind|HitTriangleVertexPositions?|RAY_FLAG"
+     r"|(RAY_FLAG|COMMITTED|CANDIDATE|HIT_KIND)_\w+|BuiltInTriangleIntersectionAttributes|accelerationStructureEXT"
+     r"|DispatchMesh|SetMeshOutputCounts|Output(Vertices|Indices|Primitives|Patch)|InputPatch|(Point|Line|Triangle)Stream"
+     r"|(Dispatch|Thread|Group|Empty)?Node(In|Out)put\w*",
      "E9002", "ray tracing and graphics stages are not supported"),
     (r"gl_[A-Z]\w+",
      "E9003", "a kernel has its thread as a parameter: uint3 id : SV_DispatchThreadID"),
+    (r"[iub]?vec[234]|d?mat[234](x[234])?|inversesqrt|roundEven|(float|int|uint)BitsTo\w+",
+     "E9003", "names of GLSL are not supported; write those of HLSL: float4, float4x4, rsqrt, asint"),
     (r"Nv[A-Z]\w+",
      "E9003", "what one kind of graphics card has is not supported"),
-    (r"LayoutPtr|(Std140|Std430|Scalar|C)DataLayout|IBufferDataLayout|DefaultDataLayout",
+    (r"LayoutPtr|(Std140|Std430|Scalar|C)DataLayout|IBufferDataLayout|DefaultDataLayout|BindlessAddress",
      "E9004", "memory is laid out as C does; there are pointers and StructuredBuffer"),
-    (r"Wave(Clustered|Multi|Mask|Rotate)\w+|subgroup[A-Z]\w+",
+    (r"Wave(Clustered|Multi|Mask|Rotate)\w+|WaveMask|WaveGet(WaveIndex|NumWaves)|\w+WithWaveSync|subgroup[A-Z]\w+",
      "E9009", "there are WaveActiveSum and its kin, WavePrefixSum, WaveReadLaneAt and others, but not this one"),
     (r"barrier|groupMemoryBarrier|(memory|allMemory)Barrier\w*|controlBarrier",
      "E9009", "write it as HLSL does: 'GroupMemoryBarrierWithGroupSync()' and its kin"),
-    (r"(RW)?Buffer|(Append|Consume|RasterizerOrdered)\w*Buffer|GLSLShaderStorageBuffer",
+    (r"(Append|Consume|RasterizerOrdered)\w*Buffer|GLSLShaderStorageBuffer",
      "E9011", "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
     (r"(load|store)Coherent|MemoryScope",
      "E9011", "threads see what others have written after a barrier; there are atomics, too"),
     (r"isType|getTypeId\w*",
      "E9011", "compare with 'is', or take the value as an interface"),
-    (r"[cC]oop(Vec|Mat)\w*|WorkgroupMatrix\w*",
+    (r"I?[cC]oop(Vec|Mat|Element)\w*|linalg|WorkgroupMatrix\w*|WaveTangledVector|InlineVector",
      "E9011", "cooperative vectors and matrices are not supported; use arrays or tensors"),
     (r"Float(E4M3|E5M2)|BFloat16",
      "E9011", "there are half, float and double"),
-    (r"(DiffTensor|Torch|Tensor)View|TorchTensor",
-     "E9011", "there are Tensor, DiffTensor and ITensor, and RWStructuredBuffer"),
+    (r"TorchTensor\w*|TensorLayout",
+     "E9011", "there are TensorView, Tensor, DiffTensor and ITensor"),
     (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
      "E9011", "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
     (r"NativeString|getStringHash",

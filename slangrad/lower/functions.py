@@ -93,9 +93,16 @@ def _parameter_keys(f: Frame, reference: DeclRef) -> list[Key]:
     return keys
 
 
+_ELSEWHERE = ("__target_intrinsic", "__intrinsic_op", "__specialized_for_target")
+
+
 def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:
     f.program.check_body(declared)
     body = declared.body
+    if body is None and any(declared.attribute(each) for each in _ELSEWHERE):
+        note = "give it a body"
+        f.error("E9003", f"'{declared.name}' is what another compiler makes of it", declared.span, note)
+        return
     if body is None:
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
         return

@@ -118,8 +118,8 @@ class TypeMap:
             return self.map(self.program.tag_type(t))
         if t is checked.NULL:
             return types.pointer(types.U8)
-        if t is checked.NONE:
-            return types.struct("none_t", ())
+        if t in (checked.NONE, checked.VOID):
+            return types.struct(f"{t}_t", ())
         if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
             return types.struct(self._name(t), tuple(self._fields(t)))
         if checked.is_dynamic(t):

@@ -53,6 +53,7 @@ class Cursor(ABC):
         self.in_generic = False  # ">" ends the generic arguments being parsed
         self.braces_end = False  # "{" ends the expression being parsed
         self.bodies_wait = False  # the bodies of functions are parsed when they are asked for
+        self.names_result = False  # `__return_val` stands in the function being parsed
         self._errors = 0
 
     # --- Looking and taking ------------------------------------------------------------------------------

@@ -75,6 +75,10 @@ class AtomParser(TypeParser):
         self.advance()
         return Name(token.span, token.text)
 
+    def _parse_result(self) -> Expression:
+        self.names_result = True
+        return self._parse_plain_name()
+
     def _parse_rooted_name(self) -> Expression:
         start = self.advance()
         name = self.expect_name("something global")
@@ -359,6 +363,7 @@ _WORDS: dict[str, Callable[[AtomParser], Expression]] = {
     "This":       AtomParser._parse_this_type,
     "nullptr":    AtomParser._parse_null,
     "none":       AtomParser._parse_none,
+    "__return_val": AtomParser._parse_result,
     "operator":   AtomParser._parse_operator,
     "no_diff":    AtomParser._parse_no_diff,
     "try":        AtomParser._parse_try,

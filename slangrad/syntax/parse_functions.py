@@ -28,6 +28,7 @@ from slangrad.syntax.ast import (
     ValueParameter,
 )
 from slangrad.syntax.parse_statements import StatementParser
+from slangrad.syntax.result_variable import declare_result
 from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import DIRECTIONS, MODIFIERS, SOFT_MODIFIERS
 
@@ -287,7 +288,10 @@ class FunctionParser(StatementParser):
             function.semantics = self.parse_semantics()
         function.constraints += self.parse_constraints()
         if self.kind == "{":
+            self.names_result = False
             function.body = self.parse_body()
+            if self.names_result and isinstance(function, Function):
+                declare_result(function)
         else:
             self.expect_semicolon("the function's signature")
         self.container = outer
