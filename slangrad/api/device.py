@@ -39,6 +39,7 @@ from slangrad.base.options import Options
 from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
+from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray
 
@@ -87,6 +88,7 @@ class Device:
         self.backend = _backend(self.desc.type if type is None else type, backend)
         self.type = self.desc.type = DeviceType.cpu
         self.options = Options.from_environment() if options is None else options
+        self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
         self.runtime = CpuDevice(self.options)
         given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
         given.include_paths = [*_folders(include_paths), *given.include_paths]
@@ -151,6 +153,7 @@ class Device:
         """Refuse all that would use the device from now on. Arrays that show memory of its tensors stay valid."""
         if self.is_closed:
             return
+        self.flush_print()
         self.runtime.close()
         self.hot_reload.stop()
         _created.discard(self)
@@ -186,6 +189,18 @@ class Device:
     def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
         return function.compile(*args, **kwargs).explanation
+
+    # --- What kernels print ---
+
+    def flush_print(self) -> None:
+        """Write what `print` of sgl.device.print has printed to the standard output. `create_device(enable_print=True)`
+        makes it print."""
+        write_text(self.flush_print_to_string())
+
+    def flush_print_to_string(self) -> str:
+        """What was printed since the last time, line by line."""
+        found: str = self.runtime.printed.take()
+        return found
 
     # --- Files that change ---
 

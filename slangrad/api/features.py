@@ -126,8 +126,8 @@ class AdapterInfo:
 
 @dataclass(slots=True, kw_only=True)
 class DeviceDesc:
-    """What a device is made with. All but `type`, `compiler_options`, `enable_hot_reload` and `label` is about other
-    kinds of devices: it is checked and kept, and means nothing here.
+    """What a device is made with. All but `type`, `compiler_options`, `enable_hot_reload`, `enable_print` and `label`
+    are about other kinds of devices: they are checked and kept, and mean nothing here.
     """
 
     type: DeviceType = DeviceType.automatic

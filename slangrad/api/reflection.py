@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from slangrad.api.reflection_functions import (
     CONSTRUCTOR,
@@ -34,6 +34,8 @@ from slangrad.api.reflection_types import (
     form_of,
     unwrapped,
 )
+from slangrad.base.brace_formats import text_hash
+from slangrad.call.module_index import reachable
 from slangrad.check.lookup import base_of
 from slangrad.check.reflect import is_launch_parameter
 from slangrad.check.types import VOID, InterfaceType, Type
@@ -43,6 +45,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import parse_generic_signature, spell
 from slangrad.marshal.vectors import vector_class
 from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 
 if TYPE_CHECKING:
     from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint
@@ -224,6 +227,13 @@ class EntryPointLayout(BaseReflectionObject):
         return found
 
 
+class HashedString(NamedTuple):
+    """A text and its number."""
+
+    string: str
+    hash: int
+
+
 class ProgramLayout(BaseReflectionObject):
     """All parameters and entry points of a program, its types and functions by name.
 
@@ -272,9 +282,11 @@ class ProgramLayout(BaseReflectionObject):
         return self.globals_type_layout.fields
 
     @property
-    def hashed_strings(self) -> list[Any]:
-        """Texts that kernels know by a number; here there are none."""
-        return []
+    def hashed_strings(self) -> list[HashedString]:
+        """The texts of the program with the numbers by which kernels know them (`PrintableString.hash`)."""
+        parts = [part for each in self._contexts for one in reachable(each.view.module) for part in one.files]
+        texts = [node.value for part in parts for node in walk(part) if isinstance(node, ast.StringLiteral)]
+        return [HashedString(text, text_hash(text)) for text in dict.fromkeys(texts)]
 
     # --- Names ---
 

@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from slangrad.base.brace_formats import MARK, BraceFormat, decoded
+
 Value = int | float
 
 _CONVERSION = re.compile(
@@ -113,6 +115,11 @@ class Format:
             used += piece.stars + 1
             parts.append(resolved.render(values[used - 1], strings))
         return "".join(parts)
+
+
+def format_of(text: str) -> Format | BraceFormat:
+    """The format of a print, of either kind."""
+    return decoded(text) if text.startswith(MARK) else parse_format(text)
 
 
 @cache

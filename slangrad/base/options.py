@@ -71,6 +71,7 @@ class Options:
                                          # "recompute": what is not cheap to compute again
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     optimize: int = 2                    # LLVM's code generation level
+    prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
     verify: bool = False                 # check the IR after each pass
     dump: tuple[str, ...] = ()           # stages to print

@@ -22,6 +22,11 @@ STD = Path(__file__).parent.parent / "std"
 MODULE, FILE, INCLUDED, LINK = "module", "file", "included", "link"
 
 
+def is_standard(path: Path | None) -> bool:
+    """Whether a file is one of the standard library."""
+    return path is not None and STD in path.parents
+
+
 class Request(NamedTuple):
     """A name that a text asked for, from which file, and what it meant: the key of a module, the digest of a file."""
 
@@ -85,8 +90,8 @@ class Files:
         kept = self.kept.get(path)
         if kept is not None:
             return kept
-        if path.parent == STD:
-            return SourceFile(f"std/{path.name}", path.read_text(encoding="utf-8-sig"))
+        if is_standard(path):
+            return SourceFile(f"std/{path.relative_to(STD).as_posix()}", path.read_text(encoding="utf-8-sig"))
         whole, marks = path.absolute(), marks_of(path)
         self.seen[whole] = Seen(marks, None)
         text = path.read_text(encoding="utf-8-sig")

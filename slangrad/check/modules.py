@@ -47,7 +47,7 @@ from slangrad.check.base_fields import add_bases
 from slangrad.check.bit_fields import pack_fields
 from slangrad.check.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.declref import EMPTY, DeclRef, Substitution
-from slangrad.check.files import FILE, INCLUDED, LINK, MODULE, STD, Files, Request
+from slangrad.check.files import FILE, INCLUDED, LINK, MODULE, Files, Request, is_standard
 from slangrad.check.linking import can_be_linked, exported_names, named_from, open_names
 from slangrad.check.lookup import add_extension
 from slangrad.check.meanings import NamespaceMeaning
@@ -205,7 +205,7 @@ class Program(World):
         self, name: str, source: SourceFile, path: Path | None, added: SourceFile | None = None
     ) -> Module:
         self._requests.append([])
-        main = self._parse(source, {} if path is not None and path.parent == STD else None)
+        main = self._parse(source, {} if is_standard(path) else None)
         scope = ModuleScope(self, self._standard, name)
         module = Module(name, main, scope, [main], [], path, added)
         self._loading.append(name)
@@ -224,7 +224,7 @@ class Program(World):
             self.modules[name] = module
             if main.module_name:
                 self.modules.setdefault(main.module_name, module)
-        if path is None or path.parent != STD:  # bodies of the library are checked when they are needed
+        if not is_standard(path):  # bodies of the library are checked when they are needed
             self._check_module(module)
         self._loading.pop()
         self.view = importer if self._loading else self.view

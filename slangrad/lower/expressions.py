@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from slangrad.base.brace_formats import text_hash
 from slangrad.base.source import Span
 from slangrad.check import checked
 from slangrad.check.types import VOID, Type, is_dynamic
 from slangrad.check.values import RequiredValue
 from slangrad.ir import types as ir_types
 from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, I32, Pointer, Struct
+from slangrad.ir.types import BOOL, I32, U32, Pointer, Struct
 from slangrad.lower import (
     accessors,
     calls,
@@ -118,7 +119,13 @@ def _without_derivative(f: Frame, node: ast.Expression) -> Value | None:
         return None if value is None else detached(f, value)
 
 
+def number_of_text(f: Frame, text: str) -> Value:
+    return f.b.constant(U32, text_hash(text))
+
+
 def _text(f: Frame, node: ast.StringLiteral) -> Value:
+    if node.conversion is not None:
+        return number_of_text(f, node.value)
     f.error("E9006", "a text can only be the format of printf", node.span)
     return f.b.zero(I32)
 

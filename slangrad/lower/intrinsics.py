@@ -3,7 +3,7 @@
 sin(v)              %r = sin %v              rows of the primitive table, by their name
 atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
 WaveActiveSum(v)    wave_reduce {kind="add"} see waves.py
-printf("%f\\n", x)   print {format="%f\\n"}   see prints.py
+printf("%f\\n", x)   print {format="%f\\n"}   see prints.py, and print_lines.py for print("{}", x)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slangrad.check.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import ATOMIC_KINDS, GROUP_SIZE, PRIMITIVES
 from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer
-from slangrad.lower import calls, expressions, operators, prints, tangents, waves
+from slangrad.lower import calls, expressions, operators, print_lines, prints, tangents, waves
 from slangrad.lower.any_values import dynamic_object, reinterpret
 from slangrad.lower.bit_casts import bit_cast
 from slangrad.lower.frame import Frame
@@ -31,6 +31,13 @@ def lower_intrinsic(
 ) -> Value | None:
     if info.intrinsic == "print":
         prints.lower_print(f, form)
+        return None
+    if info.intrinsic == "string_hash":
+        literal = prints.literal_format(f, form, "a text as a value", "the text")
+        number = expressions.number_of_text(f, literal.value if literal is not None else "")
+        return apply(f, info, reference, [Temporary(number)])
+    if info.intrinsic == "print_line":
+        print_lines.lower_print(f, form)
         return None
     places = [] if form.this is None or info.this_type is None else [expressions.place_of(f, form.this)]
     for parameter, argument in zip(info.parameters, form.arguments, strict=True):
@@ -80,6 +87,12 @@ def _primitive(f: Frame, name: str, places: list[Place], t: Type | None) -> Valu
 def _shift(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     value, amount = (place.get(f) for place in places)
     return f.emit(name, value, operators.like(f, amount, value.type))
+
+
+def _hash(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """What holds the number of a text."""
+    assert t is not None
+    return f.emit("make", places[0].get(f), type=t)
 
 
 def _zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
@@ -233,6 +246,7 @@ RULES: dict[str, Rule] = {
     "atomic": _atomic,
     "bitcast": bit_cast,
     "dynamic_object": dynamic_object,
+    "string_hash": _hash,
     "reinterpret": reinterpret,
     "wave_reduce": waves.reduce,
     "wave_scan": waves.scan,

@@ -34,12 +34,22 @@ class Shown:
 _FLOATS = frozenset("fFeEgGaA")
 
 
-def lower_print(f: Frame, form: checked.Call) -> None:
+def literal_format(
+    f: Frame, form: checked.Call, name: str, what: str = "the format"
+) -> ast.StringLiteral | None:
+    """The format, which must stand where it is used."""
     literal = form.arguments[0]
     while isinstance(literal, ast.Paren):
         literal = literal.inner
-    if not isinstance(literal, ast.StringLiteral):
-        f.error("E9006", "the format of printf must be a string literal", f.b.span)
+    if isinstance(literal, ast.StringLiteral):
+        return literal
+    f.error("E9006", f"{what} of {name} must be a string literal", f.b.span)
+    return None
+
+
+def lower_print(f: Frame, form: checked.Call) -> None:
+    literal = literal_format(f, form, "printf")
+    if literal is None:
         return
     given = [each for each in form.arguments[1:] if isinstance(each, ast.Expression)]
     texts = [each for each in given if isinstance(each, ast.StringLiteral)]
@@ -50,14 +60,14 @@ def lower_print(f: Frame, form: checked.Call) -> None:
     values = [
         Shown(scalar, each, kind)
         for each in given
-        for value, kind in _given(f, each)
-        for scalar in _scalars(f, value)
+        for value, kind in given_values(f, each)
+        for scalar in scalars_of(f, value)
     ]
     if _fits(f, literal, values):
         f.b.effect("print", *(each.value for each in values), format=literal.value)
 
 
-def _given(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_types.Type]]:
+def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_types.Type]]:
     """The value of an argument and its type; of a pack each of them."""
     if not packs.is_pack_value(node):
         yield expressions.lower(f, node), f.concrete(node.type)
@@ -69,10 +79,10 @@ def _given(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_type
             yield part.get(f), f.concrete(node.type)
 
 
-def _scalars(f: Frame, value: Value) -> list[Value]:
+def scalars_of(f: Frame, value: Value) -> list[Value]:
     if isinstance(value.type, (Vector, Matrix, Array, Struct)):
         count = sum(1 for _ in components(value.type))
-        return [scalar for i in range(count) for scalar in _scalars(f, f.emit("get", value, index=i))]
+        return [scalar for i in range(count) for scalar in scalars_of(f, f.emit("get", value, index=i))]
     return [value]
 
 

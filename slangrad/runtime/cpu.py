@@ -30,7 +30,7 @@ from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.pool import POOL, Job
 from slangrad.runtime.processors import available_processors
-from slangrad.runtime.reports import Failure, exception_of
+from slangrad.runtime.reports import Failure, Printed, exception_of
 
 DEFAULT_GRANULARITY = 256
 MOST_CHUNKS = 512
@@ -138,6 +138,7 @@ class CpuDevice(Device):
         options = Options.from_environment() if options is None else options
         self.threads = options.threads or available_processors()
         self._tape_limit = options.limits.tape_bytes
+        self.printed = Printed()
 
     def launch(self, kernel: Kernel, arguments: bytes | bytearray, grid: Grid) -> None:
         _check_arguments(kernel, arguments)
@@ -189,6 +190,7 @@ class CpuDevice(Device):
         geometry = chunks_of(_in_groups(grid, kernel.group), kernel.granularity, most)
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
+        record.printed = self.printed
         failures: Failures = []
         try:
             size = self._size_of_partials(kernel, arguments, record)
@@ -242,6 +244,7 @@ class CpuDevice(Device):
     def _launch_python(self, kernel: PythonKernel, arguments: bytearray, grid: Grid) -> None:
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, (grid[0], 1, grid[1] * grid[2]))
+        record.printed = self.printed
         record.launch.chunk = 0
         failures: Failures = []
         block = (ctypes.c_char * len(arguments)).from_buffer(arguments) if arguments else None

@@ -15,10 +15,10 @@ import ctypes
 from collections.abc import Callable, Generator, Sequence
 from struct import Struct
 
-from slangrad.base.formats import Value, parse_format
+from slangrad.base.formats import Value, format_of
 from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
-from slangrad.runtime.reports import OUT_OF_MEMORY, Failure, print_site
+from slangrad.runtime.reports import OUT_OF_MEMORY, Failure, Printed, print_site
 
 
 class Shared(ctypes.Structure):
@@ -81,7 +81,7 @@ class LaunchRecord:
 
     # fmt: off
     __slots__ = ("_arenas", "_memory", "_own_shared", "_poll", "_poll_address", "address", "grid", "kernel", "launch",
-                 "pointer", "prepared", "raised", "shared", "tape_limit")
+                 "pointer", "prepared", "printed", "raised", "shared", "tape_limit")
     # fmt: on
 
     def __init__(self) -> None:
@@ -98,6 +98,7 @@ class LaunchRecord:
         )
         self.grid: Grid = (0, 0, 0)
         self.raised: BaseException | None = None
+        self.printed: Printed | None = None  # kernels that print never run with helpers
         self.tape_limit = 0
         self.launch.print = _PRINT_ADDRESS
         self.launch.reserve = _RESERVE_ADDRESS
@@ -157,7 +158,7 @@ class LaunchRecord:
 
     def print(self, site: int, values: Sequence[Value]) -> None:
         assert self.kernel is not None
-        print_site(self.kernel.sites[site], values, self.kernel.strings)
+        print_site(self.kernel.sites[site], values, self.kernel.strings, self.printed)
 
     def reserve(self, size: int) -> int | None:
         """`size` bytes that stay until the chunk ends; None, and the launch stops, beyond the limit."""
@@ -231,7 +232,7 @@ def _print(address: int, site: int, words: Sequence[int]) -> None:
     record = _RECORDS[address]
     try:
         assert record.kernel is not None
-        text = parse_format(record.kernel.sites[site].text)
+        text = format_of(record.kernel.sites[site].text)
         record.print(site, text.decode(words))
     except BaseException as error:
         record.stop_with(error)

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from slangrad.base.brace_formats import MARK
 from slangrad.base.diagnostics import CODES
-from slangrad.base.formats import Value, parse_format
+from slangrad.base.formats import Value, format_of
 from slangrad.base.options import NOT_FINITE, POINTER, RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
 from slangrad.base.source import Span, excerpt
 
@@ -213,8 +214,34 @@ def write_text(text: str) -> None:
         sys.stdout.write(text)
 
 
-def print_site(site: Site, values: Sequence[Value], strings: Sequence[str]) -> None:
-    write_text(parse_format(site.text).render(values, strings))
+MOST_PRINTED = 16 << 20  # letters that are kept
+
+
+class Printed:
+    """What `print` of kernels has written, until the host fetches it."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._room = MOST_PRINTED
+
+    def add(self, line: str) -> None:
+        if self._room > 0:
+            self._room -= len(line)
+            self._lines.append(line if self._room > 0 else "(more was printed than is kept)\n")
+
+    def take(self) -> str:
+        """All of it, and begin anew."""
+        lines, self._lines, self._room = self._lines, [], MOST_PRINTED
+        return "".join(lines)
+
+
+def print_site(site: Site, values: Sequence[Value], strings: Sequence[str], printed: Printed | None) -> None:
+    """Where a print has a format with braces, it is for the host to fetch."""
+    line = format_of(site.text).render(values, strings)
+    if printed is not None and site.text.startswith(MARK):
+        printed.add(line)
+    else:
+        write_text(line)
 
 
 def _site(sites: Sequence[Site], number: int) -> Site:
