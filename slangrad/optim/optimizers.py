@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
@@ -21,11 +22,26 @@ from slangrad.api.device import Device
 from slangrad.api.function import Function
 from slangrad.api.module import Module
 from slangrad.marshal.errors import CallError
-from slangrad.optim.parameters import CODE, Parameter, gradient_of, parameters_of
+from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, parameters_of
 from slangrad.tensors.tensor import Tensor
 
 STEPS = Path(__file__).parent / "steps.slang"
 _MODULES: WeakKeyDictionary[Device, Module] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """That of one part of a parameter: in `tensors` by its name, and the path of the part after it."""
+
+    tensors: dict[str, Tensor]
+    path: str
+
+    def kept(self, name: str, part: Part) -> Tensor:
+        """Zero at first."""
+        key = name + self.path
+        if key not in self.tensors:
+            self.tensors[key] = Tensor.zeros(part.numbers.device, part.numbers.shape, part.computed)
+        return self.tensors[key]
 
 
 class Optimizer(ABC):
@@ -60,9 +76,10 @@ class Optimizer(ABC):
         self._check_settings()
         self._steps += 1
         for parameter, gradient, state in zip(self._parameters, found, self._state):
-            self._move(parameter, gradient, state)
+            for path, numbers in gradient.items():
+                self._move(parameter.parts[path], numbers, State(state, path))
 
-    def _gradients(self, given: Any) -> list[Tensor]:
+    def _gradients(self, given: Any) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
         count = len(self._parameters)
         values = (
@@ -73,21 +90,14 @@ class Optimizer(ABC):
         return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
 
     @abstractmethod
-    def _move(self, parameter: Parameter, gradient: Tensor, state: dict[str, Tensor]) -> None:
-        """One step of one parameter."""
+    def _move(self, part: Part, gradient: Tensor, state: State) -> None:
+        """One step of one parameter, or of one field of it."""
 
     @abstractmethod
     def _check_settings(self) -> None:
         """Settings out of range would train nothing, or worse."""
 
     # --- state
-
-    def _kept(self, parameter: Parameter, state: dict[str, Tensor], name: str) -> Tensor:
-        """State of a parameter; zero at first."""
-        if name not in state:
-            numbers = parameter.numbers
-            state[name] = Tensor.zeros(numbers.device, numbers.shape, parameter.computed)
-        return state[name]
 
     def state_dict(self) -> dict[str, Any]:
         """All but the parameters, as plain data that can be pickled: settings, the number of steps, state."""
@@ -127,23 +137,25 @@ class Optimizer(ABC):
 def _restored(parameter: Parameter, given: Mapping[str, Any]) -> dict[str, Tensor]:
     made = {}
     for name, values in given.items():
-        array = np.asarray(values)
-        if array.shape != tuple(parameter.numbers.shape):
-            wanted = tuple(parameter.numbers.shape)
+        array, part = np.asarray(values), parameter.parts.get("".join(name.partition(".")[1:]))
+        if part is None:
+            raise CallError(CODE, f"load_state_dict: {parameter.label} has no part for {name}")
+        if array.shape != tuple(part.numbers.shape):
+            wanted = tuple(part.numbers.shape)
             raise CallError(
                 CODE, f"load_state_dict: {name} of {parameter.label} has shape {array.shape}, not {wanted}"
             )
-        made[name] = Tensor.from_numpy(parameter.numbers.device, array, dtype=parameter.computed)
+        made[name] = Tensor.from_numpy(part.numbers.device, array, dtype=part.computed)
     return made
 
 
-def _function(name: str, parameter: Parameter) -> Function:
-    """The Slang function of a step, for the type of a parameter."""
-    device: Any = parameter.tensor.device
+def _function(name: str, part: Part) -> Function:
+    """The Slang function of a step, for the type of the numbers."""
+    device: Any = part.numbers.device
     module = _MODULES.get(device)
     if module is None:
         module = _MODULES[device] = Module.load_from_source(device, "slangrad.optim", STEPS.read_text())
-    return module.require_function(f"{name}_{parameter.kind}")
+    return module.require_function(f"{name}_{part.kind}")
 
 
 def _check(name: str, value: Any, low: float, high: float = float("inf")) -> None:
@@ -175,13 +187,13 @@ class SGD(Optimizer):
         if self.nesterov and not self.momentum:
             raise CallError(CODE, "nesterov: it needs momentum", (), "momentum=0.9")
 
-    def _move(self, parameter: Parameter, gradient: Tensor, state: dict[str, Tensor]) -> None:
-        numbers, rate, decay = parameter.numbers, float(self.lr), float(self.weight_decay)
+    def _move(self, part: Part, gradient: Tensor, state: State) -> None:
+        numbers, rate, decay = part.numbers, float(self.lr), float(self.weight_decay)
         if not self.momentum:
-            _function("descend", parameter)(numbers, gradient, rate, decay)
+            _function("descend", part)(numbers, gradient, rate, decay)
             return
-        velocity = self._kept(parameter, state, "velocity")
-        _function("roll", parameter)(
+        velocity = state.kept("velocity", part)
+        _function("roll", part)(
             numbers, gradient, velocity, rate, decay, float(self.momentum), bool(self.nesterov)
         )
 
@@ -212,16 +224,16 @@ class Adam(Optimizer):
         _check("eps", self.eps, 0)
         _check("weight_decay", self.weight_decay, 0)
 
-    def _move(self, parameter: Parameter, gradient: Tensor, state: dict[str, Tensor]) -> None:
+    def _move(self, part: Part, gradient: Tensor, state: State) -> None:
         first, second = (float(each) for each in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:
             decay, shrink = 0.0, 1.0 - self.lr * decay
-        _function("adapt", parameter)(
-            parameter.numbers,
+        _function("adapt", part)(
+            part.numbers,
             gradient,
-            self._kept(parameter, state, "mean"),
-            self._kept(parameter, state, "square"),
+            state.kept("mean", part),
+            state.kept("square", part),
             1 - first,
             second,
             1 - second,

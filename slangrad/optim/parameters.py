@@ -1,20 +1,26 @@
-"""Parameters as an optimizer sees them: numbers in memory, whatever vectors or strides they are in.
+"""Parameters as an optimizer sees them: numbers in memory, whatever vectors, structs or strides they are in.
 
-Tensor (5,) of float3, strides (2,)  ->  numbers (5, 3) of float, strides (6, 1), over the same memory
+Tensor (5,) of float3, strides (2,)         ->  numbers (5, 3) of float, strides (6, 1), over the same memory
+Tensor (5,) of { float3 at; int n; float m; }  ->  ".at": (5, 3), strides (5, 1); ".m": (5,), strides (5,)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
-from slangrad.tensors.element_types import element_type, holds_structs, numpy_layout, slang_name
+from slangrad.tensors.element_types import (
+    element_type,
+    holds_structs,
+    numpy_layout,
+    slang_name,
+    structured_dtype,
+)
 from slangrad.tensors.shape import contiguous_strides
 from slangrad.tensors.tensor import Tensor
 
@@ -22,14 +28,21 @@ CODE = "E1032"
 
 
 @dataclass(slots=True)
-class Parameter:
-    """`numbers` is the tensor itself, number by number; `kind` their type's name, `computed` that of state."""
+class Part:
+    """The numbers of one field, or of a tensor without fields; `kind` their type's name, `computed` that of state."""
 
-    label: str
-    tensor: Tensor
     numbers: Tensor
     kind: str
     computed: Type
+
+
+@dataclass(slots=True)
+class Parameter:
+    """A tensor and its parts by their paths: ".at", ".inner.x", "" where there are no fields."""
+
+    label: str
+    tensor: Tensor
+    parts: dict[str, Part]
 
 
 def parameters_of(given: Any) -> list[Parameter]:
@@ -53,54 +66,94 @@ def parameters_of(given: Any) -> list[Parameter]:
 def _parameter(label: str, tensor: Any) -> Parameter:
     if not isinstance(tensor, Tensor):
         raise CallError(CODE, f"{label}: expected a Tensor, not {type(tensor).__name__}")
-    if not is_floating(tensor.element_type):
+    parts = {path: _part(numbers) for path, numbers in numbers_of(tensor)}
+    if not parts:
         message = (
-            f"{label}: elements of type '{slang_name(tensor.element_type)}' are no floating-point numbers"
+            f"{label}: elements of type '{slang_name(tensor.element_type)}' hold no floating-point numbers"
         )
-        raise CallError(
-            CODE, message, (), "parameters are of half, float or double, or vectors and arrays of these"
-        )
+        note = "parameters are of half, float or double, or vectors, arrays and structs of these"
+        raise CallError(CODE, message, (), note)
     if not tensor.writable:
         raise CallError(
             CODE, f"{label}: the tensor is read-only", (), "it needs BufferUsage.unordered_access"
         )
-    numbers = as_numbers(tensor)
+    return Parameter(label, tensor, parts)
+
+
+def _part(numbers: Tensor) -> Part:
     kind = slang_name(numbers.element_type)
-    computed = element_type("double" if kind == "double" else "float")
-    return Parameter(label, tensor, numbers, kind, computed)
+    return Part(numbers, kind, element_type("double" if kind == "double" else "float"))
 
 
-def is_floating(t: Type) -> bool:
-    return not holds_structs(t) and numpy_layout(t)[0].kind == "f"
+def numbers_of(tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """The floating-point numbers of each field over the same memory; dimensions of an element are further ones."""
+    t = tensor.element_type
+    form = structured_dtype(t) if holds_structs(t) else np.dtype(numpy_layout(t))
+    for path, number, start, dims, steps in _fields(form, 0, (), ()):
+        size = number.itemsize
+        strides = [step * tensor.element_size // size for step in tensor.strides]
+        offset = (tensor.offset * tensor.element_size + start) // size
+        inner = [step // size for step in steps]
+        yield path, Tensor(tensor.storage, number, (*tensor.shape, *dims), (*strides, *inner), offset)
 
 
-def as_numbers(tensor: Tensor) -> Tensor:
-    """The same memory, with the dimensions of an element as further ones."""
-    dtype, inner = numpy_layout(tensor.element_type)
-    count = prod(inner)
-    assert tensor.element_size == count * dtype.itemsize, "an element has gaps"
-    strides = (*(step * count for step in tensor.strides), *contiguous_strides(inner))
-    return Tensor(tensor.storage, dtype, (*tensor.shape, *inner), strides, tensor.offset * count)
+Field = tuple[str, Any, int, tuple[int, ...], tuple[int, ...]]
 
 
-def gradient_of(parameter: Parameter, given: Any) -> Tensor:
-    """The numbers of the gradient that was given, or of the attached one."""
+def _fields(form: Any, start: int, dims: tuple[int, ...], steps: tuple[int, ...]) -> Iterator[Field]:
+    """Path, dtype, place in bytes, and the sizes and strides in bytes of each floating-point field."""
+    if form.subdtype is not None:
+        base, sizes = form.subdtype
+        inner = tuple(step * base.itemsize for step in contiguous_strides(sizes))
+        yield from _fields(base, start, (*dims, *sizes), (*steps, *inner))
+    elif form.names is not None:
+        for name in form.names:
+            field, offset = form.fields[name][:2]
+            for path, *rest in _fields(field, start + offset, dims, steps):
+                yield f".{name}{path}", *rest
+    elif form.kind == "f":
+        yield "", form, start, dims, steps
+
+
+def gradient_of(parameter: Parameter, given: Any) -> dict[str, Tensor]:
+    """The numbers of the gradient that was given, or of the attached one, by the parts that they belong to."""
     found = parameter.tensor.grad_out if given is None else given
     if found is None:
         note = "attach one: x = x.with_grads(), or pass step([gradient, ...])"
         raise CallError("E1007", f"{parameter.label} has no gradient", (), note)
+    expected = _like_gradient(parameter)
     if isinstance(found, np.ndarray):
-        found = Tensor.from_numpy(parameter.tensor.device, found, dtype=parameter.tensor.element_type)
+        found = Tensor.from_numpy(parameter.tensor.device, found, dtype=expected)
     if not isinstance(found, Tensor):
         raise CallError(
             CODE, f"the gradient of {parameter.label}: expected a Tensor, not {type(found).__name__}"
         )
-    expected = parameter.tensor
-    if found.shape != expected.shape or found.element_type is not expected.element_type:
+    shape = parameter.tensor.shape
+    if found.shape != shape or found.element_type is not expected:
         message = f"the gradient of {parameter.label} is {slang_name(found.element_type)} {tuple(found.shape)}, not "
-        message += f"{slang_name(expected.element_type)} {tuple(expected.shape)}"
-        raise CallError(CODE, message)
-    return as_numbers(found)
+        raise CallError(CODE, f"{message}{slang_name(expected)} {tuple(shape)}")
+    made = dict(numbers_of(found))
+    for path, numbers in made.items():
+        part = parameter.parts.get(path)
+        if part is None or (part.numbers.shape, part.kind) != (
+            numbers.shape,
+            slang_name(numbers.element_type),
+        ):
+            kind = slang_name(parameter.tensor.element_type)
+            message = f"the Differential of '{kind}' has a field '{path[1:]}', which the type has not"
+            raise CallError(
+                CODE, f"{parameter.label}: {message}", (), "steps need fields of the same names and types"
+            )
+    return made
+
+
+def _like_gradient(parameter: Parameter) -> Type:
+    """The type of elements of a gradient."""
+    try:
+        found: Type = parameter.tensor.new_gradient(zero=False).element_type
+    except ValueError as error:
+        raise CallError("E1007", f"{parameter.label}: {error}") from None
+    return found
 
 
 def _overlap(first: Tensor, second: Tensor) -> bool:

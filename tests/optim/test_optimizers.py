@@ -172,8 +172,75 @@ def test_what_is_refused(device, make, code, message):
     assert caught.value.code == code
 
 
+STRUCTS = """
+    struct Leg : IDifferentiable { half2 ends; no_diff float age; }
+    struct Body : IDifferentiable { float3 at; int name; double mass; Leg legs[2]; }
+    struct Shift : IDifferentiable { float shift; }
+    struct Other : IDifferentiable
+    {
+        typealias Differential = Shift;
+        [DerivativeMember(Differential.shift)] float x;
+        static Shift dzero() { return { 0 }; }
+        static Shift dadd(Shift a, Shift b) { return { a.shift + b.shift }; }
+    }
+    [Differentiable] double energy(Body b)
+    {
+        return dot(b.at, b.at) * b.mass + b.legs[0].ends.x * b.legs[1].ends.y;
+    }
+"""
+
+
+@pytest.mark.parametrize("make, formula, settings", CASES[2:6:2])
+def test_fields_of_structs_move_like_tensors_of_their_own(device, load, make, formula, settings):
+    module = load(STRUCTS)
+    b = Tensor.zeros(device, (2, 3), module.Body).with_grads()
+    values = b.to_numpy(structured=True)
+    random = np.random.default_rng(2)
+    for field in (values["at"], values["mass"], values["legs"]["ends"], values["legs"]["age"]):
+        field[...] = random.normal(size=field.shape)
+    values["name"] = np.arange(6).reshape(2, 3)
+    b.copy_from_numpy(values)
+    b, optimizer = b[:, ::2], None
+    b = b.with_grads()
+    optimizer, state = make({"body": b}), [{}, {}, {}]
+    at, mass, ends = (
+        values["at"][:, ::2].astype(D),
+        values["mass"][:, ::2],
+        values["legs"]["ends"][:, ::2].astype(D),
+    )
+    for t in range(1, 4):
+        ends_slope = np.zeros_like(ends)
+        ends_slope[:, :, 0, 0], ends_slope[:, :, 1, 1] = ends[:, :, 1, 1], ends[:, :, 0, 0]
+        slopes = [2 * at * mass[..., None], (at * at).sum(-1), ends_slope]
+        optimizer.zero_grad()
+        module.energy.bwds(b)
+        optimizer.step()
+        at, mass, ends = (formula(w, g, s, t, **settings) for w, g, s in zip((at, mass, ends), slopes, state))
+    found = b.to_numpy(structured=True)
+    np.testing.assert_allclose(found["at"], at, rtol=2e-3)
+    np.testing.assert_allclose(found["mass"], mass, rtol=2e-3)
+    np.testing.assert_allclose(found["legs"]["ends"], ends, rtol=2e-2, atol=2e-3)
+    assert found["name"].tolist() == values["name"][:, ::2].tolist()
+    assert found["legs"]["age"].tolist() == values["legs"]["age"][:, ::2].tolist()
+    kept = pickle.loads(pickle.dumps(optimizer.state_dict()))
+    again = make([b])
+    again.load_state_dict(kept)
+    assert {name: each.tolist() for name, each in again.state_dict()["state"][0].items()} == {
+        name: each.tolist() for name, each in kept["state"][0].items()
+    }
+    assert {name.partition(".")[2] for name in kept["state"][0]} == {"at", "mass", "legs.ends"}
+
+
+def test_a_differential_of_other_fields_is_refused(device, load):
+    w = Tensor.zeros(device, (2,), load(STRUCTS).Other).with_grads()
+    with pytest.raises(
+        CallError, match="the Differential of 'Other' has a field 'shift', which the type has not"
+    ):
+        SGD([w]).step()
+
+
 def test_parameters_of_other_types_are_refused(device, load):
-    module = load("struct P : IDifferentiable { float x; }")
+    module = load("struct P { int x; }")
     for dtype, name in (("int", "int"), (module.P, "P")):
-        with pytest.raises(CallError, match=f"elements of type '{name}' are no floating-point numbers"):
+        with pytest.raises(CallError, match=f"elements of type '{name}' hold no floating-point numbers"):
             SGD([Tensor.zeros(device, (2,), dtype)])
