@@ -9,6 +9,7 @@ and, in every call, what it puts into the argument block.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -170,7 +171,15 @@ class Marshal(ABC):
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         """Why there is no way, and what to try."""
-        return f"{self.described} does not fit '{wanted}'"
+        return f"{self.described} does not fit '{wanted}'{_instead_of(str(wanted))}"
+
+
+def _instead_of(wanted: str) -> str:
+    """What to declare in place of a texture."""
+    found = re.match(r"(RW)?Texture(1D|2D|3D)<(.*)>$", wanted)
+    if found is None:
+        return ""
+    return f": there are no textures; declare it as I{found[1] or ''}Tensor<{found[3]}, {found[2][0]}>"
 
 
 @dataclass(slots=True, frozen=True)

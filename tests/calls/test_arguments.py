@@ -302,3 +302,9 @@ def test_an_unsupported_value_teaches_nothing(device, load):
         with pytest.raises(BoundVariableException, match="Unsupported type <class 'object'>"):
             module.twice(object())
     assert module.twice(Own(1, 2, 3)) == spy.float3(2, 4, 6)
+
+
+def test_what_to_declare_in_place_of_a_texture(load, device):
+    module = load("void f(RWTexture2D<float4> t) {}")
+    with pytest.raises(ResolveException, match="there are no textures; declare it as IRWTensor<float4, 2>"):
+        module.f(Tensor.zeros(device, (2, 2), "float4"))
