@@ -242,7 +242,10 @@ _DETACHED = "put 'detach(...)' around what is passed if this is meant"
 def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
     """What a function without a derivative stores in memory."""
     reason = f"'{_name(function)}' stores in memory, which has no derivative"
-    return Lost(reason, _DETACHED, node, _with_derivatives(inputs), stored=True, allowed=True)
+    name = _name(function)
+    marked = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+    note = marked if any(isinstance(each, Address) for each in inputs) else _DETACHED
+    return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
 
 
 def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:

@@ -57,9 +57,13 @@ def _is_behind_pointer(place: ast.Expression) -> bool:
 
 def open_variable(f: Frame, key: Key, t: Type) -> None:
     """Control comes to the declaration of a variable: memory for it, if it needs any."""
-    if declaration_of(key) in f.addressed:
-        home = f.emit("variable", type=pointer(f.lowering.types.memory(t)))
-        home.hint = getattr(declaration_of(key), "name", "") or THIS
+    declaration = declaration_of(key)
+    if declaration in f.addressed:
+        known = isinstance(declaration, ast.Declaration)
+        constant = known and getattr(f.program.info(declaration), "no_diff", False)
+        attributes = {"no_diff": True} if constant else {}
+        home = f.emit("variable", type=pointer(f.lowering.types.memory(t)), **attributes)
+        home.hint = getattr(declaration, "name", "") or THIS
         f.homes[key] = home
 
 

@@ -96,6 +96,7 @@ class _Known:
     def __init__(self, function: Function) -> None:
         self._makers = {r: (op, i) for op in walk(function.region) for i, r in enumerate(op.results)}
         self._nesting = Nesting(function.region)
+        self.constants = {v for v, (op, _) in self._makers.items() if op.attributes.get("no_diff")}
         self._targets: dict[Value, Target | None] = {}
         self._users: dict[Value, set[str]] = {}
         self.variables: set[Value]
@@ -303,7 +304,7 @@ class _Settle(Rebuild):
         value = self.held[target.variable]
         for step in target.steps:
             value = self._part(b, value, step, check=True)
-        return value
+        return b.emit("detach", value) if target.variable in self._known.constants else value
 
     def _part(self, b: Builder, whole: Value, step: Step, check: bool) -> Value:
         if not step.indices:
