@@ -144,7 +144,15 @@ def compile_entry_point(
     source = declared.span.source
     return _compile(
         Compilation(
-            checked, source, declared.name, options, target, declared, entry.substitution, conformances
+            checked,
+            source,
+            declared.name,
+            options,
+            target,
+            declared,
+            entry.substitution,
+            conformances,
+            by_hand=True,
         )
     )
 

@@ -50,6 +50,7 @@ from slangrad.opt.variables import inline_settled, settle_variables
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
+from slangrad.runtime.known_memory import KnownMemory
 from slangrad.runtime.object_code import Loaded, load_code
 from slangrad.runtime.reports import BOUNDS, Reports, Site
 from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
@@ -83,6 +84,7 @@ class Compilation:
     module: cpu.Module | None = None
     image: KernelImage | None = None
     kernel: Kernel | None = None
+    by_hand: bool = False  # an entry point of the user's own
     listings: dict[str, Listing] = field(default_factory=dict)
     milliseconds: dict[str, float] = field(default_factory=dict)
 
@@ -126,7 +128,7 @@ def inline_all(c: Compilation) -> None:
     c.replace(settle_variables(settle_statics(inlined)))
     refuse_escapes([c.function])
     if c.options.check:
-        c.replace(check_finite(check_pointers(c.program, c.function)))
+        c.replace(check_finite(check_pointers(c.program, c.function, c.by_hand)))
 
 
 def clean(c: Compilation) -> None:
@@ -202,6 +204,7 @@ def generate_code(c: Compilation) -> None:
         ordered=c.delayed is None and is_ordered(c.function),
         granularity=max(1, granularity // prod(group)),
         group=group,
+        follows_memory=follows_memory(c.function),
     )
     c.kernel = c.image.kernel(partial(load_code, other=load_with_llvm))
 
@@ -217,7 +220,8 @@ def interpret(c: Compilation) -> None:
     numbers = {op: i for i, op in enumerate(ops)}
 
     def run(arguments: int, grid: Grid, reports: Reports) -> None:
-        run_kernel(program, name, arguments, grid, OracleReports(numbers, reports))
+        is_memory = KnownMemory().holds if follows_memory(program.functions[name]) else None
+        run_kernel(program, name, arguments, grid, OracleReports(numbers, reports), is_memory)
 
     c.kernel = PythonKernel(
         name=name, argument_size=argument_size(program), sites=tuple(map(site_of, ops)), function=run
@@ -230,6 +234,11 @@ def interpret(c: Compilation) -> None:
 def used_arguments(function: Function) -> frozenset[str]:
     """What a kernel reads of its arguments once all is inlined and cleaned."""
     return frozenset(str(op.attributes["name"]) for op in walk(function.region) if op.name == "parameter")
+
+
+def follows_memory(function: Function) -> bool:
+    """Whether a kernel asks which memory there is."""
+    return any(op.name == "is_memory" for op in walk(function.region))
 
 
 def argument_size(program: Program) -> int:

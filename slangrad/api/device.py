@@ -108,9 +108,9 @@ class Device:
     def check_mode(
         self, *, gradients: bool = True, rtol: float | None = None, atol: float = 0.0
     ) -> Iterator[None]:
-        """A context: calls of functions inside stop at the first NaN or infinity (NotFiniteError), pointer parameters
-        are checked (PointerError), and each `bwds` is compared with finite differences (GradientError) where
-        `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given."""
+        """A context: calls of functions and kernels inside stop at the first NaN or infinity (NotFiniteError) and where
+        a pointer leads to no memory (PointerError), and each `bwds` is compared with finite differences (GradientError)
+        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given."""
         before = self.checking
         self._check(CheckMode(gradients, rtol, atol))
         try:

@@ -65,7 +65,7 @@ class BlockSlot:
 
 
 class ComputePipeline:
-    """A program that is compiled for compute."""
+    """A program that is compiled for compute; with checks, if it is made in check mode."""
 
     def __init__(self, program: ShaderProgram) -> None:
         self.program = program
@@ -100,7 +100,9 @@ class ComputePipeline:
             note = "entry.specialize([SpecializationArg.from_type(name), ...]) gives it arguments"
             raise CallError("E1020", f"entry point '{self.entry.name}' is generic", (), note)
         self.thread_group_size = self.entry.group_size
-        self.compiled = program.session.compiler.compile_entry(self.entry.reference, self.entry.conformances)
+        session = program.session
+        compiler = session.compiler if session.checking is None else self.generation.checked.compiler
+        self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
         self._uniforms = Uniforms(program.types, self.device.runtime)
         self.globals: dict[str, Slot | BlockSlot] = {
             each.name: self._global(each) for each in program.globals
@@ -198,12 +200,16 @@ class ComputeKernel:
 
     # fmt: off
     __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters", "_pipeline",
-                 "_required_globals", "_required_parameters", "device", "generation", "program")
+                 "_required_globals", "_required_parameters", "_session", "_twin", "checking", "device", "generation",
+                 "program")
     # fmt: on
 
     def __init__(self, program: ShaderProgram) -> None:
         self.program = program
         self.device = program.device
+        self.checking = program.session.checking is not None
+        self._session = program.session
+        self._twin: ComputeKernel | None = None  # the same with checks, or without
         self._launch = self.device.runtime.launch
         self._use(ComputePipeline(program))
 
@@ -242,6 +248,9 @@ class ComputeKernel:
         **parameters: Any,
     ) -> None:
         """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
+        if (self._session.checking is not None) != self.checking:
+            self._other().dispatch(thread_count, vars, command_encoder, queue, **parameters)
+            return
         if self.generation.expired:
             self._use(self._pipeline.current())
         grid = self._pipeline.grid_of(thread_count)
@@ -250,6 +259,12 @@ class ComputeKernel:
             self._launch(self._kernel, arguments, grid)
         else:
             command_encoder.launch(self._pipeline, arguments, grid, (vars, parameters))
+
+    def _other(self) -> ComputeKernel:
+        """The kernel as it is inside of check mode, or outside."""
+        if self._twin is None:
+            self._twin = ComputeKernel(self.program)
+        return self._twin
 
     def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
         values = self._empty[:]

@@ -474,6 +474,7 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(WAVES, _plain),
     "alloc": _plain,
     "variable": _plain,
+    "is_memory": _plain,
     "load": _load,
     "store": _store,
     "print": _print,

@@ -35,6 +35,7 @@ from slangrad.ir.numbers import Number, wrapper
 from slangrad.ir.primitives import CONTROL, PRIMITIVES
 
 Point = tuple[int, int, int]
+IsMemory = Callable[[int, int], bool]  # whether so many bytes at an address are
 WAVE = 32
 
 
@@ -74,10 +75,17 @@ def evaluate_wave(
 
 
 def run_kernel(
-    program: Program, name: str, arguments: int, grid: Point, reports: Reports | None = None
+    program: Program,
+    name: str,
+    arguments: int,
+    grid: Point,
+    reports: Reports | None = None,
+    is_memory: IsMemory | None = None,
 ) -> None:
-    """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block."""
+    """Run a kernel's thread for each point of the grid. `arguments` is the address of the argument block; `is_memory`
+    answers the op of that name."""
     machine, kernel = Machine(program, arguments, reports or Recorded()), program.functions[name]
+    machine.is_memory = is_memory
     if any(op.name in ("shared", "barrier") for op in walk(kernel.region)):
         machine.groups(kernel, grid)
         return
@@ -104,6 +112,7 @@ class Machine:
         self.program = program
         self.arguments = arguments
         self.reports = reports
+        self.is_memory: IsMemory | None = None
         self._codes: dict[str, Code] = {}
         self._lasting: list[Block] = []  # memory that other threads may have been told of
         self._initializers = initializers(program)
@@ -324,6 +333,17 @@ def _variable(c: Compiler, op: Op) -> Step:
     return step
 
 
+def _is_memory(c: Compiler, op: Op) -> Step:
+    (p,), (r,), size, machine = c.places(op.operands), c.places(op.results), op.attributes["bytes"], c.machine
+    assert isinstance(size, int)
+
+    def step(frame: Frame) -> None:
+        assert machine.is_memory is not None, "nobody told which memory there is"
+        frame[r] = machine.is_memory(integer_of(frame[p]), size)
+
+    return step
+
+
 def _offset(c: Compiler, op: Op) -> Step:
     (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(_pointee(op.operands[0])).size
     wrap = wrapper(t.U64)
@@ -521,6 +541,7 @@ RULES: dict[str, Callable[[Compiler, Op], Step]] = {
     "call": _call,
     "alloc": _alloc,
     "variable": _variable,
+    "is_memory": _is_memory,
     "offset": _offset,
     "member": _member,
     "load": _load,

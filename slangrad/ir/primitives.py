@@ -183,6 +183,8 @@ row("tape_load",     POINTEE, None,                        NOT_DIFFERENTIABLE,  
 row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
+# `is_memory{bytes} %p`: whether so many bytes behind an address are within memory that the host knows.
+row("is_memory",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                         50, READ, kinds="*")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
 # --- groups: `shared{name}` is the address of memory that the threads of a group share, zero when the group begins. At a
 # `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory. `group_id` is for kernels

@@ -343,6 +343,12 @@ def _variable(v: _Verifier, op: Op) -> None:
     v.require(len(op.operands) <= 1, "variable takes the depth of a call at most", op)
 
 
+def _is_memory(v: _Verifier, op: Op) -> None:
+    _count(v, op, 1)
+    pointee(op.operands[0].type)
+    v.require(type(op.attributes.get("bytes")) is int, "is_memory asks for a number of bytes", op)
+
+
 def _moved(v: _Verifier, op: Op) -> None:
     _count(v, op, 2)
     pointee(op.operands[0].type)
@@ -452,6 +458,7 @@ RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "set_index": _put,
     "add_index": _put,
     "variable": _variable,
+    "is_memory": _is_memory,
     "offset": _moved,
     "member": _member,
     "load": _load,

@@ -24,7 +24,7 @@ from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
-from slangrad.llvm import atomics, delayed, emit, memory, polling, reports, tapes, variables
+from slangrad.llvm import atomics, delayed, emit, known_memory, memory, polling, reports, tapes, variables
 from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
@@ -35,9 +35,11 @@ from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
 from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Declarations, Writer, phi
 
-RULES = (
-    emit.RULES | memory.RULES | atomics.RULES | tapes.RULES | variables.RULES | reports.RULES | delayed.RULES
-)
+RULES = {
+    name: rule
+    for rules in (emit, memory, atomics, tapes, variables, reports, known_memory, delayed)
+    for name, rule in rules.RULES.items()
+}
 
 ARENA_OPS = frozenset(tapes.RULES | variables.RULES)
 

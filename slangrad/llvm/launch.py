@@ -11,10 +11,10 @@ from slangrad.llvm.writer import Writer
 
 _LAUNCH = (
     "nx ny nz chunk_x chunks_x chunks shared partials partial_size lot chunk arena arena_used arena_size "
-    "error:i32 site:i32 index extent error_chunk print reserve poll released lists"
+    "error:i32 site:i32 index extent error_chunk print reserve poll released lists memory"
 )
 _SHARED = "next stop:i32"
-_POINTERS = frozenset({"shared", "partials", "arena", "print", "reserve", "poll"})
+_POINTERS = frozenset({"shared", "partials", "memory", "arena", "print", "reserve", "poll"})
 _TYPES = {**dict.fromkeys(_POINTERS, "ptr"), "lists": "[64 x ptr]"}
 _SIZES = {"i32": 4, "i64": 8, "ptr": 8, "[64 x ptr]": 512}
 

@@ -244,7 +244,9 @@ def _check_bits(f: Frame, node: ast.Expression, place: Place) -> None:
     in_bits = memory is not None and f.lowering.types.register(memory.type) is not None
     if in_bits and f.lowering.types.has_tangent(kind):
         message = f"behind a pointer a '{kind}' is bits, so the derivative of '{f.declared.name}' would be lost here"
-        f.error("E0505", message, node.span, "use the variable itself, or a pointer to a value of a known type")
+        f.error(
+            "E0505", message, node.span, "use the variable itself, or a pointer to a value of a known type"
+        )
 
 
 def address_of(f: Frame, place: Place, t: ir_types.Type, span: Span | None) -> Value:

@@ -1,48 +1,72 @@
-"""In check mode: what is reached through a pointer parameter lies in the memory that was passed.
+"""In check mode: what is reached through a pointer lies in the memory that the pointer was made for.
 
     %p = load (parameter {name="p"})           %size = load (parameter {name="p_bytes"})
     %q = offset %p, %i                         %ok = in_bounds (%q - %p), (%size - 3) {text="pointer"}
     %x = load %q                               %x = if %ok { yield load %q } { yield 0 }
 
-Pointers are followed through offsets, members and casts back to the parameter; those that come from memory, or that a
-loop or a branch chooses, are not checked.
+Pointers are followed through offsets, members and casts: to a parameter of a call, which comes with a size, to a
+variable or to memory of a group. Others (from memory, from numbers, chosen by a branch or moved on by a loop, of
+kernels by hand) may lead to all of these, and to any memory that the host knows (`is_memory`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
 from slangrad.base.options import POINTER
+from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.layout import layout_of
-from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.types import I64, U64, Pointer, pointer
+from slangrad.ir.rebuild import Rebuild, Rule, copy_op
+from slangrad.ir.types import I64, U64, Pointer, Type, pointer
 
 BYTES = "_bytes"
 MOVES = frozenset({"offset", "member", "bitcast"})
+OWN = frozenset({"variable", "shared"})
+NOWHERE = -1  # the extent that is reported
 
 
-def check_pointers(program: Program, function: Function) -> Function:
-    """The kernel with checks where it reads and writes through its pointer parameters."""
+def check_pointers(program: Program, function: Function, by_hand: bool) -> Function:
+    """The kernel with checks where it reads and writes through pointers. `by_hand`: it is the user's, whose parameters
+    come without sizes."""
     assert program.arguments is not None
     fields = dict(program.arguments.fields)
-    sized = {name for name, t in fields.items() if isinstance(t, Pointer) and name + BYTES in fields}
-    if not sized:
-        return function
-    checks = _Checks(function, sized)
-    return Rebuild(dict.fromkeys(("load", "store", "atomic"), checks.access)).function(function)
+    sized = {name: t for name, t in fields.items() if isinstance(t, Pointer) and name + BYTES in fields}
+    checks = _Checks(function, {} if by_hand else sized, by_hand)
+    access: Rule = checks.access
+    own: Rule = checks.own
+    rules = {"load": access, "store": access, "atomic": access, **dict.fromkeys(OWN, own)}
+    b = Builder(span=function.span)
+    checks.begin(b)
+    Rebuild(rules).inline(b, function.region)
+    return replace(function, region=Region((), b.ops, ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Memory that a pointer may lead to: from an address on, so many bytes."""
+
+    start: Value
+    size: Value
 
 
 class _Checks:
-    def __init__(self, function: Function, sized: set[str]) -> None:
+    def __init__(self, function: Function, sized: dict[str, Pointer], by_hand: bool) -> None:
         self._sized = sized
+        self._by_hand = by_hand
         self._made_by = {result: op for op in walk(function.region) for result in op.results}
+        self._own = [op for op in walk(function.region) if op.name in OWN and not op.operands]
+        self._begun: dict[Op, Value] = {}  # variables and shared memory, where the kernel begins
+        self._deep = any(op.name == "variable" and op.operands for op in walk(function.region))
+
+    # --- which pointers are checked, and how
 
     def access(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        found = self._root(op.operands[0])
-        if found is None:
+        inside = self._check(walk, b, op)
+        if inside is None:
             return copy_op(walk, b, op)
-        root, name = found
-        inside = self._inside(b, walk.value(op.operands[0]), walk.value(root), name)
         there, nowhere = b.nested(), b.nested()
         made = copy_op(walk, there, op)
         zeros = tuple(nowhere.zero(value.type) for value in made)
@@ -51,25 +75,81 @@ class _Checks:
             "if", (inside,), types, (Region((), there.ops, made), Region((), nowhere.ops, zeros))
         )
 
-    def _root(self, address: Value) -> tuple[Value, str] | None:
-        """The pointer that an address was made from, and the parameter that it is."""
-        while True:
-            op = self._made_by.get(address)
-            if op is None:
-                return None
-            if op.name in MOVES and isinstance(op.operands[0].type, Pointer):
-                address = op.operands[0]
-                continue
-            source = self._made_by.get(op.operands[0]) if op.name == "load" else None
-            name = None if source is None or source.name != "parameter" else source.attributes["name"]
-            return (address, name) if isinstance(name, str) and name in self._sized else None
+    def own(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        return (self._begun[op],) if op in self._begun else copy_op(walk, b, op)
 
-    def _inside(self, b: Builder, address: Value, root: Value, name: str) -> Value:
-        kind = address.type
-        assert isinstance(kind, Pointer)
+    def begin(self, b: Builder) -> None:
+        """Variables and shared memory are the same wherever they are asked for, so all checks can know them."""
+        for op in self._own:
+            self._begun[op] = b.primitive(op.name, (), op.results[0].type, op.attributes)
+            self._begun[op].hint = op.results[0].hint
+
+    def _check(self, walk: Rebuild, b: Builder, op: Op) -> Value | None:
+        """Whether an access stays inside, as a value that also reports; None where nothing is to be checked."""
+        address, moved = op.operands[0], False
+        made = self._made_by.get(address)
+        while made is not None and made.name in MOVES and isinstance(made.operands[0].type, Pointer):
+            moved = moved or made.name != "member"
+            address = made.operands[0]
+            made = self._made_by.get(address)
+        found = walk.value(op.operands[0])
+        if made is not None and made.name in OWN:
+            start = walk.value(address)
+            size = layout_of(_pointee(address)).size
+            return self._inside(b, found, _Range(start, b.constant(I64, size))) if moved else None
+        name = self._parameter(made)
+        if name in self._sized:
+            return self._inside(b, found, _Range(walk.value(address), self._size(b, name)))
+        trusted = made is not None and (made.name == "parameter" or (name is not None and not self._by_hand))
+        if trusted or self._deep or _is_library(op.span):
+            return None
+        return self._anywhere(b, found)
+
+    def _parameter(self, made: Op | None) -> str | None:
+        """The name of the parameter that a pointer is."""
+        source = None if made is None or made.name != "load" else self._made_by.get(made.operands[0])
+        name = None if source is None or source.name != "parameter" else source.attributes["name"]
+        return name if isinstance(name, str) else None
+
+    # --- what is compared
+
+    def _size(self, b: Builder, name: str) -> Value:
         place = b.primitive("parameter", (), pointer(U64, "constant"), {"name": name + BYTES})
-        size = b.emit("convert", b.emit("load", place, type=U64), type=I64)
-        room = b.emit("sub", size, b.constant(I64, layout_of(kind.element).size - 1))
-        extent = b.emit("max", room, b.constant(I64, 0))
-        distance = b.emit("sub", b.emit("bitcast", address, type=I64), b.emit("bitcast", root, type=I64))
-        return b.emit("in_bounds", distance, extent, text=POINTER)
+        return b.emit("convert", b.emit("load", place, type=U64), type=I64)
+
+    def _room(self, b: Builder, address: Value, memory: _Range) -> tuple[Value, Value]:
+        """How far an address is from where its memory begins, and the distances at which a value fits."""
+        room = b.emit("sub", memory.size, b.constant(I64, layout_of(_pointee(address)).size - 1))
+        places = (b.emit("bitcast", each, type=I64) for each in (address, memory.start))
+        return b.emit("sub", *places), b.emit("max", room, b.constant(I64, 0))
+
+    def _inside(self, b: Builder, address: Value, memory: _Range) -> Value:
+        return b.emit("in_bounds", *self._room(b, address, memory), text=POINTER)
+
+    def _anywhere(self, b: Builder, address: Value) -> Value:
+        """In any memory that a pointer can lead to."""
+        known = b.emit("is_memory", address, bytes=layout_of(_pointee(address)).size)
+        for memory in self._ranges(b):
+            distance, room = self._room(b, address, memory)
+            after = b.emit("less_equal", b.constant(I64, 0), distance)
+            known = b.emit("or", known, b.emit("and", after, b.emit("less", distance, room)))
+        place = b.emit("bitcast", address, type=I64)
+        index = b.emit("select", known, b.constant(I64, 0), place)
+        extent = b.emit("select", known, b.constant(I64, 1), b.constant(I64, NOWHERE))
+        return b.emit("in_bounds", index, extent, text=POINTER)
+
+    def _ranges(self, b: Builder) -> Iterator[_Range]:
+        for start in self._begun.values():
+            yield _Range(start, b.constant(I64, layout_of(_pointee(start)).size))
+        for name, t in self._sized.items():
+            place = b.primitive("parameter", (), pointer(t, "constant"), {"name": name})
+            yield _Range(b.emit("load", place, type=t), self._size(b, name))
+
+
+def _pointee(address: Value) -> Type:
+    assert isinstance(address.type, Pointer)
+    return address.type.element
+
+
+def _is_library(span: Span | None) -> bool:
+    return span is None or span.source.is_library

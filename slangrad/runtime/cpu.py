@@ -26,6 +26,7 @@ import numpy as np
 
 from slangrad.base.options import Options
 from slangrad.runtime.device import Array, Device, DeviceClosedError, Grid, Kernel, PythonKernel, Region
+from slangrad.runtime.known_memory import KnownMemory
 from slangrad.runtime.launch_record import LaunchRecord, give_back_record, take_record
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
 from slangrad.runtime.pool import POOL, Job
@@ -74,7 +75,8 @@ class NativeKernel(Kernel):
     keeps the machine code loaded. Each lot of chunks has `partial_size` bytes for partial sums, which `finish` adds
     up; where there is a `plan`, it writes to the launch record how many chunks a lot has, and the size, or -1 if
     `literal` is to run instead; a size that is no multiple of ALIGNMENT says that some adds go to memory itself. A
-    kernel that runs whole groups of `group` threads has chunks of groups, and `granularity` counts groups.
+    kernel that runs whole groups of `group` threads has chunks of groups, and `granularity` counts groups. One that
+    `follows_memory` asks which memory there is.
     """
 
     entry: int
@@ -87,6 +89,7 @@ class NativeKernel(Kernel):
     plan: int = 0
     literal: NativeKernel | None = None
     code: object = None
+    follows_memory: bool = False
     run: NativeFunction = field(init=False, repr=False)
     run_directly: Callable[..., None] = field(init=False, repr=False)
     run_many: NativeFunction | None = field(init=False, repr=False)
@@ -102,7 +105,8 @@ class NativeKernel(Kernel):
         self.run_many = _FUNCTION(self.drain) if self.drain else None
         self.run_finish = _FUNCTION(self.finish) if self.finish else None
         self.run_plan = _FUNCTION(self.plan) if self.plan else None
-        if not (self.ordered or self.plan or self.finish or self.partial_size) and self.group == (1, 1, 1):
+        special = self.ordered or self.plan or self.finish or self.partial_size or self.follows_memory
+        if not special and self.group == (1, 1, 1):
             self.most_alone = self.granularity
 
     def is_one_chunk(self, grid: Grid) -> bool:
@@ -191,6 +195,8 @@ class CpuDevice(Device):
         record = take_record()
         record.begin(kernel, self._tape_limit, grid, geometry)
         record.printed = self.printed
+        known = KnownMemory() if kernel.follows_memory else None
+        record.launch.memory = None if known is None else known.address
         failures: Failures = []
         try:
             size = self._size_of_partials(kernel, arguments, record)

@@ -42,6 +42,7 @@ class KernelImage:
     granularity: int = DEFAULT_GRANULARITY
     partial_size: int = 0
     group: tuple[int, int, int] = (1, 1, 1)
+    follows_memory: bool = False
     about: Any = None
 
     def kernel(self, load: Load) -> NativeKernel:
@@ -60,6 +61,7 @@ class KernelImage:
             partial_size=self.partial_size,
             group=self.group,
             code=loaded.code,
+            follows_memory=self.follows_memory,
         )
         if PLAN not in address:
             return made
@@ -95,5 +97,6 @@ _PLAIN = (
     "granularity",
     "partial_size",
     "group",
+    "follows_memory",
     "about",
 )

@@ -57,6 +57,7 @@ class Launch(ctypes.Structure):
         ("poll", ctypes.c_void_p),            # void (*)(Launch*), now and then from long loops; null for helpers
         ("released", ctypes.c_int64),         # bit k: lists[k] has freed memory of 2^k bytes; the entry writes 0 first
         ("lists", ctypes.c_void_p * 64),      # where a free piece is, which begins with the address of the next one
+        ("memory", ctypes.c_void_p),          # a table of what memory there is, for kernels of check mode that ask
     ]
     # fmt: on
 
@@ -128,6 +129,7 @@ class LaunchRecord:
         self.kernel = other.kernel
         self.prepared = None
         self.launch.poll = None
+        self.launch.memory = other.launch.memory
         self.shared = other.shared
         self._limit_tapes(other.tape_limit)
 

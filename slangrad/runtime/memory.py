@@ -48,13 +48,17 @@ class HostSource:
 
 
 class Block:
-    """`size` bytes at `address`. Goes back to its allocator when the last reference is gone."""
+    """`size` bytes at `address`, of which `wanted` were asked for. Goes back to its allocator when the last reference
+    is gone."""
 
-    __slots__ = ("__weakref__", "_allocator", "_handle", "address", "size")
+    __slots__ = ("__weakref__", "_allocator", "_handle", "address", "size", "wanted")
 
-    def __init__(self, address: int, size: int, handle: object, allocator: CachingAllocator | None) -> None:
+    def __init__(
+        self, address: int, size: int, handle: object, allocator: CachingAllocator | None, wanted: int
+    ) -> None:
         self.address = address
         self.size = size
+        self.wanted = wanted
         self._handle = handle
         self._allocator = allocator
 
@@ -68,7 +72,7 @@ class Block:
 
 def foreign_block(address: int, size: int, owner: object) -> Block:
     """Memory that somebody else allocated; `owner` is kept alive and nothing is ever reused."""
-    return Block(address, size, owner, None)
+    return Block(address, size, owner, None, size)
 
 
 def size_class(size: int) -> int:
@@ -101,7 +105,7 @@ class CachingAllocator:
             found = self._obtain(rounded, zero)
         elif zero:
             self._source.fill_zero(found[0], size)
-        return Block(found[0], rounded, found[1], self)
+        return Block(found[0], rounded, found[1], self, size)
 
     def take_back(self, address: int, size: int, handle: object) -> None:
         """Called by `Block.__del__`, which may run anywhere, even inside `allocate` on this thread.

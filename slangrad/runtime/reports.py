@@ -149,8 +149,8 @@ class NotFiniteError(FloatingPointError):
 
 
 class PointerError(IndexError):
-    """In check mode: a pointer parameter was used outside of what was passed for it. Reads gave zero and writes were
-    dropped. `offset` is in bytes."""
+    """In check mode: a pointer was used outside of what it was made from, or of all memory that there is. Reads gave
+    zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
 
     code = "E0907"
 
@@ -161,7 +161,9 @@ class PointerError(IndexError):
         message = (
             f"a pointer leads to byte {offset} of its buffer, where the last that fits begins at {room - 1}"
         )
-        if room == 0:
+        if room < 0:
+            message = "a pointer leads to no memory of a buffer, a tensor or a variable"
+        elif room == 0:
             message = f"a pointer leads to byte {offset} of its buffer, which is too small for one element"
         note = f"in kernel '{kernel}'; the read gave 0 or the write was dropped"
         super().__init__(describe(self.code, message, site, note))

@@ -97,6 +97,18 @@ def _is_inside(b: Builder, index: Value, extent: Value) -> Value:
     return inside
 
 
+def _is_memory(w: Widening, b: Builder, op: Op) -> None:
+    (result,) = op.results
+    if w.forms.shape(result).is_uniform:
+        address = w.forms.scalar(op.operands[0])
+        w.forms.set(result, b.primitive("is_memory", (address,), BOOL, op.attributes))
+        return
+    act = lambda inner, operands, lane: inner.primitive("is_memory", operands, BOOL, op.attributes)
+    made = in_lane_order(w, b, op, act)
+    if made is not None:
+        w.forms.set(result, made)
+
+
 def _print(w: Widening, b: Builder, op: Op) -> None:
     def act(inner: Builder, operands: tuple[Value, ...], lane: Value) -> None:
         inner.effect("print", *operands, **op.attributes)
@@ -248,4 +260,10 @@ def _fence(w: Widening, b: Builder, op: Op) -> None:
     b.effect("fence", **op.attributes)
 
 
-RULES: dict[str, Rule] = {"in_bounds": _in_bounds, "print": _print, "atomic": _atomic, "fence": _fence}
+RULES: dict[str, Rule] = {
+    "in_bounds": _in_bounds,
+    "is_memory": _is_memory,
+    "print": _print,
+    "atomic": _atomic,
+    "fence": _fence,
+}

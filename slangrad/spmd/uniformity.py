@@ -164,6 +164,10 @@ class Shapes:
         uniform = all(s.is_uniform for s in self.all_of(op.operands))
         self._set(op.results[0], UNIFORM if uniform else VARYING)
 
+    def _is_memory(self, op: Op, uniform_control: bool) -> None:
+        self._in_bounds(op, uniform_control)
+        self._let_go(op.operands)
+
     def _thread_id(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], THREAD if op.attributes["axis"] == 0 else UNIFORM)
 
@@ -261,6 +265,7 @@ _RULES: dict[str, Rule] = {
     "fence": Shapes._effect,
     "barrier": Shapes._effect,
     "in_bounds": Shapes._in_bounds,
+    "is_memory": Shapes._is_memory,
     "thread_id": Shapes._thread_id,
     "wave_reduce": Shapes._wave_answer,
     "wave_ballot": Shapes._wave_answer,

@@ -232,6 +232,76 @@ def test_pointers_stay_in_their_buffers(device, load):
         assert module.walked(p, 4) == 15
 
 
+FOLLOWED = """
+    struct Cell { float* p; int n; }
+    float walked(float* p, int n) { float sum = 0; for (int i = 0; i < n; i++) { sum += *p; p = p + 1; } return sum; }
+    float behind(Cell* c, int i, int k) { return c[i].p[k]; }
+    float numbered(uint64_t p) { return *(float*)p; }
+    float own(int k) { float a[4] = { 1, 2, 3, 4 }; float* p = &a[0]; for (int i = 0; i < k; i++) p++; return *p; }
+    float either(int k, float* q) { float a = 5; float* p = &a; for (int i = 0; i < k; i++) p = p == &a ? q : &a; return *p; }
+    float deep(int n, float* p) { float x = n; if (n > 0) deep(n - 1, &x); *p += x; return x; }
+    float sum(int n) { float r = 0; deep(n, &r); return r; }
+
+    RWStructuredBuffer<float> y;
+    [shader("compute")] [numthreads(4, 1, 1)]
+    void follow(uint3 id : SV_DispatchThreadID, uniform Cell* cells, uniform int k)
+    {
+        float a[2] = { 1, 2 };
+        float* p = cells[id.x].p;
+        if (id.x == 1)
+            p = &a[0];
+        y[id.x] = p[k] + 1 / (float(id.x) - 5);
+    }
+"""
+
+
+def test_pointers_lead_to_memory_that_is_alive(device, load):
+    module = load(FOLLOWED)
+    p = tensor(device, [1, 2, 3, 4])
+    address = p.storage.device_address
+    cells = device.create_buffer(data=np.array([[address, 0], [address, 0]], np.int64))
+    with device.check_mode():
+        assert module.walked(p, 4) == 10 and module.walked(np.ones(4, F), 4) == 4
+        assert module.behind(cells, 1, 3) == 4 and module.numbered(address + 4) == 2
+        assert module.own(3) == 4 and module.sum(4) == 10
+        assert [module.either(k, np.full(1, 7, F)) for k in (0, 1)] == [5, 7]
+        for call in (
+            lambda: module.walked(p, 5),
+            lambda: module.behind(cells, 1, 4),
+            lambda: module.numbered(0),
+            lambda: module.own(4),
+        ):
+            with pytest.raises(
+                spy.PointerError, match="leads to no memory of a buffer, a tensor or a variable"
+            ):
+                call()
+        with pytest.raises(spy.PointerError, match="byte 32 of its buffer"):
+            module.behind(cells, 2, 0)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+def test_kernels_are_checked(backend):
+    device = spy.create_device(backend=backend)
+    module = device.load_module_from_source("followed", FOLLOWED)
+    kernel = device.create_compute_kernel(device.link_program([module], [module.entry_point("follow")]))
+    y, p = device.create_buffer(size=32), device.create_buffer(data=np.array([5, 6], F))
+    cells = device.create_buffer(data=np.array([[p.device_address, 0]] * 8, np.int64))
+    run = lambda threads, k: kernel.dispatch([threads, 1, 1], vars={"y": y}, cells=cells, k=k)
+    wanted = np.array([5, 1, 5, 5], F) + 1 / (np.arange(4, dtype=F) - 5)
+    for _ in range(2):
+        run(8, 1)  # an infinity, and nobody looks
+        with device.check_mode():
+            run(4, 0)
+            assert y.to_numpy().view(F)[:4].tolist() == wanted.tolist()
+            with pytest.raises(NotFiniteError, match=r"an infinity in thread \(5, 0, 0\)"):
+                run(8, 0)
+            with pytest.raises(spy.PointerError, match="leads to no memory"):
+                run(4, 2)
+    del p
+    with device.check_mode(), pytest.raises(spy.PointerError):
+        run(4, 0)
+
+
 def test_modes_nest_and_end(device, load):
     f = load("float f(float x) { return 1 / x; }").f
     assert f(0.0) == np.inf

@@ -78,6 +78,7 @@ def test_the_struct_that_compiled_code_sees() -> None:
         "poll": 160,
         "released": 168,
         "lists": 176,
+        "memory": 688,
     }
     assert SHARED_OFFSETS == {"next": 0, "stop": 8}
 
