@@ -42,7 +42,7 @@ _HOMES = {
     "slangrad.api.reflection_cursor": "ReflectionCursor",
     "slangrad.api.reflection_declarations": "DeclReflection",
     "slangrad.api.reflection_functions": "FunctionReflection",
-    "slangrad.api.reflection_kinds":  "ModifierID",
+    "slangrad.api.reflection_kinds":  "ModifierID TextureType TextureUsage",
     "slangrad.api.reflection_types":  "Attribute BaseReflectionObject TypeReflection VariableReflection",
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "

@@ -72,6 +72,8 @@ from slangrad.api.reflection_cursor import ReflectionCursor as ReflectionCursor
 from slangrad.api.reflection_declarations import DeclReflection as DeclReflection
 from slangrad.api.reflection_functions import FunctionReflection as FunctionReflection
 from slangrad.api.reflection_kinds import ModifierID as ModifierID
+from slangrad.api.reflection_kinds import TextureType as TextureType
+from slangrad.api.reflection_kinds import TextureUsage as TextureUsage
 from slangrad.api.reflection_types import Attribute as Attribute
 from slangrad.api.reflection_types import BaseReflectionObject as BaseReflectionObject
 from slangrad.api.reflection_types import TypeReflection as TypeReflection

@@ -121,9 +121,26 @@ def _mapping(node: Node) -> tuple[int, ...]:
 
 
 class BoundCall:
-    """The values of a call: those by position, and those by name, the result among them."""
+    """The values of a call: those by position, and those by name, the result among them.
 
-    def __init__(self, call: InspectedCall, layout: SlangProgramLayout) -> None:
+    One that is made of values knows these only: `resolve_function` says what they are to a function.
+    """
+
+    def __init__(self, context: Any, *args: Any, **kwargs: Any) -> None:
+        self.context = context
+        self.values = args
+        self.named_values = kwargs
+        self.args: list[BoundVariable] = []
+        self.kwargs: dict[str, BoundVariable] = {}
+
+    @staticmethod
+    def of(call: InspectedCall, layout: SlangProgramLayout) -> BoundCall:
+        """The values of a call whose function is known."""
+        made = BoundCall(None, *call.values[: call.positional])
+        made._bind(call, layout)
+        return made
+
+    def _bind(self, call: InspectedCall, layout: SlangProgramLayout) -> None:
         positional = call.positional
         found: dict[int, tuple[int, BoundArgument]] = {
             each.index: (i, each) for i, each in enumerate(call.bound.arguments)
@@ -165,7 +182,7 @@ class CallData:
         self.call_mode = MODES[inspected.bound.mode]
         self.call_dimensionality: int = inspected.bound.call_dims
         self.call_group_shape = inspected.bound.group or None
-        self.bindings = BoundCall(inspected, function.module.layout)
+        self.bindings = BoundCall.of(inspected, function.module.layout)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CallData) and other._plan is self._plan

@@ -304,6 +304,13 @@ class Device:
         made: ShaderObject = CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
         return made
 
+    def create_texture(self, *given: Any, **named: Any) -> Any:
+        """Refused: devices have buffers and tensors."""
+        note = (
+            "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
+        )
+        raise CallError("E9001", "create_texture: there are no textures", (), note)
+
     def create_buffer(
         self,
         desc: BufferDesc | int | None = None,

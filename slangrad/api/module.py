@@ -130,6 +130,7 @@ class Module:
         """Reflection: types and functions by name; parameters and entry points are in its `program_layout`."""
         if self._layout is None:
             self._layout = LAYOUT.SlangProgramLayout(self.device_module.layout)
+            self._layout.newest = lambda: self.layout
         elif self._layout.types is not self.types:
             self._layout.on_hot_reload(self.device_module.layout)
         self._layout.device_module = self.device_module

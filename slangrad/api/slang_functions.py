@@ -29,7 +29,7 @@ Find = Callable[[], Sequence[FunctionView]]
 class SlangFunction:
     """The functions of a name. What is asked of one of them is that of the first overload."""
 
-    __slots__ = ("_candidates", "_this_type", "full_name", "program")
+    __slots__ = ("_this_type", "candidates", "full_name", "program")
 
     def __init__(
         self,
@@ -40,22 +40,22 @@ class SlangFunction:
     ) -> None:
         self.program = program
         self._this_type = this_type
-        self._candidates = [candidate_of(each, program.types) for each in views]
+        self.candidates = [candidate_of(each, program.types) for each in views]
         self.full_name = full_name or self.name
 
     def __repr__(self) -> str:
         return f'SlangFunction(full_name="{self.full_name}")'
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self._candidates))
+        return "\n".join(map(str, self.candidates))
 
     def reload(self, views: Sequence[FunctionView]) -> None:
         """The functions of the same name in a new program."""
-        self._candidates = [candidate_of(each, self.program.types) for each in views]
+        self.candidates = [candidate_of(each, self.program.types) for each in views]
 
     @property
     def _first(self) -> Candidate:
-        return self._candidates[0]
+        return self.candidates[0]
 
     @property
     def layout(self) -> SlangProgramLayout:
@@ -112,13 +112,13 @@ class SlangFunction:
 
     @property
     def is_overloaded(self) -> bool:
-        return len(self._candidates) > 1
+        return len(self.candidates) > 1
 
     @property
     def overloads(self) -> tuple[SlangFunction, ...]:
         """Each by itself; a function without overloads is its own only one."""
         make = lambda each: SlangFunction(self.program, [each.view], self.full_name, self._this_type)
-        return tuple(map(make, self._candidates)) if self.is_overloaded else (self,)
+        return tuple(map(make, self.candidates)) if self.is_overloaded else (self,)
 
     def has_modifier(self, modifier: ModifierID) -> bool:
         said = {
@@ -134,7 +134,7 @@ class SlangFunction:
         """
         program = self.program
         found, _ = program.types.view.resolve(
-            [each.view for each in self._candidates], [t.checked for t in types]
+            [each.view for each in self.candidates], [t.checked for t in types]
         )
         if len(found) != 1:
             return None

@@ -11,7 +11,7 @@ kernels see (reflection.py): parameters, entry points, offsets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.reflection import ProgramLayout
@@ -53,13 +53,20 @@ class SlangProgramLayout:
     def __init__(self, program_layout: ProgramLayout) -> None:
         self.program_layout = program_layout
         self.types: ModuleTypes = program_layout.types
-        self.generation = 0
+        self._generation = 0
+        self.newest: Callable[[], object] | None = None  # looks whether the program was reloaded
         self.device_module: Any = None  # the module whose layout it is
         self._types: dict[Type, SlangType] = {}
         self._functions: dict[tuple[SlangType | None, str], SlangFunction] = {}
 
     def __repr__(self) -> str:
-        return f"SlangProgramLayout(module={self.types.view.module.name!r}, generation={self.generation})"
+        return f"SlangProgramLayout(module={self.types.view.module.name!r}, generation={self._generation})"
+
+    @property
+    def generation(self) -> int:
+        if self.newest is not None:
+            self.newest()
+        return self._generation
 
     @property
     def low_level_layout(self) -> ProgramLayout:
@@ -184,7 +191,7 @@ class SlangProgramLayout:
         """
         self.program_layout = program_layout
         self.types = types = program_layout.types
-        self.generation += 1
+        self._generation += 1
         known, self._types = self._types.values(), {}
         for each in known:
             found = _found_again(each, types)

@@ -53,11 +53,11 @@ def resolve(
     survivors: list[Survivor] = []
     reasons: list[str] = []
     for candidate in candidates:
-        placed = _place(candidate, arguments)
+        placed = arrange(candidate, arguments)
         if isinstance(placed, str):
             reasons.append(placed)
             continue
-        found = _try(candidate, placed, types, mode, imports)
+        found = attempt(candidate, placed, types, mode, imports)
         if isinstance(found, str):
             reasons.append(found)
         else:
@@ -89,7 +89,7 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
 # --- Positions and names ------------------------------------------------------------------------------
 
 
-def _place(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
+def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
     """The arguments in the order of the parameters, or why they do not fit."""
     if candidate.view.throws is not None:
         return f"it throws errors of type '{candidate.view.throws}', which have to be caught in Slang"
@@ -129,7 +129,7 @@ def _ways(parameter: ParameterView, marshal: Marshal, types: ModuleTypes, mode: 
         raise BoundVariableException(refused.code, message, refused.details, refused.note) from None
 
 
-def _try(
+def attempt(
     candidate: Candidate, placed: list[tuple[int, Marshal]], types: ModuleTypes, mode: str, imports: Imports
 ) -> list[Survivor] | str:
     """All ways in which a candidate takes the arguments, or why there is none."""

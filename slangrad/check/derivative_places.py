@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check import checked
-from slangrad.check.differentiable import tangent
+from slangrad.check.differentiable import differential, field_type, has_no_diff, tangent
 from slangrad.check.places import value_type
-from slangrad.check.types import Type
+from slangrad.check.types import StructType, Type
 from slangrad.check.world import World
 from slangrad.syntax import ast
 
@@ -57,7 +57,22 @@ def _field(world: World, info: checked.FunctionInfo, form: checked.Field | check
     declaration = form.reference.declaration
     if world.info(declaration).no_diff:
         return f"'{declaration.name}' is no_diff"
+    if form.base is not None and _has_no_place(world, value_type(form.base), declaration):
+        return f"'{declaration.name}' has no derivative for all instances of '{declaration.parent.name}'"
     return _part(world, info, form)
+
+
+def _has_no_place(world: World, kind: Type, declaration: Any) -> bool:
+    """Whether a field has a derivative and the Differential of its struct, which is one for all instances, has not."""
+    found = differential(world, kind) if isinstance(kind, StructType) else None
+    pairs = () if found is None else found.fields
+    return any(
+        target is None
+        and field.declaration is declaration
+        and not has_no_diff(declaration)
+        and tangent(world, field_type(world, field)) is not None
+        for field, target in pairs
+    )
 
 
 def _part(world: World, info: checked.FunctionInfo, form: Any) -> str | None:

@@ -209,10 +209,9 @@ def _synthesize(world: World, kind: StructType) -> DifferentialInfo:
     seen = own_substitution(kind)
     pairs = []
     for reference, each in zip(references, tangents):
-        target = None
-        if each is not None:
-            (target,) = declared(world, made.declaration, reference.declaration.name)
-        pairs.append((reference, None if target is None else DeclRef(target, seen)))
+        # A field of an open type that need not be differentiable has no place in the Differential of all instances.
+        found = [] if each is None else declared(world, made.declaration, reference.declaration.name)
+        pairs.append((reference, DeclRef(found[0], seen) if found else None))
     return DifferentialInfo(made, tuple(pairs))
 
 

@@ -235,6 +235,12 @@ class TextureType(ResourceType):
         return TEXTURES[self.base_name]
 
     @property
+    def usage(self) -> Any:
+        """The TextureUsage that a texture for it has."""
+        usage = KINDS.TextureUsage
+        return usage.unordered_access if self.writable else usage.shader_resource
+
+    @property
     def element_type(self) -> SlangType:
         return _first_argument(self)
 

@@ -25,6 +25,7 @@ struct Part : IDifferentiable
         [Differentiable] set { x = newValue * 2; }
     }
 }
+struct Open<T> : IDifferentiable { T x; int n; float k; }
 float plain(float x) { return x; }
 [Differentiable] void square(float x, out float y) { y = x * x; }
 [Differentiable] void reset(float x, out Plain p) { p = { detach(x) }; }
@@ -40,6 +41,7 @@ float plain(float x) { return x; }
         ("Part p = {}; p.twice = x; return 0;", "the setter of 'twice' is not differentiable"),
         ("Plain p; square(x, p.x); return 0;", "'Plain' has no derivative"),
         ("Plain p; square(1, p.x); return 0;", "'Plain' has no derivative"),
+        ("Open<float> p; p.x = x; return 0;", "'x' has no derivative for all instances of 'Open'"),
     ],
 )
 def test_places_that_hold_no_derivative(body: str, reason: str) -> None:
@@ -60,6 +62,8 @@ def test_places_that_hold_no_derivative(body: str, reason: str) -> None:
         "float2 v; v.x = x; v[1] = x; return v.y;",
         "float a[3]; square(x, a[1]); return a[1];",
         "no_diff float y; y = x; return y * x;",
+        "Open<float> p; p.x = 1; p.k = x; return p.k;",
+        "Open<float> p; p.x = detach(x); return p.x;",
     ],
 )
 def test_places_that_hold_what_is_stored(body: str) -> None:

@@ -1,0 +1,132 @@
+"""Which function takes some arguments, and as what: asked without a call.
+
+context = BindContext(module.layout, CallMode.prim)
+found = resolve_function(context, layout.find_function_by_name("f"), BoundCall(context, 2.0, x), diagnostics)
+[t.full_name for t in found.args]        None where it does not take them; diagnostics say why
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.api.call_data import MODES, BoundCall
+from slangrad.api.marshalls import BindContext
+from slangrad.api.slang_functions import SlangFunction
+from slangrad.call.program import Candidate
+from slangrad.call.resolve import Arguments, Survivor, arrange, attempt
+from slangrad.check.types import VOID
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
+from slangrad.marshal.slang_type import SlangType
+from slangrad.marshal.slang_variables import SlangParameter
+
+_NAMES = {mode: name for name, mode in MODES.items()}
+
+
+class ResolutionDiagnostic:
+    """Why functions do not take the arguments, in lines."""
+
+    def __init__(self) -> None:
+        self.summary_lines: list[str] = []
+        self.detail_lines: list[str] = []
+
+    def summary(self, text: str) -> None:
+        self.summary_lines.append(text)
+        self.detail_lines.append(text)
+
+    def detail(self, text: str) -> None:
+        self.detail_lines.append(text)
+
+    def __str__(self) -> str:
+        return "\n".join(self.detail_lines)
+
+
+class ResolveResult:
+    """A function that takes the arguments. `args` and `kwargs`: as what each argument is seen; `params`: the
+    parameters, generics filled in; `dimensions`: how many of the call each argument brings, in their order.
+    """
+
+    def __init__(self, function: SlangFunction, return_type: SlangType) -> None:
+        self.function = function
+        self.return_type = return_type
+        self.args: tuple[SlangType, ...] = ()
+        self.kwargs: dict[str, SlangType] = {}
+        self.params: tuple[SlangParameter, ...] = ()
+        self.dimensions: tuple[int, ...] = ()
+
+    def __repr__(self) -> str:
+        seen = ", ".join(each.full_name for each in (*self.args, *self.kwargs.values()))
+        return f"ResolveResult({self.function.name}: {seen})"
+
+
+def resolve_function(
+    bind_context: BindContext,
+    function: SlangFunction,
+    bindings: BoundCall,
+    diagnostics: ResolutionDiagnostic | None = None,
+    this_type: SlangType | None = None,
+) -> ResolveResult | None:
+    """The one overload that takes the arguments, None where there is none or more than one."""
+    told = ResolutionDiagnostic() if diagnostics is None else diagnostics
+    found: list[tuple[Candidate, Survivor]] = []
+    for candidate in function.candidates:
+        told.summary(str(candidate))
+        found += [(candidate, each) for each in _survivors(bind_context, candidate, bindings, told)]
+    least = min((each.cost for _, each in found), default=0)
+    best = [each for each in found if each[1].cost == least]
+    if len(best) > 1:
+        told.summary("    the arguments can be seen in several ways: map() or f<...> says which is meant")
+    return _result(function, bindings, *best[0]) if len(best) == 1 else None
+
+
+def _survivors(
+    context: BindContext, candidate: Candidate, bindings: BoundCall, told: ResolutionDiagnostic
+) -> list[Survivor]:
+    given, named = bindings.values, bindings.named_values
+    try:
+        count = len(given)
+        arguments = Arguments(
+            [(i, marshal_of(each)) for i, each in enumerate(given)],
+            {name: (count + i, marshal_of(each)) for i, (name, each) in enumerate(named.items())},
+        )
+        placed = arrange(candidate, arguments)
+        types, mode = candidate.types, _NAMES[context.call_mode]
+        found = placed if isinstance(placed, str) else attempt(candidate, placed, types, mode, tuple)
+    except CallError as error:
+        found = error.message
+    if isinstance(found, str):
+        told.summary(f"    {found}")
+        return []
+    return found
+
+
+def _result(
+    function: SlangFunction, bindings: BoundCall, candidate: Candidate, survivor: Survivor
+) -> ResolveResult:
+    layout, chosen = function.program, survivor.function
+    seen = {each.index: each.way for each in survivor.given}
+    made = ResolveResult(
+        SlangFunction(layout, [candidate.view], function.full_name, function.this_type),
+        layout.type_of(chosen.result or VOID),
+    )
+    count = len(bindings.values)
+    made.args = tuple(layout.type_of(seen[i].type) for i in range(count))
+    made.kwargs = {name: layout.type_of(seen[i].type) for i, name in enumerate(bindings.named_values, count)}
+    made.dimensions = tuple(seen[i].dims for i in sorted(seen))
+    made.params = tuple(
+        SlangParameter(
+            each.name, layout.type_of(each.type), each.direction, each.no_diff, i, each.has_default
+        )
+        for i, each in enumerate(chosen.parameters, -int(chosen.has_this))
+    )
+    return made
+
+
+def unpack_args(*args: Any) -> tuple[list[Any], bool]:
+    """Arguments with objects replaced by what they stand for; whether there were some."""
+    return [unwrap(each) for each in args], any(holds_objects(each) for each in args)
+
+
+def unpack_kwargs(**kwargs: Any) -> tuple[dict[str, Any], bool]:
+    made = {name: unwrap(each) for name, each in kwargs.items()}
+    return made, any(holds_objects(each) for each in kwargs.values())
