@@ -82,7 +82,8 @@ def run(case: Case) -> None:
 def is_refusal(error: Exception) -> bool:
     """Whether a compiler says that it knows what is written, and does not support it."""
     found = error.diagnostics if isinstance(error, spy.CompileError) else ()
-    return any(each.is_error and each.code.startswith("E9") for each in found)
+    codes = [each.code for each in found if each.is_error] or [getattr(error, "code", "")]
+    return any(code.startswith("E9") for code in codes)
 
 
 def compile_case(device: Any, case: Case) -> tuple[Any, Any]:

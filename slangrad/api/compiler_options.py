@@ -109,7 +109,7 @@ class SlangCompilerOptions:
         """Our own settings, changed by what was said."""
         if self.matrix_layout is SlangMatrixLayout.column_major:
             note = "matrices lie by rows here; transpose them when they are written or read"
-            raise CallError("E1015", "matrix_layout: column_major is not supported", (), note)
+            raise CallError("E9004", "matrix_layout: column_major is not supported", (), note)
         if self.optimization is not SlangOptimizationLevel.default:
             options = replace(options, optimize=_LEVELS[self.optimization])
         if self.floating_point_mode is SlangFloatingPointMode.precise:

@@ -60,12 +60,13 @@ _HINTS = frozenset((
     "exact_bits", "gives_bits", "__NonCopyableType",
     "layout", "__intrinsic_op", "__target_intrinsic", "__specialized_for_target", "__glsl_extension",
     "__glsl_version", "__spirv_version", "__cuda_sm_version", "__builtin_type", "__builtin_requirement",
-    "__magic_type", "__magic_enum", "__intrinsic_type", "__implicit_conversion", "__attributeTarget",
+    "__magic_type", "__magic_enum", "__implicit_conversion", "__attributeTarget",
 ))
 _FOREIGN = ("vk", "gl", "spv", "vk_", "gl_", "spv_", "__vulkan", "__GLSL")
 
 _REFUSED = {
-    "OverloadRank": "overloads are ranked by how well they fit, which [OverloadRank] cannot change",
+    "__intrinsic_type": ("E9003", "types that another compiler brings are not supported"),
+    "OverloadRank":     ("E9005", "overloads are ranked by how well they fit, which [OverloadRank] cannot change"),
 }
 # fmt: on
 
@@ -75,7 +76,7 @@ def check_attributes(world: World, node: Any) -> None:
     for attribute in node.attributes:
         name = attribute.name
         if name in _REFUSED:
-            world.error("E9005", _REFUSED[name], attribute.span)
+            world.error(*_REFUSED[name], attribute.span)
         elif name in _MEANT:
             _check_place(world, node, attribute)
         elif name not in _HINTS and not name.startswith(_FOREIGN):

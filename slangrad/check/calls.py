@@ -48,6 +48,7 @@ from slangrad.check.types import (
     element_of,
     vector,
 )
+from slangrad.check.unsupported import refused_member
 from slangrad.syntax import ast
 
 
@@ -260,6 +261,10 @@ def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: l
     """Memberwise, as by an initializer list."""
     elements = ast.InitializerList(node.span, arguments)
     made = plan_list(scope, elements, kind)
+    refusal = refused_member(kind, "__init") if made is None else None
+    if refusal is not None:
+        scope.world.error(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
+        return kind
     if made is None:
         explain_list(scope, elements, kind)
         return kind
