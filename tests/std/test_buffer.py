@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from slangrad.ir.interpret import Recorded
 from slangrad.ir.interpret_memory import Datum
@@ -59,6 +60,22 @@ def test_outside() -> None:
             assert reports.bounds == [(i, 3)]
     assert call(program, "get64", buffer(a), 1 << 40) == 0.0
     assert a.tolist() == [1, 1, 1] and b.tolist() == [[1, 1]] * 3 and c.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("kind", ["int", "uint"])
+def test_indices_of_all_widths(kind: str, bits: int) -> None:
+    program = lowered(f"""
+        float get(StructuredBuffer<float> b, {kind}{bits}_t i) {{ return b[i] + 10 * b.Load(i); }}
+        void put(RWStructuredBuffer<float> b, {kind}{bits}_t i) {{ b[i] *= 3; b.Store(i, b.Load(i) + 1); }}
+    """)
+    a = np.array([1, 2, 4], np.float32)
+    assert call(program, "get", buffer(a), 2) == 44.0
+    call(program, "put", buffer(a), 1)
+    assert a.tolist() == [1, 7, 4]
+    reports = Recorded()
+    assert call(program, "get", buffer(a), 100, reports=reports) == 0.0
+    assert reports.bounds == [(100, 3), (100, 3)]
 
 
 def test_bytes() -> None:
