@@ -421,7 +421,7 @@ class Tensor(StridedView):
 
     @property
     def grad(self) -> Tensor:
-        """`grad_out`, if there is one."""
+        """`grad_out`. RuntimeError if there is none."""
         if self._grad_out is None:
             raise RuntimeError("Tensor has no grad. Attach one with tensor = tensor.with_grads()")
         return self._grad_out
