@@ -105,6 +105,9 @@ class TypeMap:
         if isinstance(t, ir.Array):
             element = self.lift(t.element)
             return None if element is None else checked.array(element, t.length)
+        if isinstance(t, ir.Pointer):
+            element = self.lift(t.element)
+            return None if element is None else checked.pointer(element)
         found = self._find(t.name) if isinstance(t, ir.Struct) else None
         return found if found is not None and self.lower(found) is t else None
 

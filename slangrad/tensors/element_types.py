@@ -41,6 +41,7 @@ from slangrad.ir.types import (
     components,
     is_float,
     matrix,
+    pointer,
     vector,
 )
 
@@ -110,8 +111,10 @@ def _find(given: object) -> Type | None:
 
 @cache
 def _by_name(text: str) -> Type:
-    """`float`, `float3`, `float3x4`, `vector<float,3>`, `float3[2]`; arrays of arrays grow rightwards."""
+    """`float`, `float3`, `float3x4`, `vector<float,3>`, `float3[2]`, `float*`; arrays of arrays grow rightwards."""
     name = text.replace(" ", "")
+    if name.endswith("*"):
+        return pointer(_by_name(name[:-1]))
     start = name.find("[", name.rfind(">") + 1)
     base, suffix = (name, "") if start < 0 else (name[:start], name[start:])
     found = _plain(base) or _generic(base)

@@ -253,3 +253,23 @@ def test_memory_of_another_device_is_refused(load) -> None:
             call()
     with pytest.raises(ValueError, match="grad_out: the output gradient lies on another device"):
         here.with_grads(grad_out=there)
+
+
+def test_tensors_of_pointers(device, load):
+    module = load(
+        """
+        struct Row { float* start; int count; }
+        float second(float* p) { return p[1]; }
+        float* next(float* p, int by) { return p + by; }
+        float total(Row row) { float sum = 0; for (int i = 0; i < row.count; i++) sum += row.start[i]; return sum; }
+        """
+    )
+    memory = device.create_buffer(data=np.arange(6, dtype=np.float32))
+    places = Tensor.zeros(device, (3,), "float*")
+    assert (str(places.dtype), places.to_numpy().dtype) == ("float*", np.uint64)
+    places.copy_from_numpy(memory.device_address + 4 * np.array([0, 2, 4], np.uint64))
+    assert module.second(places, _result="numpy").tolist() == [1, 3, 5]
+    later = module.next(places, 1)
+    assert str(later.dtype) == "float*" and module.second(later[:2], _result="numpy").tolist() == [2, 4]
+    rows = {"start": places, "count": np.array([1, 2, 2], np.int32)}
+    assert module.total(rows, _result="numpy").tolist() == [0, 5, 9]
