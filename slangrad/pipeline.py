@@ -32,7 +32,7 @@ from slangrad.llvm.target import Features
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.runtime.processors import available_processors
-from slangrad.stages import Compilation, Listing, used_arguments
+from slangrad.stages import Compilation, Listing, read_places, used_arguments
 from slangrad.syntax import ast
 
 CPU, INTERPRETER = "cpu", "interpreter"
@@ -92,13 +92,14 @@ assert all(STAGE_NAMES.index(first) < STAGE_NAMES.index(second) for first, secon
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
     """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept.
+    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept.
     """
 
     kernel: Kernel
     image: KernelImage | None
     arguments: Struct
     used: frozenset[str]
+    read: dict[str, tuple[int, ...] | None]
     parameters: dict[ast.Declaration, str]
     stages: tuple[str, ...]
     milliseconds: dict[str, float]
@@ -169,6 +170,7 @@ def _compile(c: Compilation) -> CompiledKernel:
         c.image,
         c.program.arguments,
         used_arguments(c.function),
+        read_places(c.function),
         c.parameters,
         tuple(c.listings),
         c.milliseconds,

@@ -23,7 +23,7 @@ from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.flatten.math_functions import EXPANDED, expand_math
-from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number
@@ -239,6 +239,42 @@ def used_arguments(function: Function) -> frozenset[str]:
 def follows_memory(function: Function) -> bool:
     """Whether a kernel asks which memory there is."""
     return any(op.name == "is_memory" for op in walk(function.region))
+
+
+def read_places(function: Function) -> dict[str, tuple[int, ...] | None]:
+    """At which bytes of each argument it reads; None where that is known when running only."""
+    found: dict[str, set[int] | None] = {}
+    places: dict[Value, tuple[str, int]] = {}
+    known: dict[Value, int] = {}
+    for op in walk(function.region):
+        if op.name == "const" and isinstance(op.attributes["value"], int):
+            known[op.results[0]] = op.attributes["value"]
+        if op.name == "parameter":
+            places[op.results[0]] = str(op.attributes["name"]), 0
+            found.setdefault(str(op.attributes["name"]), set())
+            continue
+        for operand in op.operands:
+            if operand not in places:
+                continue
+            name, at = places[operand]
+            read = found[name]
+            if op.name == "member" and isinstance(operand.type, Pointer):
+                offsets = layout_of(operand.type.element).offsets
+                places[op.results[0]] = name, at + offsets[int(op.attributes["index"])]  # type: ignore[arg-type]
+            elif op.name == "offset" and isinstance(operand.type, Pointer) and op.operands[1] in known:
+                places[op.results[0]] = (
+                    name,
+                    at + known[op.operands[1]] * layout_of(operand.type.element).size,
+                )
+            elif op.name == "bitcast":  # an array as its elements
+                places[op.results[0]] = name, at
+            elif op.name == "load" and read is not None:
+                read.add(at)
+            else:
+                found[name] = None
+        for value in (each for region in op.regions for each in region.yields if each in places):
+            found[places[value][0]] = None
+    return {name: None if read is None else tuple(sorted(read)) for name, read in found.items()}
 
 
 def argument_size(program: Program) -> int:

@@ -118,8 +118,11 @@ class ComputePipeline:
         values: Scalars = packer.empty
         for name in self.compiled.used:
             place = packer.places[name]
-            scalars = packer.scalars[place]
-            values[place] = [None if isinstance(each, Address) else 0 for each in scalars]
+            read, start = self.compiled.read.get(name), packer.offsets[place][:1]
+            values[place] = [
+                None if isinstance(t, Address) and (read is None or at - start[0] in read) else 0
+                for t, at in zip(packer.scalars[place], packer.offsets[place])
+            ]
         return values
 
     def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:

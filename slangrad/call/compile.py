@@ -9,7 +9,7 @@ itself is loaded when the first kernel is needed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +34,14 @@ Place = tuple[str, int, str]
 
 @dataclass(slots=True)
 class CompiledEntry:
-    """A kernel that the user wrote; `argument_of`: under which name a variable is an argument, None if it is none."""
+    """A kernel that the user wrote; `argument_of`: under which name a variable is an argument, None if it is none.
+    `read`: at which bytes of an argument it reads, None where that is not known."""
 
     kernel: Kernel
     packer: Packer
     used: frozenset[str]
     arguments: Mapping[Place, str]
+    read: Mapping[str, Collection[int] | None]
 
     def argument_of(self, declared: ast.Declaration) -> str | None:
         return self.arguments.get(place_of(declared))
@@ -135,15 +137,16 @@ class KernelCompiler:
         found = find_kernel(key, load)
         if found is None:
             return None
-        arguments = {(file, start, name): argument for file, start, name, argument in found.extra}
-        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments)
+        named, read = found.extra
+        arguments = {(file, start, name): argument for file, start, name, argument in named}
+        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read)
 
     def _make_entry(self, key: str, entry: DeclRef, conformances: tuple[Conformance, ...]) -> CompiledEntry:
         made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
         arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
-        extra = [[*place, argument] for place, argument in arguments.items()]
+        extra = [[[*place, argument] for place, argument in arguments.items()], made.read]
         keep_kernel(key, made.image, made.arguments, made.used, extra)
-        return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments)
+        return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments, made.read)
 
     def _check_callee(self, call: BoundCall, name: str) -> None:
         """The kernel must call the function that was resolved from the Python arguments."""

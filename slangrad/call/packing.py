@@ -29,6 +29,7 @@ class Packer:
     format: struct.Struct
     places: Mapping[str, slice]
     scalars: tuple[Type, ...]
+    offsets: tuple[int, ...]  # where each of them lies
 
     @property
     def empty(self) -> list[Any]:
@@ -56,7 +57,9 @@ def packer_of(arguments: Struct) -> Packer:
         before = len(leaves)
         leaves += scalars_of(t, offset)
         places[name] = slice(before, len(leaves))
-    return Packer(memory_format(arguments), places, tuple(t for _, t in leaves))
+    return Packer(
+        memory_format(arguments), places, tuple(t for _, t in leaves), tuple(at for at, _ in leaves)
+    )
 
 
 def _fits(t: Type, value: Any) -> bool:

@@ -198,6 +198,27 @@ def test_addresses_that_were_never_written(device, kernel):
         read.dispatch([1, 1, 1], {"data": data, "pair": {"count": 0}})
 
 
+def test_only_addresses_that_the_kernel_reads_need_a_value(device, kernel):
+    read = kernel("""
+        struct Part { RWStructuredBuffer<float> unread; float scale; StructuredBuffer<float> read; }
+        struct All { Part a; Part[2] parts; ParameterBlock<Part> b; RWStructuredBuffer<float> into; }
+        ParameterBlock<All> all;
+        [shader("compute")] [numthreads(1, 1, 1)]
+        void main() { all.into[0] = all.a.scale * all.b.read[0] + all.parts[1].read[0]; }
+    """)
+    into, values = device.create_buffer(data=np.zeros(1, F)), device.create_buffer(data=np.array([5], F))
+    encoder = device.create_command_encoder()
+    with encoder.begin_compute_pass() as compute:
+        cursor = spy.ShaderCursor(compute.bind_pipeline(read.pipeline))
+        cursor.all.a.scale, cursor.all.b.read, cursor.all.into = 2.0, values, into
+        with pytest.raises(CallError, match="parameter 'all' has no value: an address in it was not set"):
+            compute.dispatch([1, 1, 1])
+        cursor.all.parts[1].read = values
+        compute.dispatch([1, 1, 1])
+    device.submit_command_buffer(encoder.finish())
+    assert floats(into) == [15]
+
+
 def test_commands_that_cannot_be(device):
     encoder = device.create_command_encoder()
     small, large = device.create_buffer(size=8), device.create_buffer(size=16)
