@@ -148,4 +148,4 @@ def test_bounds_refuse() -> None:
 def test_names_of_a_module() -> None:
     assert VIEW.function_names() == ("f", "g", "forward", "bounded")
     assert VIEW.type_names() == ("Point", "Box", "Mode")
-    assert VIEW.member_names(kind("Point"))[:3] == ("Differential", "dadd", "dzero")
+    assert VIEW.member_names(kind("Point"))[:4] == ("Differential", "dadd", "dmul", "dzero")

@@ -7,7 +7,8 @@ import pytest
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.recursion import deep_recursion
 from slangrad.check import bodies
-from slangrad.check.modules import STD, Program
+from slangrad.check.files import STD
+from slangrad.check.modules import Program
 from slangrad.check.standard import ON_REQUEST
 from slangrad.syntax import ast
 from tests.check.programs import check, type_of
