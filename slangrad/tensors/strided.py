@@ -19,7 +19,7 @@ from slangrad.ir.types import Type
 from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray
-from slangrad.tensors.element_types import TypeView, structured_dtype
+from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
 from slangrad.tensors.shape import Shape, is_contiguous
 from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
@@ -104,7 +104,7 @@ class StridedView:
         return self._contiguous
 
     def __str__(self) -> str:
-        return str(self.to_numpy())
+        return str(self.to_numpy(structured=holds_structs(self.element_type)))
 
     def to_numpy(self, structured: bool = False) -> AnyArray:
         """A copy: the view's dimensions, then those of an element, so that (4) of "float3" are (4, 3). Structs are

@@ -278,7 +278,8 @@ class Tensor(StridedView):
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return html_of(repr(self), self.to_numpy(), len(self.shape))
+        shown = self.to_numpy(structured=holds_structs(self.element_type))
+        return html_of(repr(self), shown, len(self.shape))
 
     def _like(self, zero: bool) -> Tensor:
         old = self.storage

@@ -155,3 +155,10 @@ def test_a_closed_device():
         with pytest.raises(spy.DeviceClosedError, match=r"E1023.*the device is closed"):
             use()
     assert shown.tolist() == [1, 1, 1]
+
+
+def test_structs_are_shown_with_their_fields(own):
+    point = spy.Module.load_from_source(own, "points", PROGRAM).Point
+    tensor = Tensor.zeros(own, (2,), point)
+    assert str(tensor) == "[([0., 0., 0.], 0) ([0., 0., 0.], 0)]"
+    assert "<td>([0.0, 0.0, 0.0], 0)</td>" in tensor._repr_html_()
