@@ -4,7 +4,8 @@
     %e = index %row, %j                    %ct_e is added to %ct_m at (%i, %j), in place
 
 An array that is a part of another value gives its cotangent straight to that value: the reverse sweep makes
-no temporary arrays. `Cotangents` is what transposes.py writes to.
+no temporary arrays. What is given to elements before the array as a whole has got a cotangent waits for that, so that
+no two arrays are added. `Cotangents` is what transposes.py writes to.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slangrad.autodiff.activity import Activity
+from slangrad.autodiff.outline import holds_array
 from slangrad.autodiff.residuals import Scope
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.core import Op, Value
@@ -27,6 +29,9 @@ class Cotangents:
         self._scope = scope
         self._activity = activity
         self._arrived: dict[Value, Value] = {}
+        self._waiting: dict[
+            Value, list[tuple[list[Op], Change]]
+        ] = {}  # changes of a cotangent that is zero so far
 
     def nested(self, scope: Scope) -> Cotangents:
         """For a region within, which begins with the cotangents of the values it shares (see `begin`)."""
@@ -36,16 +41,20 @@ class Cotangents:
 
     def begin(self, value: Value, ct: Value | None) -> None:
         """Set the cotangent of `value`, whatever it was."""
+        self._waiting.pop(value, None)
         if ct is None:
             self._arrived.pop(value, None)
         else:
             self._arrived[value] = ct
 
     def get(self, value: Value) -> Value | None:
+        if value in self._waiting:
+            self._arrive(value, self.zero(value.type))
         return self._arrived.get(value)
 
     def take(self, value: Value) -> Value | None:
         """The cotangent of a value that is about to be out of scope."""
+        self.get(value)
         return self._arrived.pop(value, None)
 
     def wants(self, value: Value) -> bool:
@@ -71,7 +80,7 @@ class Cotangents:
             return
         whole, path = self._scope.outline.whole_of(value)
         if not path and whole not in self._arrived:
-            self._arrived[whole] = ct
+            self._arrive(whole, ct)
         else:
             self._change(whole, path, lambda old: self.space.add(self.b, value.type, old, ct))
 
@@ -98,8 +107,17 @@ class Cotangents:
 
     def _change(self, whole: Value, path: list[Op], change: Change) -> None:
         """Change the part of the cotangent of `whole` that the ops of `path` pick, outermost first."""
+        if whole not in self._arrived and holds_array(whole.type):
+            self._waiting.setdefault(whole, []).append((path, change))
+            return
         ct = self.or_zero(self._arrived.get(whole), whole.type)
         self._arrived[whole] = self._changed(ct, path, change)
+
+    def _arrive(self, whole: Value, ct: Value) -> None:
+        """The first cotangent of a value as a whole."""
+        for path, change in self._waiting.pop(whole, ()):
+            ct = self._changed(ct, path, change)
+        self._arrived[whole] = ct
 
     def _changed(self, ct: Value, path: list[Op], change: Change) -> Value:
         if not path:

@@ -29,7 +29,7 @@ from slangrad.ir.types import (
 )
 
 UNROLLED = 8  # longer arrays are added and zeroed by a loop
-ElementMaker = Callable[[Builder, Value], Value]
+ElementMaker = Callable[[Builder, Value, Value], Value]
 
 
 class VectorSpace:
@@ -134,9 +134,9 @@ class VectorSpace:
         if primal.length is None:
             return tangent
 
-        def element(nb: Builder, i: Value) -> Value:
+        def element(nb: Builder, whole: Value, i: Value) -> Value:
             part = None if value is None else nb.emit("index", value, i)
-            return self.settled(nb, primal.element, nb.emit("index", tangent, i), part)
+            return self.settled(nb, primal.element, nb.emit("index", whole, i), part)
 
         return self._loop(b, primal, tangent, element)
 
@@ -170,7 +170,7 @@ class VectorSpace:
         if primal.length is None or primal.length == 0:
             return b.zero(tangent)
         if primal.length > UNROLLED:
-            return self._loop(b, primal, b.zero(tangent), lambda nb, i: self.zero(nb, primal.element))
+            return self._loop(b, primal, b.zero(tangent), lambda nb, _, i: self.zero(nb, primal.element))
         parts = (self.zero(b, primal.element) for _ in range(primal.length))
         return b.emit("make", *parts, type=tangent)
 
@@ -192,15 +192,17 @@ class VectorSpace:
                 b,
                 primal,
                 x,
-                lambda nb, i: self.add(nb, element, nb.emit("index", x, i), nb.emit("index", y, i)),
+                lambda nb, whole, i: self.add(
+                    nb, element, nb.emit("index", whole, i), nb.emit("index", y, i)
+                ),
             )
         parts = (self._add_component(b, element, x, y, i) for i in range(primal.length))
         return b.emit("make", *parts, type=x.type)
 
     def _loop(self, b: Builder, primal: Array, start: Value, element: ElementMaker) -> Value:
-        """`start` with each element replaced by `element(builder, i)`."""
+        """`start` with each element replaced, in place, by `element(builder, the array so far, i)`."""
         index, whole, nb = Value(U32, "i"), Value(start.type), b.nested()
-        changed = nb.emit("set_index", whole, index, element(nb, index))
+        changed = nb.emit("set_index", whole, index, element(nb, whole, index))
         count = b.constant(U32, primal.length or 0)
         return b.control("for", (count, start), (start.type,), (Region((index, whole), nb.ops, (changed,)),))[
             0
