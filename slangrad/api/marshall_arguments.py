@@ -306,7 +306,11 @@ class TaughtLeaf(WritableLeaf):
         def put(values: Values, place: int, carried: Any, scratch: Scratch) -> None:
             carried.context = context
             carried.calldata = marshall.create_calldata(context, binding, carried.value)
-            put_data(uniform, values, place, carried.calldata, label, t)
+            if carried.calldata is None and uniform.count:
+                message = f"argument '{label}': {marshall!r}: create_calldata gave nothing for '{t}'"
+                raise BoundVariableException("E1001", message)
+            if carried.calldata is not None:
+                put_data(uniform, values, place, carried.calldata, label, t)
 
         return put
 

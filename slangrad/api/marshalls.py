@@ -140,8 +140,10 @@ class NativeMarshall:
         return self.concrete_shape if self.concrete_shape.valid else Shape(())
 
     def create_calldata(self, context: CallContext, binding: BoundVariable, data: Any) -> Any:
-        """What the kernel gets: a value of the type that `gen_calldata` has named, a dict for a struct."""
-        raise NotImplementedError(f"{type(self).__name__} has no create_calldata(context, binding, data)")
+        """What the kernel gets: a value of the type that `gen_calldata` has named, a dict for a struct; None where the
+        type has no fields.
+        """
+        return None
 
     def read_calldata(self, context: CallContext, binding: BoundVariable, data: Any, result: Any) -> None:
         """Called after the launch with the value and with what `create_calldata` gave for it."""

@@ -57,7 +57,14 @@ TEXT = """
     float length(float2 v) { return v.x + v.y; }
     void grow(inout float x, float y) { x = 10 * x + y; }
     float reach(Ray ray, float scale) { return (ray.from.x + ray.reach) * scale; }
-    T same<T : __BuiltinFloatingPointType>(T x) { return x; }
+
+    interface ISentinel { float sentinel(); }
+    struct FortyTwo : ISentinel
+    {
+        float sentinel() { return 42; }
+        void __slangpy_load(Context0D context, out FortyTwo value) { value = this; }
+    }
+    float sentinel(ISentinel x) { return x.sentinel(); }
 """
 F = np.float32
 
@@ -260,6 +267,21 @@ def test_values_that_write_themselves(module):
     assert not info.accepts_type(module.layout.find_type_by_name("Grid"))
 
 
+def test_types_behind_interfaces(module):
+    class Mark:
+        pass
+
+    class MarkMarshall(Marshall):
+        def __init__(self, layout):
+            self.slang_type = layout.require_type_by_name("FortyTwo")
+            self.concrete_shape = Shape()
+
+    PYTHON_TYPES[Mark] = lambda layout, value: MarkMarshall(layout)
+    assert module.sentinel(Mark()) == 42
+    with pytest.raises(CallError, match=r"MarkMarshall\(FortyTwo\) offers FortyTwo for 'float'"):
+        module.scaled(Mark(), 1.0)
+
+
 def test_what_a_class_is_to_calls_can_change(module):
     PYTHON_TYPES[Steps] = lambda layout, value: StepsMarshall(layout)
 
@@ -299,7 +321,8 @@ class Broken(StepsMarshall):
         return 1
 
     def create_calldata(self, context, binding, data):
-        return {"begin": 1} if self.hook == "data" else super().create_calldata(context, binding, data)
+        known = super().create_calldata(context, binding, data)
+        return {"data": {"begin": 1}, "nothing": None}.get(self.hook, known)
 
 
 @pytest.mark.parametrize(
@@ -310,6 +333,7 @@ class Broken(StepsMarshall):
         ("shape", r"gives the shape \[\], and brings 1 dimensions"),
         ("dimensions", "resolve_dimensionality: KeyError: 'rank'"),
         ("data", "'x' of type 'Steps' has no field 'begin'"),
+        ("nothing", "create_calldata gave nothing for 'Steps'"),
     ],
 )
 def test_what_a_marshall_says_wrong_is_told(module, hook, message):
