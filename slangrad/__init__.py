@@ -35,6 +35,10 @@ _HOMES = {
     "slangrad.api.hot_reload":        "ReloadWarning ShaderHotReloadEvent",
     "slangrad.api.instances":         "InstanceList InstanceTensor",
     "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
+    "slangrad.api.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "
+                                      "LoggerOutput log log_debug log_debug_once log_error log_error_once "
+                                      "log_fatal log_fatal_once log_info log_info_once log_warn "
+                                      "log_warn_once",
     "slangrad.api.module":            "Module",
     "slangrad.api.packed":            "PackedArg pack",
     "slangrad.api.reflection":        "EntryPointLayout ProgramLayout TypeLayoutReflection "
@@ -49,6 +53,7 @@ _HOMES = {
                                       "SpecializationArg TypeConformance",
     "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
     "slangrad.api.struct":            "Struct",
+    "slangrad.api.timer":             "Timer",
     "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":          "Options",
     "slangrad.marshal.buffer_cursor": "BufferCursor BufferElementCursor",

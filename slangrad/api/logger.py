@@ -1,0 +1,193 @@
+"""Loggers of programs, as SlangPy has them, and what they write to.
+
+    logger = Logger(LogLevel.debug, name="training")
+    logger.info("step 10")                     [INFO] (training) step 10
+    log_warn("no gradient")                    the same by the logger that all share
+
+Messages below the level of the logger are not written; those of level `none` always are, and without a prefix.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from enum import Enum, IntEnum
+from os import PathLike
+from pathlib import Path
+
+
+class LogLevel(IntEnum):
+    """How much a message matters."""
+
+    none = 0
+    debug = 1
+    info = 2
+    warn = 3
+    error = 4
+    fatal = 5
+
+
+class LogFrequency(Enum):
+    """Whether a message is written again."""
+
+    always = 0
+    once = 1
+
+
+_COLORS = {1: 35, 2: 36, 3: 33, 4: 31, 5: 91}
+
+
+def _line(level: LogLevel, name: str, msg: str, shown: str) -> str:
+    if level is LogLevel.none:
+        return f"{msg}\n"
+    return f"[{shown}] ({name}) {msg}\n" if name else f"[{shown}] {msg}\n"
+
+
+class LoggerOutput:
+    """Where messages go; others are made by another `write`."""
+
+    def write(self, level: LogLevel, name: str, msg: str) -> None:
+        """Take a message of a logger of that name."""
+        raise NotImplementedError(f"{type(self).__name__} has no method 'write'")
+
+
+class ConsoleLoggerOutput(LoggerOutput):
+    """Standard output, and standard error from `error` on. Colors are used in terminals only."""
+
+    def __init__(self, colored: bool = True) -> None:
+        self.colored = colored
+
+    def write(self, level: LogLevel, name: str, msg: str) -> None:
+        stream = sys.stderr if level >= LogLevel.error else sys.stdout
+        if stream is None:
+            return
+        colored = self.colored and level in _COLORS and stream.isatty()
+        shown = f"\x1b[{_COLORS[level]}m{level.name.upper()}\x1b[0m" if colored else level.name.upper()
+        stream.write(_line(level, name, msg, shown))
+        stream.flush()
+
+
+class FileLoggerOutput(LoggerOutput):
+    """A file, which is written anew. OSError where it cannot be."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self._file = Path(path).open("w", encoding="utf-8")  # noqa: SIM115 as long as the output lives
+
+    def write(self, level: LogLevel, name: str, msg: str) -> None:
+        self._file.write(_line(level, name, msg, level.name.upper()))
+        self._file.flush()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()
+
+
+class Logger:
+    """Writes messages to outputs; with `use_default_outputs` to the console."""
+
+    def __init__(
+        self, level: LogLevel = LogLevel.info, name: str = "", use_default_outputs: bool = True
+    ) -> None:
+        self.level = LogLevel(level)
+        self.name = name
+        self._outputs: list[LoggerOutput] = []
+        self._written: set[tuple[LogLevel, str]] = set()
+        self._lock = threading.Lock()
+        if use_default_outputs:
+            self.add_console_output()
+
+    def add_console_output(self, colored: bool = True) -> LoggerOutput:
+        return self._added(ConsoleLoggerOutput(colored))
+
+    def add_file_output(self, path: str | PathLike[str]) -> LoggerOutput:
+        return self._added(FileLoggerOutput(path))
+
+    def add_output(self, output: LoggerOutput) -> None:
+        self._added(output)
+
+    def _added(self, output: LoggerOutput) -> LoggerOutput:
+        if output not in self._outputs:
+            self._outputs.append(output)
+        return output
+
+    def use_same_outputs(self, other: Logger) -> None:
+        self._outputs = list(other._outputs)
+
+    def remove_output(self, output: LoggerOutput) -> None:
+        self._outputs = [each for each in self._outputs if each is not output]
+
+    def remove_all_outputs(self) -> None:
+        self._outputs = []
+
+    def log(self, level: LogLevel, msg: str, frequency: LogFrequency = LogFrequency.always) -> None:
+        """Write a message; with `LogFrequency.once` only if it was not written so before."""
+        level = LogLevel(level)
+        if LogLevel.none < level < self.level:
+            return
+        with self._lock:
+            if frequency is LogFrequency.once:
+                if (level, msg) in self._written:
+                    return
+                self._written.add((level, msg))
+            for each in [*self._outputs]:
+                each.write(level, self.name, msg)
+
+    def debug(self, msg: str) -> None:
+        self.log(LogLevel.debug, msg)
+
+    def info(self, msg: str) -> None:
+        self.log(LogLevel.info, msg)
+
+    def warn(self, msg: str) -> None:
+        self.log(LogLevel.warn, msg)
+
+    def error(self, msg: str) -> None:
+        self.log(LogLevel.error, msg)
+
+    def fatal(self, msg: str) -> None:
+        self.log(LogLevel.fatal, msg)
+
+    def debug_once(self, msg: str) -> None:
+        self.log(LogLevel.debug, msg, LogFrequency.once)
+
+    def info_once(self, msg: str) -> None:
+        self.log(LogLevel.info, msg, LogFrequency.once)
+
+    def warn_once(self, msg: str) -> None:
+        self.log(LogLevel.warn, msg, LogFrequency.once)
+
+    def error_once(self, msg: str) -> None:
+        self.log(LogLevel.error, msg, LogFrequency.once)
+
+    def fatal_once(self, msg: str) -> None:
+        self.log(LogLevel.fatal, msg, LogFrequency.once)
+
+    @staticmethod
+    def get() -> Logger:
+        """The logger that `log_info` and the like write to."""
+        return _shared
+
+
+_shared = Logger()
+
+
+def _of_shared(name: str) -> Callable[[str], None]:
+    def function(msg: str) -> None:
+        getattr(_shared, name)(msg)
+
+    function.__name__ = function.__qualname__ = f"log_{name}"
+    function.__doc__ = f"`Logger.{name}` of the shared logger."
+    return function
+
+
+def log(level: LogLevel, msg: str, frequency: LogFrequency = LogFrequency.always) -> None:
+    """`Logger.log` of the shared logger."""
+    _shared.log(level, msg, frequency)
+
+
+log_debug, log_debug_once = _of_shared("debug"), _of_shared("debug_once")
+log_info, log_info_once = _of_shared("info"), _of_shared("info_once")
+log_warn, log_warn_once = _of_shared("warn"), _of_shared("warn_once")
+log_error, log_error_once = _of_shared("error"), _of_shared("error_once")
+log_fatal, log_fatal_once = _of_shared("fatal"), _of_shared("fatal_once")
