@@ -362,6 +362,7 @@ _PARTS = (
     checked.Swizzle,
     checked.TupleElement,
     checked.PackElement,
+    checked.PartOfPack,
     checked.Property,
     checked.Subscript,
 )
@@ -522,6 +523,7 @@ _FORMS: dict[type, Rule] = {
     checked.Field: _field,
     checked.TupleElement: _part,
     checked.PackElement: _part,
+    checked.PartOfPack: _part,
     checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
     checked.Element: _element,
     checked.Convert: _convert,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from slangrad.base.source import Span
-from slangrad.check import checked
+from slangrad.check import checked, pack_parts
 from slangrad.check.candidates import Match, innermost
 from slangrad.check.checked import Construct
 from slangrad.check.coerce import Plan, commit, plan, stripped, value_after
@@ -23,6 +23,7 @@ from slangrad.check.meanings import (
     GenericMeaning,
     Meaning,
     OverloadMeaning,
+    PackMeaning,
     TypeMeaning,
     ValueMeaning,
 )
@@ -66,6 +67,14 @@ def check_argument(scope: Scope, node: ast.Expression) -> None:
 
 
 def check_call(scope: Scope, node: ast.Call) -> Type:
+    if pack_parts.asks_for_part(scope, node):
+        meaning = pack_parts.part(scope, node)
+        if isinstance(meaning, (TypeMeaning, PackMeaning)):
+            message = f"'{node.span.text}' is a type, and a value is needed"
+            scope.world.error("E0302", message, node.span)
+            return ERROR
+        kind: Type = node.type
+        return kind
     meaning = refer(scope, node.callee)
     for each in node.arguments:
         check_argument(scope, each)

@@ -211,6 +211,12 @@ class PackElement(Form):
     kinds: tuple[Type, ...]
     entry: int
 
+# `__trimFirst(x)` and its kin of a pack of arguments.
+@dataclass(slots=True, eq=False, repr=False)
+class PartOfPack(Form):
+    base: ast.Expression
+    query: str
+
 @dataclass(slots=True, eq=False, repr=False)
 class TypeTest(Form):  # `x is T`: known when compiling, once generics are filled in, but for interface values.
     operand: ast.Expression

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.check import checked, expansions, lambdas
+from slangrad.check import checked, expansions, lambdas, pack_parts
 from slangrad.check.calls import (
     check_argument,
     check_call,
@@ -330,6 +330,13 @@ def _missing(scope: Scope, node: ast.Missing) -> Type:
     return ERROR
 
 
+def _call_or_part(scope: Scope, node: ast.Call) -> Meaning:
+    """`__first(T)` can be a type."""
+    if pack_parts.asks_for_part(scope, node):
+        return pack_parts.part(scope, node)
+    return ValueMeaning(check_value(scope, node))
+
+
 Rule = Callable[[Scope, Any], Type]
 
 EXPRESSIONS: dict[type[ast.Expression], Rule] = {
@@ -364,5 +371,6 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
 }
 
 RULES[ast.Differentiate] = differentiate
+RULES[ast.Call] = _call_or_part
 RULES[ast.Expand] = expansions.expand
 RULES[ast.Each] = expansions.each

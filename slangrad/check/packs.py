@@ -40,11 +40,41 @@ def element_parameter(pack: Any) -> Any:
 
 
 def pack_of_element(declaration: Any) -> Any:
-    """T where the parameter is `each T`; None for others."""
+    """T where the parameter is `each T`, also of a part of T; None for others."""
     if not isinstance(declaration, (ast.TypeParameter, ast.ValueParameter)):
         return None
     generics = getattr(declaration.parent, "generics", ())
-    return next((each for each in generics if each.pack_element is declaration), None)
+    return next((each for each in generics if _has_element(each, declaration)), None)
+
+
+def _has_element(pack: Any, declaration: Any) -> bool:
+    if pack.pack_element is declaration:
+        return True
+    return any(part is declaration or _has_element(part, declaration) for part in pack.parts.values())
+
+
+SINGLE = ("__first", "__last")  # the parts of a pack that are no packs
+
+
+def part_parameter(pack: Any, query: str) -> Any:
+    """The generic parameter that `__trimFirst(T)` is, for the parameter T."""
+    if query not in pack.parts:
+        name, single = f"{query}({pack.name})", query in SINGLE
+        made: Any
+        if isinstance(pack, ast.TypeParameter):
+            made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, not single)
+        else:
+            made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, not single)
+        made.parent, made.part_of = pack.parent, (pack, query)
+        pack.parts[query] = made
+    return pack.parts[query]
+
+
+def alone(parameter: Any) -> Any:
+    """A generic parameter as a type or value."""
+    if isinstance(parameter, ast.ValueParameter):
+        return parameter_value(parameter)
+    return parameter_type(parameter)
 
 
 def is_entry_pack(entry: Any) -> bool:
@@ -78,9 +108,7 @@ def expanded(pattern: Any, packs: tuple[Any, ...]) -> Any:
 
 def pack_argument(parameter: Any) -> tuple[Any, ...]:
     """A pack as an argument for itself."""
-    if isinstance(parameter, ast.ValueParameter):
-        return (parameter_value(parameter),)
-    return (parameter_type(parameter),)
+    return (alone(parameter),)
 
 
 def spliced(entries: Any) -> tuple[Any, ...]:

@@ -117,6 +117,7 @@ _RULES: dict[type[checked.Form], Callable[[Scope, Any], str | None]] = {
     checked.Field: _field,
     checked.TupleElement: lambda scope, form: not_a_place(scope, form.base),
     checked.PackElement: lambda scope, form: not_a_place(scope, form.base),
+    checked.PartOfPack: lambda scope, form: not_a_place(scope, form.base),
     checked.Expansion: lambda scope, form: not_a_place(scope, form.pattern),
     checked.Element: _element,
     checked.Swizzle: _swizzle,

@@ -14,6 +14,8 @@ from typing import Any
 
 from slangrad.check.declref import DeclRef, Substitution, visible_parameters
 from slangrad.check.packs import (
+    SINGLE,
+    alone,
     count_entries,
     element_of_pack,
     element_parameter,
@@ -21,6 +23,7 @@ from slangrad.check.packs import (
     is_entry_pack,
     pack_argument,
     packs_of,
+    part_parameter,
     spliced,
 )
 from slangrad.check.types import (
@@ -169,9 +172,54 @@ def passed_parameters(
     return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
 
 
+def argument_of(world: World, parameter: Any, substitution: Substitution) -> Any:
+    """What is filled in for a parameter, None for nothing; for a part of a pack it follows from the pack."""
+    found = substitution.get(parameter)
+    part_of = getattr(parameter, "part_of", None)
+    if found is not None or part_of is None:
+        return found
+    whole, query = part_of
+    entries = argument_of(world, whole, substitution)
+    if entries is None:
+        return None
+    found = taken(world, entries, query)
+    return ERROR if found is None else found
+
+
+def _parameter(world: World, kind: ParameterType | ParameterValue, substitution: Substitution) -> Any:
+    found = argument_of(world, kind.declaration, substitution)
+    return kind if found is None else found
+
+
+def taken(world: World, entries: tuple[Any, ...], query: str) -> Any:
+    """The first or last entry of a pack, None where there is none, or all entries but that one."""
+    if not entries:
+        return None if query in SINGLE else ()
+    at_end = query in ("__last", "__trimLast")
+    entry, rest = (entries[-1], entries[:-1]) if at_end else (entries[0], entries[1:])
+    if query in SINGLE:
+        return _part_of_entry(world, entry, query) if is_entry_pack(entry) else entry
+    if not is_entry_pack(entry):
+        return rest
+    left = _part_of_entry(world, entry, query)
+    return (*rest, left) if at_end else (left, *rest)
+
+
+def _part_of_entry(world: World, entry: Any, query: str) -> Any:
+    """Of a pack that is not known yet."""
+    packs = packs_of(entry)
+    parts = tuple(part_parameter(each, query) for each in packs)
+    if isinstance(entry, (ParameterType, ParameterValue)):
+        return alone(parts[0])
+    singles = parts if query in SINGLE else tuple(map(element_parameter, parts))
+    seen: dict[Any, Any] = {element_parameter(one): alone(other) for one, other in zip(packs, singles)}
+    made = substitute_argument(world, entry.pattern, seen)
+    return made if query in SINGLE else expanded(made, parts)
+
+
 def _expanded(world: World, kind: ExpandedType | ExpandedValue, substitution: Substitution) -> Any:
     """The pattern for each entry of its packs; the same packs where none is filled in."""
-    given = [substitution.get(each) for each in kind.packs]
+    given = [argument_of(world, each, substitution) for each in kind.packs]
     if not any(each is not None for each in given):
         return expanded(substitute_argument(world, kind.pattern, substitution), kind.packs)
     columns = [pack_argument(pack) if each is None else each for pack, each in zip(kind.packs, given)]
@@ -199,7 +247,7 @@ def _array(world: World, kind: Array, substitution: Substitution) -> Type:
 
 
 _TYPES: dict[type, Rule] = {
-    ParameterType: lambda world, kind, substitution: substitution.get(kind.declaration, kind),
+    ParameterType: _parameter,
     AssociatedType: _associated,
     Vector: lambda world, kind, substitution: vector(
         substitute(world, kind.element, substitution), substitute_value(world, kind.count, substitution)
@@ -262,7 +310,7 @@ def _certain(operator: str, left: Value, right: Value) -> Value:
 
 
 _VALUES: dict[type[Symbol], Rule] = {
-    ParameterValue: lambda world, value, substitution: substitution.get(value.declaration, value),
+    ParameterValue: _parameter,
     OpenValue: lambda world, value, substitution: value,
     RequiredValue: _required,
     Operation: _operation,

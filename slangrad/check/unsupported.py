@@ -70,7 +70,7 @@ _REFUSALS = (
      "E9011", "there are TensorView, Tensor, DiffTensor and ITensor"),
     (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
      "E9011", "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
-    (r"__(first|last|trimFirst|trimLast|packBranch)",
+    (r"__packBranch",
      "E9011", "'expand' and 'each' run over all elements of a pack"),
     (r"NativeString|getStringHash",
      "E9006", "a text can only be the format of printf"),

@@ -398,6 +398,7 @@ PLACES: dict[type, Callable[[Frame, Any, ast.Expression], Place]] = {
     checked.Field: _field,
     checked.TupleElement: _tuple_element,
     checked.PackElement: _pack_element,
+    checked.PartOfPack: lambda f, form, node: packs.end(f, form),
     checked.Element: _element,
     checked.Swizzle: _swizzle,
     checked.Dereference: _dereference,

@@ -16,6 +16,7 @@ from slangrad.base.source import Span
 from slangrad.check import types as checked
 from slangrad.check.declref import DeclRef, Substitution
 from slangrad.check.packs import element_parameter
+from slangrad.check.substitution import argument_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.types import BOOL, Type
@@ -110,11 +111,16 @@ class Frame:
             self._expanding.pop()
             self.substitution = outer
 
+    def pack(self, parameter: Any) -> tuple[Any, ...]:
+        """The entries of a pack."""
+        found: tuple[Any, ...] = argument_of(self.program, parameter, self.substitution)
+        return found
+
     @contextmanager
     def element(self, packs: tuple[Any, ...], index: int) -> Iterator[None]:
         """What is lowered within is about one element of packs."""
         outer = self.index, self.substitution
-        own = {element_parameter(pack): self.substitution[pack][index] for pack in packs}
+        own = {element_parameter(pack): self.pack(pack)[index] for pack in packs}
         self.index, self.substitution = index, {**self.substitution, **own}
         try:
             yield

@@ -15,6 +15,7 @@ from slangrad.check.packs import spliced
 from slangrad.check.places import value_type
 from slangrad.check.types import ExpandedType, Tuple, Type, is_pack
 from slangrad.ir.core import Value
+from slangrad.ir.types import BOOL
 from slangrad.lower import expressions
 from slangrad.lower.frame import Frame, PackPart
 from slangrad.lower.places import Place, Temporary
@@ -77,10 +78,21 @@ def element(f: Frame, form: checked.PackElement) -> Place:
     return _part(f, form.base, index)
 
 
+def end(f: Frame, form: checked.PartOfPack) -> Place:
+    """`__first(x)`, `__last(x)`."""
+    count = _length(f, value_type(form.base))
+    if count == 0:
+        f.error("E0409", f"'{form.query}' needs a pack that is not empty", f.b.span)
+        return Temporary(f.b.zero(BOOL))
+    return _part(f, form.base, 0 if form.query == "__first" else count - 1)
+
+
 def _part(f: Frame, node: ast.Expression, index: int) -> Place:
     while isinstance(node, ast.Paren):
         node = node.inner
     form = node.ref
+    if isinstance(form, checked.PartOfPack):
+        return _part(f, form.base, index + (form.query == "__trimFirst"))
     if isinstance(form, checked.Expansion):
         with f.element(form.packs, index):
             return expressions.place_of(f, form.pattern)
@@ -94,7 +106,7 @@ def _length(f: Frame, kind: Type) -> int:
 
 
 def _count(f: Frame, form: checked.Expansion, node: ast.Expression) -> int:
-    counts = {len(f.substitution[pack]) for pack in form.packs}
+    counts = {len(f.pack(pack)) for pack in form.packs}
     if len(counts) > 1:
         f.error("E0409", "these packs differ in their number of elements", node.span)
         return 0

@@ -21,6 +21,8 @@ class TypeParameter(Declaration):
     default: Expression | None
     is_pack: bool
     pack_element: TypeParameter | None = field(default=None, init=False)  # made by `check`: what `each T` is
+    parts: dict[str, TypeParameter] = field(default_factory=dict, init=False)  # `__first(T)` and such, made by `check`
+    part_of: tuple[TypeParameter, str] | None = field(default=None, init=False)  # the inverse
 
 @node
 class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
@@ -28,6 +30,8 @@ class ValueParameter(Declaration):  # `<let N : int>`, `<int N = 4>`.
     default: Expression | None
     is_pack: bool  # `<let each N : int>`
     pack_element: ValueParameter | None = field(default=None, init=False)
+    parts: dict[str, ValueParameter] = field(default_factory=dict, init=False)
+    part_of: tuple[ValueParameter, str] | None = field(default=None, init=False)
 
 GenericParameter = TypeParameter | ValueParameter
 

@@ -24,6 +24,8 @@ _NOT_CHILDREN = {
     "source",
     "handler",
     "pack_element",
+    "parts",
+    "part_of",
 }
 
 
