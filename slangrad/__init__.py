@@ -25,8 +25,8 @@ _HOMES = {
                                       "SlangMatrixLayout SlangOptimizationLevel",
     "slangrad.api.current":           "create_buffer create_command_encoder create_compute_kernel "
                                       "create_compute_pipeline create_root_shader_object "
-                                      "create_slang_session current_device link_program load_module "
-                                      "load_module_from_source load_program pop_current_device "
+                                      "create_shader_object create_slang_session current_device link_program "
+                                      "load_module load_module_from_source load_program pop_current_device "
                                       "push_current_device",
     "slangrad.api.device":            "Device SHADER_PATH create_device create_torch_device",
     "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType Feature ShaderModel",
@@ -51,6 +51,7 @@ _HOMES = {
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                       "SpecializationArg TypeConformance",
+    "slangrad.api.shader_block":      "ShaderBlock",
     "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
     "slangrad.api.struct":            "Struct",
     "slangrad.api.timer":             "Timer",

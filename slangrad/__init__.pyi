@@ -29,6 +29,7 @@ from slangrad.api.current import create_command_encoder as create_command_encode
 from slangrad.api.current import create_compute_kernel as create_compute_kernel
 from slangrad.api.current import create_compute_pipeline as create_compute_pipeline
 from slangrad.api.current import create_root_shader_object as create_root_shader_object
+from slangrad.api.current import create_shader_object as create_shader_object
 from slangrad.api.current import create_slang_session as create_slang_session
 from slangrad.api.current import current_device as current_device
 from slangrad.api.current import link_program as link_program
@@ -103,6 +104,7 @@ from slangrad.api.shader import SlangEntryPoint as SlangEntryPoint
 from slangrad.api.shader import SlangModule as SlangModule
 from slangrad.api.shader import SpecializationArg as SpecializationArg
 from slangrad.api.shader import TypeConformance as TypeConformance
+from slangrad.api.shader_block import ShaderBlock as ShaderBlock
 from slangrad.api.shader_cursor import ShaderCursor as ShaderCursor
 from slangrad.api.shader_cursor import ShaderObject as ShaderObject
 from slangrad.api.shader_cursor import ShaderOffset as ShaderOffset

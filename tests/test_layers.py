@@ -24,6 +24,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.raw_dispatch"),
     ("api", "slangrad.api.reflection_cursor"),
     ("api", "slangrad.api.shader"),
+    ("api", "slangrad.api.shader_block"),
     ("api", "slangrad.api.shader_cursor"),
     ("api", "slangrad.api.call_data"),  # what a call is made of
     ("api", "slangrad.api.slang_functions"),  # reflection

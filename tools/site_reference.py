@@ -24,7 +24,7 @@ PARTS = {
     "Arguments of calls": "marshal.values marshal.generators",
     "Tensors and buffers": "tensors.tensor tensors.shape tensors.buffer marshal.buffer_cursor tensors.formats",
     "Derivatives": "transforms.gradients transforms.finite_differences",
-    "Kernels": "api.shader api.kernel api.shader_cursor api.commands api.fences",
+    "Kernels": "api.shader api.kernel api.shader_cursor api.shader_block api.commands api.fences",
     "Reflection": "marshal.slang_type api.reflection api.reflection_cursor api.reflection_declarations "
     "api.reflection_functions api.reflection_kinds api.reflection_types",
     "Errors": "marshal.errors base.diagnostics runtime.reports call.compared",

@@ -48,12 +48,17 @@ if TYPE_CHECKING:
     from slangrad.api.fences import Fence, FenceDesc, QueryPool, QueryType
     from slangrad.api.kernel import ComputeKernel, ComputePipeline
     from slangrad.api.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.api.shader_block import ShaderBlock
     from slangrad.api.shader_cursor import ShaderObject
     from slangrad.check.modules import Program
 
 COMMANDS, KERNEL = Late("slangrad.api.commands"), Late("slangrad.api.kernel")
 FENCES = Late("slangrad.api.fences")
-CURSOR, REFLECTION = Late("slangrad.api.shader_cursor"), Late("slangrad.api.reflection_cursor")
+BLOCK, CURSOR, REFLECTION = (
+    Late("slangrad.api.shader_block"),
+    Late("slangrad.api.shader_cursor"),
+    Late("slangrad.api.reflection_cursor"),
+)
 
 FORMATS = Late("slangrad.tensors.formats")
 
@@ -310,6 +315,13 @@ class Device:
             "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
         )
         raise CallError("E9001", "create_texture: there are no textures", (), note)
+
+    def create_shader_object(self, type_layout: Any) -> ShaderBlock:
+        """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:
+        `type_layout` is the type's layout or a cursor to it, `kernel.reflection["spring"]`. CallError (E1015, E1019)
+        for what has no fields."""
+        made: ShaderBlock = BLOCK.ShaderBlock(type_layout)
+        return made
 
     def create_buffer(
         self,

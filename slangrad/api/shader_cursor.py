@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.api.kernel import BlockSlot, ComputePipeline, Slot
+from slangrad.api.shader_block import ShaderBlock
 from slangrad.api.uniforms import Uniform, unknown
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import memory_format, scalars_of
@@ -33,6 +34,10 @@ class ShaderObject:
         self.values: Values = pipeline.empty[:]
         self.written: set[Slot] = set()
         self._kept: dict[Hashable, object] = {}
+
+    def place(self) -> _Place:
+        """Where a cursor begins: all parameters outside of functions."""
+        return _Place(self, children=self.pipeline.globals)
 
     def keep(self, at: Hashable, value: object) -> None:
         """Memory that is written to a parameter stays alive."""
@@ -150,12 +155,11 @@ class ShaderCursor:
 
     __slots__ = ("_place",)
 
-    _place: _Place
+    _place: Any  # a _Place or BlockPlace
 
-    def __init__(self, shader_object: ShaderObject) -> None:
-        """All parameters outside of functions."""
-        place = _Place(shader_object, children=shader_object.pipeline.globals)
-        object.__setattr__(self, "_place", place)
+    def __init__(self, shader_object: ShaderObject | ShaderBlock) -> None:
+        """All parameters outside of functions, or the fields of a block."""
+        object.__setattr__(self, "_place", shader_object.place())
 
     def __repr__(self) -> str:
         return f"ShaderCursor({self._place.label or 'all parameters'})"

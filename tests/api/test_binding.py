@@ -192,3 +192,43 @@ def test_what_a_kernel_does_not_read_is_checked_but_may_be_missing(device, kerne
     assert data.to_numpy().view(F).tolist() == [1]
     with pytest.raises(CallError, match="parameter 'also' of type 'float3' cannot be int 1"):
         lazy.dispatch([1, 1, 1], {"data": data, "also": 1})
+
+
+def test_blocks_keep_values_by_themselves(device, kernel):
+    made = kernel(SHARED)
+    data = device.create_buffer(data=np.zeros(2, F))
+    block = device.create_shader_object(made.reflection["springs"])
+    cursor = spy.ShaderCursor(block)
+    cursor.first.length = 2.0
+    cursor["first"]["ends"] = [[1, 2], [3, 4]]
+    cursor.last = {"length": 5, "ends": np.zeros((2, 2), F)}
+    cursor.last.ends = np.full((2, 2), 7, F)
+    cursor.data = data
+    made.dispatch([1, 1, 1], {"springs": block})
+    assert data.to_numpy().view(F).tolist() == [6, 12]
+    cursor.first.length = 3.0
+    made.dispatch([1, 1, 1], {"springs": block})
+    assert data.to_numpy().view(F).tolist() == [7, 12]
+    with pytest.raises(
+        CallError, match=r"(?s)E1017.*'ParameterBlock<Springs>' has no field 'frist'.*did you mean 'first'"
+    ):
+        cursor.find_field("frist")
+    with pytest.raises(CallError, match=r"E1019.*have no fields"):
+        device.create_shader_object(made.reflection["springs"]["data"])
+    cursor.first.length = "long"
+    with pytest.raises(CallError, match=r"E1019.*'springs.first.length' of type 'float' cannot be str"):
+        made.dispatch([1, 1, 1], {"springs": block})
+
+
+SHARED = """
+    struct Spring { float length; float2 ends[2]; }
+    struct Springs { Spring first; Spring last; RWStructuredBuffer<float> data; }
+    ParameterBlock<Springs> springs;
+
+    [shader("compute")] [numthreads(1, 1, 1)]
+    void main()
+    {
+        springs.data[0] = springs.first.length + springs.first.ends[1].y;
+        springs.data[1] = springs.last.length + springs.last.ends[0].x;
+    }
+"""
