@@ -131,7 +131,7 @@ class Module:
         if self._layout is None:
             self._layout = LAYOUT.SlangProgramLayout(self.device_module.layout)
             self._layout.newest = lambda: self.layout
-        elif self._layout.types is not self.types:
+        elif self._layout.types.view is not self.view:
             self._layout.on_hot_reload(self.device_module.layout)
         self._layout.device_module = self.device_module
         found: SlangProgramLayout = self._layout

@@ -57,6 +57,7 @@ class SlangProgramLayout:
         self.newest: Callable[[], object] | None = None  # looks whether the program was reloaded
         self.device_module: Any = None  # the module whose layout it is
         self._types: dict[Type, SlangType] = {}
+        self._names: dict[str, Type] = {}
         self._functions: dict[tuple[SlangType | None, str], SlangFunction] = {}
 
     def __repr__(self) -> str:
@@ -64,9 +65,12 @@ class SlangProgramLayout:
 
     @property
     def generation(self) -> int:
+        self._refresh()
+        return self._generation
+
+    def _refresh(self) -> None:
         if self.newest is not None:
             self.newest()
-        return self._generation
 
     @property
     def low_level_layout(self) -> ProgramLayout:
@@ -90,10 +94,15 @@ class SlangProgramLayout:
 
     def find_type_by_name(self, name: str) -> SlangType | None:
         """The type of a name: "Particle", "float3", "vector<float, 3>", "float[4]", "Tensor<float, 2>"."""
-        found = self.types.find(name)
-        if found is None and name == UNKNOWN.name:
-            found = UNKNOWN
-        return None if found is None else self.type_of(found)
+        self._refresh()
+        if name not in self._names:
+            found = self.types.find(name)
+            if found is None and name == UNKNOWN.name:
+                found = UNKNOWN
+            if found is None:
+                return None
+            self._names[name] = found
+        return self.type_of(self._names[name])
 
     def require_type_by_name(self, name: str) -> SlangType:
         found = self.find_type_by_name(name)
@@ -132,6 +141,7 @@ class SlangProgramLayout:
         return self._standard("DiffTensorView", element_type.checked)
 
     def _standard(self, name: str, *arguments: Any) -> SlangType:
+        self._refresh()
         return self.type_of(self.types.standard(name, arguments))
 
     def get_resolved_generic_args(
@@ -167,6 +177,7 @@ class SlangProgramLayout:
         return found
 
     def _find(self, owner: SlangType | None, name: str) -> SlangFunction | None:
+        self._refresh()
         key = (owner, name)
         if key not in self._functions:
             views = self._views(owner, name)
@@ -192,6 +203,7 @@ class SlangProgramLayout:
         self.program_layout = program_layout
         self.types = types = program_layout.types
         self._generation += 1
+        self._names.clear()
         known, self._types = self._types.values(), {}
         for each in known:
             found = _found_again(each, types)

@@ -234,3 +234,22 @@ def test_another_program_takes_the_place_of_one(module):
     assert layout.require_type_by_name("A") is a and layout.require_function_by_name("f") is f
     assert a.fields["x"].type is f.return_type is layout.scalar_type(Scalar.int32)
     assert [each.type for each in f.parameters] == [a, layout.scalar_type(Scalar.int32)]
+
+
+def test_files_that_are_loaded_again(tmp_path):
+    file = tmp_path / "seen.slang"
+    file.write_text("struct A { float x; } float f(A a) { return a.x; } void gone() {}")
+    with spy.create_device(include_paths=[tmp_path]) as device:
+        module = spy.Module.load_from_file(device, "seen.slang")
+        layout = module.layout
+        a, f = layout.require_type_by_name("A"), layout.require_function_by_name("f")
+        gone = layout.require_function_by_name("gone")
+        file.write_text("struct A { int x; int y; } int f(A a, A b) { return b.x; }")
+        device.reload_all_programs()
+        assert layout.require_type_by_name("A") is a and list(a.fields) == ["x", "y"]
+        assert layout.require_function_by_name("f") is f and len(f.parameters) == 2
+        assert f.return_type is layout.find_type_by_name("int")
+        assert layout.find_function_by_name("gone") is None and gone.name == "gone"
+        assert layout.generation == 1 and module.layout is layout
+        assert module.A.struct is a and module.f.slang_function is f
+        assert layout.get_resolved_generic_args(a) is None and a.type_reflection.fields[1].name == "y"
