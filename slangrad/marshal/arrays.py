@@ -59,9 +59,6 @@ class ArrayMarshal(ContainerMarshal):
         return super().reason(wanted, types)
 
     def bind(self, way: Way, spot: Spot) -> Node:
-        if self.contents.rank == 0:
-            message = f"argument '{spot.label}': a numpy array without dimensions"
-            raise CallError("E1001", message, (), "pass array.item()")
         if spot.role.writes and way.how == CONVERTED:
             message = f"argument '{spot.label}': {self.described} cannot receive values of type '{way.type}'"
             raise CallError("E1011", message, (), "its dtype must be that of the parameter")

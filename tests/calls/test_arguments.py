@@ -308,3 +308,22 @@ def test_what_to_declare_in_place_of_a_texture(load, device):
     module = load("void f(RWTexture2D<float4> t) {}")
     with pytest.raises(ResolveException, match="there are no textures; declare it as IRWTensor<float4, 2>"):
         module.f(Tensor.zeros(device, (2, 2), "float4"))
+
+
+def test_arrays_without_dimensions_are_numbers(load):
+    module = load(
+        """
+        float twice(float x) { return 2 * x; }
+        float3 scale(float3 v, float s) { return v * s; }
+        void triple(float x, out float y) { y = 3 * x; }
+        """
+    )
+    two = np.array(2.0, np.float32)
+    assert (module.twice(two), module.twice(np.array(3))) == (4.0, 6.0)
+    assert module.scale(np.ones((2, 3), np.float32), two, _result="numpy").tolist() == [[2, 2, 2]] * 2
+    filled = np.zeros((), np.float32)
+    module.triple(two, filled)
+    assert filled == 6
+    assert module.twice(filled, _result=filled) is filled and filled == 12
+    with pytest.raises(CallError, match=r"0\.1 does not"):
+        module.twice(np.array(0.1))
