@@ -23,7 +23,7 @@ from slangrad.check.convert import common_type
 from slangrad.check.declref import DeclRef
 from slangrad.check.differentiable import field_declarations, field_references, field_type
 from slangrad.check.infer import Solver
-from slangrad.check.lookup import all_members, concrete_members, members
+from slangrad.check.lookup import BASE, all_members, concrete_members, members
 from slangrad.check.meanings import Candidate, GenericMeaning
 from slangrad.check.members import is_visible
 from slangrad.check.names import unfold
@@ -133,28 +133,60 @@ def _plan_constructor_call(
 
 def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     """Each element converted to the type of its part, as constructors do; None where that does not fit."""
-    fields = field_references(target) if isinstance(target, StructType) else ()
     kinds = _parts(scope, reader.nodes, target)
     if kinds is None or not reader.nodes or len(reader.nodes) > len(kinds):
         return None
-    if any(is_word(each.declaration) or not is_visible(scope, each.declaration) for each in fields):
-        return None
     made = [plan(scope, each, kind) for each, kind in zip(reader.nodes, kinds)]
-    if any(each is None for each in made):
+    pieces = [
+        Piece(each.cost, partial(_committed, scope, node, each), kind)
+        for node, each, kind in zip(reader.nodes, made, kinds)
+        if each is not None
+    ]
+    if len(pieces) < len(made):
         return None
     reader.position = len(reader.nodes)
-    rest = [left_out(scope, each, kind) for each, kind in list(zip(fields, kinds))[len(made) :]]
-    return _construct(target, [*map(partial(_converted, scope), reader.nodes, made, kinds), *rest])
+    return (
+        _built(scope, target, iter(pieces)) if isinstance(target, StructType) else _construct(target, pieces)
+    )
 
 
-def _converted(scope: Scope, node: ast.Expression, made: Plan, target: Type) -> Piece:
-    return Piece(made.cost, lambda: _committed(scope, node, made), target)
+def _built(scope: Scope, target: StructType, pieces: Iterator[Piece]) -> Piece:
+    """A struct of pieces for its fields, those of structs that it inherits from first."""
+    made = []
+    for reference in field_references(target):
+        kind = field_type(scope.world, reference)
+        if isinstance(kind, StructType) and _is_opened(scope, reference, kind):
+            made.append(_built(scope, kind, pieces))
+        else:
+            made.append(next(pieces, None) or left_out(scope, reference, kind))
+    return _construct(target, made)
+
+
+def _own_parts(scope: Scope, target: StructType) -> list[Type] | None:
+    """The types of the fields; None where some cannot be given."""
+    found: list[Type] = []
+    for reference in field_references(target):
+        kind = field_type(scope.world, reference)
+        if is_word(reference.declaration) or not is_visible(scope, reference.declaration):
+            return None
+        parts: list[Type] | None = [kind]
+        if isinstance(kind, StructType) and _is_opened(scope, reference, kind):
+            parts = _own_parts(scope, kind)
+        if parts is None:
+            return None
+        found += parts
+    return found
+
+
+def _is_opened(scope: Scope, reference: DeclRef, kind: StructType) -> bool:
+    """Whether a field's own fields are listed: those of a struct that is inherited from and has no constructors."""
+    return reference.declaration.name == BASE and not constructors(scope, kind)
 
 
 def _parts(scope: Scope, nodes: list[ast.Expression], target: Type) -> list[Type] | None:
     """The types of what a constructor of so many elements would take."""
     if isinstance(target, StructType):
-        return [field_type(scope.world, each) for each in field_references(target)]
+        return _own_parts(scope, target)
     if isinstance(target, Tuple):
         return None if any(map(is_pack, target.elements)) else list(target.elements)
     if isinstance(target, Vector) and target.count == 4 and len(nodes) == 2:
