@@ -24,7 +24,7 @@ from slangrad.cli.train_mlp_network import TARGETS, Network
 LINES = 10  # where there is no terminal
 
 
-HINT = "note: there is no picture without matplotlib: pip install 'slangrad[plot]'"
+HINT = "note: there is no picture without matplotlib: pip install matplotlib"
 FORMATS = (".png", ".svg", ".pdf")
 
 

@@ -3,7 +3,7 @@
     photo.png, 8 bits, 640 x 480   ->   float32 (480, 640, 3), from 0 to 1; rows from top to bottom
 
 One to four channels: gray, gray and alpha, colors, colors and alpha. Pillow is not installed with the package:
-`pip install slangrad[image]`.
+`pip install pillow`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _opened(path: str | PathLike[str]) -> tuple[AnyArray, bool]:
         opened = PILLOW.open(path)
     except ImportError:
         raise ImportError(
-            "load_from_image needs Pillow: pip install slangrad[image], or read the file with another library and "
+            "load_from_image needs Pillow: pip install pillow, or read the file with another library and "
             "pass its array to Tensor.from_numpy()"
         ) from None
     with opened as image:

@@ -105,7 +105,7 @@ def test_without_matplotlib(slangrad, tmp_path, monkeypatch):
     code, printed, errors = slangrad("train-mlp", "--steps", "3")
     assert (code, errors) == (0, "")
     assert printed.splitlines()[-1] == (
-        "note: there is no picture without matplotlib: pip install 'slangrad[plot]'"
+        "note: there is no picture without matplotlib: pip install matplotlib"
     )
     assert numbers_of(printed).shape == (4, 2)
     assert list(tmp_path.iterdir()) == []
