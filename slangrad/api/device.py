@@ -23,6 +23,7 @@ from weakref import WeakSet
 
 from slangrad.api.compiler_options import SlangCompilerOptions
 from slangrad.api.current import is_current, pop_current_device, push_current_device
+from slangrad.api.device_reports import HeapReport, heap_reports
 from slangrad.api.features import (
     FEATURES,
     AdapterInfo,
@@ -100,6 +101,7 @@ class Device:
         given.defines = {**given.defines, **(defines or {})}
         self.desc.compiler_options = given
         self.sessions: WeakSet[SlangSession] = WeakSet()
+        self.programs: WeakSet[ShaderProgram] = WeakSet()
         self.hot_reload = HotReload(self, self.desc.enable_hot_reload)
         self.checking = CheckMode() if self.options.check else None
         self.slang_session = SlangSession(self, given, self.options)
@@ -194,6 +196,18 @@ class Device:
     def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
         return function.compile(*args, **kwargs).explanation
+
+    # --- Reports ---
+
+    def report_heaps(self) -> list[HeapReport]:
+        """The memory that tensors and buffers take."""
+        return heap_reports()
+
+    def get_compilation_reports(self) -> list[dict[str, Any]]:
+        """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
+        `enable_compilation_reports=True`."""
+        wanted = self.desc.enable_compilation_reports
+        return [each.get_compilation_report() for each in list(self.programs) if wanted and each.pipelines]
 
     # --- What kernels print ---
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import index
+from time import perf_counter
 from typing import Any
 
 from slangrad.api.reflection_cursor import ReflectionCursor
@@ -71,9 +72,12 @@ class ComputePipeline:
         self.program = program
         self.device = program.device
         self._newer = self
+        self.began = perf_counter()
         with program.session.lock:
             self.generation = program.session.generation
             self._make()
+        self.seconds = perf_counter() - self.began
+        program.pipelines.add(self)
 
     def current(self) -> ComputePipeline:
         """The pipeline of the program as it is now, after a look at files that have changed."""

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
+from slangrad.api.device_reports import program_report
 from slangrad.api.generation import KnownModule, of_generation
 from slangrad.api.reflection import EntryPointLayout, ProgramLayout
 from slangrad.api.reflection_cursor import ReflectionCursor
@@ -413,6 +415,14 @@ class ShaderProgram:
         self.session = session
         self.modules = modules
         self.entry_points = entry_points
+        self.pipelines: WeakSet[Any] = WeakSet()
+        session.device.programs.add(self)
+
+    def get_compilation_report(self) -> dict[str, Any]:
+        """How long its pipelines took to make, in seconds, and whether the cache had them."""
+        label = ", ".join(each.name for each in self.modules)
+        pipelines = sorted(self.pipelines, key=lambda each: each.began)
+        return program_report(label, [each.name for each in self.entry_points], pipelines)
 
     def __repr__(self) -> str:
         return f"ShaderProgram(entry_points={[each.name for each in self.entry_points]})"

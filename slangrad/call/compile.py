@@ -42,6 +42,7 @@ class CompiledEntry:
     used: frozenset[str]
     arguments: Mapping[Place, str]
     read: Mapping[str, Collection[int] | None]
+    is_cached: bool
 
     def argument_of(self, declared: ast.Declaration) -> str | None:
         return self.arguments.get(place_of(declared))
@@ -139,14 +140,14 @@ class KernelCompiler:
             return None
         named, read = found.extra
         arguments = {(file, start, name): argument for file, start, name, argument in named}
-        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read)
+        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read, True)
 
     def _make_entry(self, key: str, entry: DeclRef, conformances: tuple[Conformance, ...]) -> CompiledEntry:
         made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
         arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
         extra = [[[*place, argument] for place, argument in arguments.items()], made.read]
         keep_kernel(key, made.image, made.arguments, made.used, extra)
-        return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments, made.read)
+        return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments, made.read, False)
 
     def _check_callee(self, call: BoundCall, name: str) -> None:
         """The kernel must call the function that was resolved from the Python arguments."""

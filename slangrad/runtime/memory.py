@@ -90,6 +90,7 @@ class CachingAllocator:
         self.cap = cap
         self.in_use = 0
         self.cached = 0
+        self.blocks = 0  # that are in use
         self._source = source
         self._free: dict[int, list[tuple[int, object]]] = {}
         self._returned: deque[tuple[int, int, object]] = deque()
@@ -135,6 +136,7 @@ class CachingAllocator:
         while self._returned:
             size, address, handle = self._returned.popleft()
             self.in_use -= size
+            self.blocks -= 1
             if self.cached + size <= self.cap:
                 self.cached += size
                 self._free.setdefault(size, []).append((address, handle))
@@ -144,6 +146,7 @@ class CachingAllocator:
         with self._lock:
             self._sort_returned()
             self.in_use += rounded
+            self.blocks += 1
             kept = self._free.get(rounded)
             if not kept:
                 return None
@@ -160,6 +163,7 @@ class CachingAllocator:
         except MemoryError:
             with self._lock:
                 self.in_use -= rounded
+                self.blocks -= 1
             raise MemoryError(f"no room for {rounded} bytes ({self.in_use} bytes are in use)") from None
 
 

@@ -197,3 +197,24 @@ def test_limits_and_states(device) -> None:
     device.wait_for_idle(spy.CommandQueueType.graphics)
     device.sync_to_cuda()
     device.sync_to_device()
+
+
+def test_reports_of_memory_and_of_what_was_compiled() -> None:
+    device = spy.create_device(enable_compilation_reports=True)
+    (before,) = device.report_heaps()
+    kept = spy.Tensor.zeros(device, (1 << 18,), "float")
+    (after,) = device.report_heaps()
+    assert after.num_allocations == before.num_allocations + 1
+    assert after.total_mem_usage == before.total_mem_usage + kept.storage.size
+    assert after.total_allocated >= after.total_mem_usage
+    text = '[shader("compute")] [numthreads(1, 1, 1)] void main(uint3 at : SV_DispatchThreadID) {}'
+    module = device.load_module_from_source("reported", text)
+    program = device.link_program([module], [module.entry_point("main")])
+    assert device.get_compilation_reports() == []
+    kernel = device.create_compute_kernel(program)
+    report = program.get_compilation_report()
+    assert device.get_compilation_reports() == [report]
+    assert [each["name"] for each in report["entry_point_reports"]] == ["main"]
+    (made,) = report["pipeline_reports"]
+    assert made["create_time"] == kernel.pipeline.seconds > 0
+    assert report["compile_time"] == (0 if made["is_cached"] else made["create_time"])
