@@ -92,7 +92,7 @@ def test_what_cannot_be_read(device: CpuDevice, tmp_path: Path, monkeypatch: pyt
         Tensor.load_from_image(device, whole)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     monkeypatch.setattr(images, "PILLOW", images.Late("PIL.Image"))
-    with pytest.raises(ImportError, match=r"needs Pillow: pip install slangrad\[image\]"):
+    with pytest.raises(ImportError, match=r"needs Pillow: pip install pillow"):
         Tensor.load_from_image(device, tmp_path / "text.png")
 
 
