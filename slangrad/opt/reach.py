@@ -68,10 +68,16 @@ class Survey:
             if op.name in _READS | _WRITES:
                 address = op.operands[0]
                 assert isinstance(address.type, Pointer)
-                if address.type.space == "global":
-                    yield Access(op, self._place(address), facts)
+                place = self._place(address) if address.type.space == "global" else None
+                if address.type.space == "global" and not self._is_own(op, place):
+                    yield Access(op, place, facts)
             elif op.regions:
                 yield from self._inner(op, facts)
+
+    def _is_own(self, op: Op, place: Place | None) -> bool:
+        """Whether it is in a variable of the thread; atomics are left to those who ask for all of them."""
+        made = None if place is None else self._launch.made_by(place.root)
+        return made is not None and made.name == "variable" and op.name != "atomic"
 
     def _inner(self, op: Op, facts: Facts) -> Iterator[Access]:
         v = self.intervals

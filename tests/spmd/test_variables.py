@@ -44,6 +44,16 @@ TEXT = """
         return 10000 * a + 100 * b + c;
     }
 
+    float added(int x)
+    {
+        float y = x;
+        float z = 2;
+        float* p = x % 3 == 0 ? &y : &z;
+        InterlockedAdd(*p, 1.5);
+        InterlockedAdd(y, 1.0);
+        return 100 * y + z;
+    }
+
     float parts(int x)
     {
         S s[2];
@@ -100,6 +110,10 @@ def table(x):
     return 10000 * a[0] + 100 * a[1] + a[2]
 
 
+def added(x):
+    return 100 * (x + 2.5) + 2 if x % 3 == 0 else 100 * (x + 1) + 3.5
+
+
 def parts(x):
     s = [[x, i, x + i, i, x > 3, [1, 2, 3]] for i in range(2)]
     p = s[0] if x % 2 == 0 else s[1 if x % 3 == 0 else 0]
@@ -141,16 +155,16 @@ def test_pointers_of_lanes_that_differ(backend, options):
         "variables",
         TEXT
         + """
-        double[5] all(int x)
+        double[6] all(int x)
         {
-            double found[5] = { double(chosen(x)), double(walked(x)), double(table(x)), double(parts(x)), double(called(x)) };
+            double found[6] = { double(chosen(x)), double(walked(x)), double(table(x)), double(parts(x)), double(called(x)), double(added(x)) };
             return found;
         }
         """,
     )
     x = np.arange(41, dtype=np.int32)
     found = module.all(x, _result="numpy")
-    for column, function in zip(found.T, (chosen, walked, table, parts, called), strict=True):
+    for column, function in zip(found.T, (chosen, walked, table, parts, called, added), strict=True):
         assert column.tolist() == [function(int(n)) for n in x], function.__name__
 
 
