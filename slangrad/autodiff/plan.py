@@ -35,6 +35,9 @@ FORBIDDING = 1000  # a factor
 MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
 VIEW = 1  # picking an array out of another one
 ARRAY = 4  # a factor: elements are kept rather than arrays, but where inner loops read them over and over
+INTEGER = (
+    4  # a factor: one that is computed again may be the same in all lanes, one from a tape is each lane's own
+)
 CHEAP = KEEP + KEEP_WORD  # what the fixed rule computes again costs no more
 
 
@@ -165,7 +168,10 @@ class _Choice:
         unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
         if unwanted or (in_loop and self._outline.is_fixed(value)):
             return own * FORBIDDING
-        return own * (ARRAY if holds_array(value.type) else 1)
+        if holds_array(value.type):
+            return own * ARRAY
+        scalar = scalar_of(value.type)
+        return own * (1 if op is None or scalar is None or scalar.kind == "float" else INTEGER)
 
     def _repeatable(self, value: Value) -> Op | None:
         """The op that makes a value, if the reverse sweep may run it again."""

@@ -381,6 +381,48 @@ def test_parts_of_an_array_have_no_cotangents_of_their_own():
     assert names.count("add_index") == 2 and "for" not in names
 
 
+STEP = """
+func @f(%x: [16 x f64], %y: [16 x f64], %n: i32) -> (f64) {
+  %2 = const 2 : i32
+  %h = const 0.5 : f64
+  %both = make %x, %y : [2 x [16 x f64]]
+  %r = for %n, %both : [2 x [16 x f64]] (%i: i32, %m: [2 x [16 x f64]]) {
+    %v = get %m {index=0}
+    %a = index %v, %i
+    %b = mul %a, %a
+    %v.1 = set_index %v, %i, %b
+    %m.1 = set %m, %v.1 {index=0}
+    %c = index %v.1, %n
+    %d = mul %c, %h
+    %p = get %m.1 {index=1}
+    %e = index %p, %i
+    %g = sin %e
+    %k = mul %g, %d
+    %p.1 = set_index %p, %i, %k
+    %m.2 = set %m.1, %p.1 {index=1}
+    yield %m.2
+  }
+  %s = get %r {index=0}
+  %q = get %r {index=1}
+  %u = index %s, %2
+  %w = index %q, %2
+  %t = mul %u, %w
+  yield %t
+}
+"""
+
+
+def test_cotangents_of_elements_wait_for_that_of_the_array():
+    """No array is made for them alone, and no two are added, which would be a loop."""
+    program = parse(STEP)
+    made, _ = differentiated(program, "f", "vjp")
+    names = [op.name for op in walk(made.program.functions["f.vjp"].region)]
+    assert names.count("for") == 2
+    numbers = tuple(0.1 * i for i in range(16))
+    for n in (0, 3, 15):
+        check(program, "f", (numbers, numbers[::-1], n), order=2)
+
+
 def test_two_cotangents_of_one_tape_are_refused():
     text = """
     func @f(%x: f64, %n: i32) -> (f64) {

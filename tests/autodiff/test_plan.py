@@ -120,6 +120,27 @@ def test_an_op_on_a_vector_costs_as_much_as_on_its_components():
     assert plan_of(text.replace("f32x3", "f32"))[1:] == (["q", "s"], ["a"])
 
 
+def test_indices_are_computed_again():
+    """What is read at an index from a tape is read lane by lane; at one that follows from iterations, for all at once."""
+    text = """
+    func @f(%x: [4 x f64], %n: i32) -> (f64) {
+      %3 = const 3 : i32
+      %one = const 1.0 : f64
+      %r = for %n, %one : f64 (%i: i32, %s: f64) {
+        %a = mul %i, %i
+        %b = add %a, %3
+        %c = rem %b, %3
+        %e = index %x, %c
+        %t = mul %e, %s
+        yield %t
+      }
+      yield %r
+    }
+    """
+    _, kept, again = plan_of(text)
+    assert kept == ["s"] and {"a", "b", "c", "e"} <= set(again)
+
+
 COUNTERS = """
 func @f(%x: f64, %n: i32) -> (f64) {
   %0 = const 0 : i32

@@ -257,6 +257,33 @@ double cubed(double x) { return x * x * x; }
         "return x * detached(y) + no_diff detached(x) * y;",
         "double detached(no_diff double x) { return 2.0lf; }",
     ),
+    Program(
+        "masses",
+        """
+    Masses m = Masses(x, y);
+    m.move(y);
+    return m.at[1] * m.speed[2] + m.at[8];
+    """,
+        """
+struct Masses : IDifferentiable
+{
+    double at[9];
+    double speed[9];
+    [Differentiable] __init(double x, double y)
+    {
+        for (int i = 0; i < 9; i++) { at[i] = sin(x * i); speed[i] = y; }
+    }
+    [Differentiable] [mutating] void move(double y)
+    {
+        for (int i = 0; i < 9; i++)
+        {
+            speed[i] += 0.1lf * (at[(i + 1) % 9] - y * at[(i + 5) % 9]);
+            at[i] += 0.2lf * speed[i];
+        }
+    }
+}
+""",
+    ),
     Program("lambda", "let scaled = (double t) => t * y; return scaled(x) * scaled(2.0lf);"),
 )
 
