@@ -37,6 +37,7 @@ from slangrad.marshal.memory import ARRAY_ACCESS
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format
 from slangrad.marshal.rows import bind_rows
+from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.uniform import bind_plain, refuse_writes
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
@@ -153,10 +154,17 @@ class ListMarshal(Marshal):
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         yield from self._as_whole(wanted, types, mode)
+        if self._is_short(wanted):
+            return
         for part in self._common(wanted, types, mode):
             whole = self.is_plain or all(map(_has_no_elements, part))
             if whole and types.lower(part[0].type) is not None:
                 yield Way(part[0].type, part[0].dims + 1, EACH, part[0].cost, part)
+
+    def _is_short(self, wanted: Type) -> bool:
+        """Whether it is a vector or matrix with too many or too few numbers, rather than numbers for one call each."""
+        numbers = bool(self.children) and all(isinstance(each, NumberMarshal) for each in self.children)
+        return numbers and isinstance(wanted, (Vector, Matrix))
 
     def _as_whole(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         count = len(self.children)

@@ -73,3 +73,13 @@ def test_gradients_of_the_tensors_of_a_list(device, load):
 def test_elements_of_tensors_make_arrays(device, load):
     module = load("float weighted(float x[2]) { return x[0] + 10 * x[1]; }")
     assert module.weighted([tensor(device, 1, 2), tensor(device, 3, 4)]).to_numpy().tolist() == [31, 42]
+
+
+def test_lists_that_are_too_short_or_too_long_for_a_vector(load):
+    module = load("float last(float2 v) { return v.y; } float second(float2 v[2]) { return v[1].x; }")
+    assert module.last([1, 2]) == 2
+    assert module.last([[1, 2], [3, 4], [5, 6]]).to_numpy().tolist() == [2, 4, 6]
+    with pytest.raises(ResolveException, match="a list of 3 elements does not fit 'float2'"):
+        module.last([1, 2, 3])
+    with pytest.raises(ResolveException, match="element 0: a list of 1 elements does not fit 'float2'"):
+        module.second([[1], [2]])
