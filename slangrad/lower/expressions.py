@@ -231,22 +231,7 @@ def _told(f: Frame, node: ast.Expression) -> Value:
 
 
 def _address_of(f: Frame, node: ast.Expression) -> Value:
-    place = place_of(f, node.ref.place)
-    if f.differentiable:
-        _check_bits(f, node, place)
-    return address_of(f, place, f.type(node.type), node.span)
-
-
-def _check_bits(f: Frame, node: ast.Expression, place: Place) -> None:
-    """In memory a value of an interface type is bits, which have no derivative."""
-    kind = f.concrete(value_type(node.ref.place))
-    memory = place.address(f)
-    in_bits = memory is not None and f.lowering.types.register(memory.type) is not None
-    if in_bits and f.lowering.types.has_tangent(kind):
-        message = f"behind a pointer a '{kind}' is bits, so the derivative of '{f.declared.name}' would be lost here"
-        f.error(
-            "E0505", message, node.span, "use the variable itself, or a pointer to a value of a known type"
-        )
+    return address_of(f, place_of(f, node.ref.place), f.type(node.type), node.span)
 
 
 def address_of(f: Frame, place: Place, t: ir_types.Type, span: Span | None) -> Value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from slangrad.check import checked
 from slangrad.check.types import Pointer
 from slangrad.ir.core import Value
-from slangrad.ir.types import Type, pointer
+from slangrad.ir.types import Array, Type, pointer
 from slangrad.lower.frame import THIS, Frame, Key, declaration_of
 from slangrad.lower.places import Local, Memory, Place
 from slangrad.syntax import ast
@@ -64,7 +64,19 @@ def open_variable(f: Frame, key: Key, t: Type) -> None:
         attributes = {"no_diff": True} if constant else {}
         home = f.emit("variable", type=pointer(f.lowering.types.memory(t)), **attributes)
         home.hint = getattr(declaration, "name", "") or THIS
+        _check_bits(f, home.hint, t)
         f.homes[key] = home
+
+
+def _check_bits(f: Frame, name: str, t: Type) -> None:
+    """In memory a value of an interface type is bits, which have no derivative."""
+    inner = t
+    while isinstance(inner, Array):
+        inner = inner.element
+    if f.differentiable and f.lowering.types.memory(t) is not t and inner in f.lowering.ir.differentials:
+        what = f"'{name}' has an address and interface values, which are bits in memory"
+        message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
+        f.error("E0505", message, f.b.span, "leave out the address, or put the interface values elsewhere")
 
 
 def begin_variable(f: Frame, key: Key, value: Value) -> None:
