@@ -103,10 +103,13 @@ def launch(device: Any, case: Case, program: Any, kernel: Any) -> list[str]:
     scopes = {each.name: each.type_layout for each in layout.globals_type_layout.fields}
     parameters = {each.name: each.type_layout for each in entry.parameters}
     given: dict[str, Any] = dict(case.values)
-    outputs = []
+    outputs: list[Any] = []
+    kept: list[Any] = []  # an address keeps no buffer
     for index, each in enumerate(case.buffers):
         name = each.name or list(scopes)[index]
-        given[name] = buffer = device.create_buffer(data=np.frombuffer(each.words, np.uint32))
+        buffer = device.create_buffer(data=np.frombuffer(each.words, np.uint32))
+        kept.append(buffer)
+        given[name] = buffer.device_address if is_address(scopes.get(name)) else buffer
         if each.is_output:
             scalar = scalar_of((scopes | parameters).get(name)) if case.is_typed else ""
             outputs.append((buffer, scalar))
@@ -114,6 +117,12 @@ def launch(device: Any, case: Case, program: Any, kernel: Any) -> list[str]:
     own = {name: given.pop(name) for name in list(given) if name in parameters}
     kernel.dispatch(threads, nested(given), **own)
     return [expectations.written(buffer.to_numpy().tobytes(), scalar) for buffer, scalar in outputs]
+
+
+def is_address(layout: Any) -> bool:
+    """Whether a parameter is a whole number that holds an address."""
+    scalar = getattr(getattr(layout, "type", None), "scalar_type", None)
+    return getattr(scalar, "name", "") == "uint64" and layout.element_type_layout is None
 
 
 def scalar_of(layout: Any) -> str:
