@@ -24,8 +24,9 @@ _HOMES = {
     "slangrad.api.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
                                       "SlangMatrixLayout SlangOptimizationLevel",
     "slangrad.api.current":           "create_buffer create_command_encoder create_compute_kernel "
-                                      "create_compute_pipeline create_root_shader_object "
-                                      "create_shader_object create_slang_session current_device link_program "
+                                      "create_compute_pipeline create_fence create_query_pool "
+                                      "create_root_shader_object create_shader_object create_slang_session "
+                                      "current_device link_program "
                                       "load_module load_module_from_source load_program pop_current_device "
                                       "push_current_device",
     "slangrad.api.device":            "Device SHADER_PATH create_device create_torch_device",

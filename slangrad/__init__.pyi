@@ -28,6 +28,8 @@ from slangrad.api.current import create_buffer as create_buffer
 from slangrad.api.current import create_command_encoder as create_command_encoder
 from slangrad.api.current import create_compute_kernel as create_compute_kernel
 from slangrad.api.current import create_compute_pipeline as create_compute_pipeline
+from slangrad.api.current import create_fence as create_fence
+from slangrad.api.current import create_query_pool as create_query_pool
 from slangrad.api.current import create_root_shader_object as create_root_shader_object
 from slangrad.api.current import create_shader_object as create_shader_object
 from slangrad.api.current import create_slang_session as create_slang_session

@@ -22,7 +22,7 @@ _KERNELS = "set SLANGRAD_DUMP=kernel, or call function.compile(...).text('kernel
 # fmt: off
 _ROWS = {
     _TEXTURES: "Texture TextureDesc TextureLoader TextureType TextureUsage TextureView TextureViewDesc "
-               "create_texture create_texture_from_resource create_texture_view",
+               "create_texture_from_resource create_texture_view",
     _IMAGES:   "Bitmap tev",
     _SAMPLERS: "Sampler SamplerDesc TextureAddressingMode TextureFilteringMode create_sampler",
     _WINDOWS:  "App AppDesc AppWindow CursorMode KeyCode MouseButton Surface SurfaceConfig Window create_surface ui",

@@ -83,9 +83,9 @@ def runtime_of(device: object, argument: str = "device") -> Device:
     return found
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class BufferDesc:
-    """What a buffer was made with."""
+    """What a buffer is made with, or was: `buffer.desc` is a copy."""
 
     size: int = 0
     struct_size: int = 0

@@ -118,8 +118,10 @@ def test_what_a_device_was_made_with() -> None:
 def test_what_a_cpu_has_not_is_an_error_that_says_what_to_use(device) -> None:
     with pytest.raises(AttributeError, match=r"no 'Bitmap'.*load_from_image"):
         spy.Bitmap  # noqa: B018
-    with pytest.raises(AttributeError, match=r"no 'create_texture'.*use a Tensor"):
+    with pytest.raises(spy.CallError, match=r"(?s)E9001.*no textures.*Tensor"):
         device.create_texture(width=8, height=8)
+    with pytest.raises(AttributeError, match=r"no 'create_sampler'.*write the interpolation"):
+        device.create_sampler()
     with pytest.raises(AttributeError, match=r"no 'Profiler'.*write_timestamp"):
         spy.Profiler  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'cuda_context_scope'.*no CUDA"):
@@ -147,6 +149,17 @@ def test_fences(device) -> None:
     other.start()
     fence.wait(12, timeout_ns=10_000_000_000)
     other.join()
+
+
+def test_fences_and_buffers_of_the_current_device(no_current_device) -> None:
+    with spy.create_device() as device:
+        fence = spy.create_fence(spy.FenceDesc(initial_value=2))
+        assert fence.device is device and fence.current_value == 2
+        assert spy.create_query_pool(spy.QueryType.timestamp, 1).device is device
+        desc = spy.BufferDesc()
+        desc.size, desc.label = 256, "mine"
+        buffer = spy.create_buffer(desc)
+        assert (buffer.size, buffer.label, buffer.desc.size) == (256, "mine", 256)
 
 
 def test_commands_that_wait_for_fences_and_signal_them(device) -> None:
