@@ -99,11 +99,10 @@ class Files:
         return SourceFile(str(path), text)
 
     def changed(self) -> bool:
-        """Whether a file has another text than when it was read."""
+        """Whether a file has another text than when it was read. Texts are compared: two that were written in the same
+        moment may have the same marks."""
         for path, was in list(self.seen.items()):
             marks = marks_of(path)
-            if marks == was.marks:
-                continue
             try:
                 text = path.read_text(encoding="utf-8-sig")
             except (OSError, UnicodeDecodeError):
