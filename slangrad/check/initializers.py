@@ -65,6 +65,7 @@ class Reader:
     nodes: list[ast.Expression]
     position: int = 0
     failure: tuple[ast.Expression, Type] | None = field(default=None)
+    settled: bool = False  # inner lists do not fit, where they would be without inner braces, too
 
     @property
     def left(self) -> int:
@@ -89,7 +90,9 @@ def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | N
         if found and (node.elements or _takes_nothing(scope, found)):
             return _plan_constructor_call(scope, node, target, found)
     reader = Reader(node.elements)
-    piece = _convert_each(scope, reader, target) or _fill(scope, reader, target)
+    piece = _convert_each(scope, reader, target)
+    if piece is None and not reader.settled:
+        piece = _fill(scope, reader, target)
     if piece is None or reader.left:
         return None
 
@@ -136,6 +139,10 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     kinds = _parts(scope, reader.nodes, target)
     if kinds is None or not reader.nodes or len(reader.nodes) > len(kinds):
         return None
+    lists = [isinstance(stripped(each), ast.InitializerList) for each in reader.nodes]
+    plain = (each for each in zip(reader.nodes, kinds, lists) if not each[2])
+    if any(plan(scope, node, kind) is None for node, kind, _ in plain):
+        return None  # before inner lists are looked at, for which that would be once more
     made = [plan(scope, each, kind) for each, kind in zip(reader.nodes, kinds)]
     pieces = [
         Piece(each.cost, partial(_committed, scope, node, each), kind)
@@ -143,6 +150,9 @@ def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
         if each is not None
     ]
     if len(pieces) < len(made):
+        reader.settled = isinstance(target, StructType) and all(
+            is_list or not _is_spread(node, kind) for node, kind, is_list in zip(reader.nodes, kinds, lists)
+        )
         return None
     reader.position = len(reader.nodes)
     return (
