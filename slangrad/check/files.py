@@ -55,6 +55,14 @@ def marks_of(path: Path) -> Marks:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
+def seen_now(path: Path) -> Seen:
+    marks = marks_of(path)  # before the text: a change in between is noticed later
+    try:
+        return Seen(marks, path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        return Seen(marks, None)
+
+
 class Files:
     """The texts that were provided, else files in the folders, the one of the asking file first."""
 
@@ -102,20 +110,16 @@ class Files:
         """Whether a file has another text than when it was read. Texts are compared: two that were written in the same
         moment may have the same marks."""
         for path, was in list(self.seen.items()):
-            marks = marks_of(path)
-            try:
-                text = path.read_text(encoding="utf-8-sig")
-            except (OSError, UnicodeDecodeError):
-                text = None
-            if text != was.text:
+            now = seen_now(path)
+            if now.text != was.text:
                 return True
-            self.seen[path] = Seen(marks, text)
+            self.seen[path] = now
         return False
 
     def watch_also(self, others: Files) -> None:
         """From now on a change is one of what others have read, and of what only these have."""
         for path in self.seen.keys() - others.seen.keys():
-            self.seen[path] = Seen(marks_of(path), None)
+            self.seen[path] = seen_now(path)
         self.seen |= others.seen
 
     def _folders(self, asker: Path | None) -> list[Path]:

@@ -189,9 +189,15 @@ def test_broken_text_is_reported_and_what_was_loaded_goes_on(files: Files) -> No
     assert files.module.f(3.0) == 37
     assert events[-1].errors == ()
     assert events[-1].device is files.device
+    with pytest.warns(spy.ReloadWarning):
+        files.change("main.slang", "import part;", "import")  # the part is not read any more
+    files.device.hot_reload_check()
+    assert len(events) == 3
+    files.change("main.slang", "import\n", "import part;\n")
+    assert (len(events), files.module.f(3.0)) == (4, 37)
     files.device.unregister_shader_hot_reload_callback(number)
     files.device.reload_all_programs()
-    assert len(events) == 2
+    assert len(events) == 4
 
 
 def test_a_file_that_is_deleted_and_comes_back(files: Files) -> None:
