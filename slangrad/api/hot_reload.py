@@ -12,6 +12,7 @@ text with errors changes nothing: it is reported by a warning, and what was load
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import warnings
@@ -100,6 +101,7 @@ class HotReload:
             found = [each.reload() for each in sessions]
         finally:
             self._busy.now = False
+        gc.collect()  # a program is some ten thousand objects in circles; two at a time are enough
         errors = tuple(each for each in found if each is not None)
         event = ShaderHotReloadEvent(self._device(), errors)
         number = next(self._attempts)
