@@ -35,9 +35,8 @@ FORBIDDING = 1000  # a factor
 MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
 VIEW = 1  # picking an array out of another one
 ARRAY = 4  # a factor: elements are kept rather than arrays, but where inner loops read them over and over
-INTEGER = (
-    4  # a factor: one that is computed again may be the same in all lanes, one from a tape is each lane's own
-)
+# A factor: an integer that is computed again may be the same in all lanes, one from a tape is each lane's own.
+INTEGER = 4
 CHEAP = KEEP + KEEP_WORD  # what the fixed rule computes again costs no more
 
 
@@ -87,6 +86,7 @@ class _Choice:
         self._wishes = wishes
         self._network = Network()
         self._nodes: dict[Value, tuple[int, int]] = {}
+        self._following: dict[Value, bool] = {}
         self._links: list[tuple[Value, int]] = []  # an operand, and the node of what it is an operand of
 
     def decide(self) -> None:
@@ -171,7 +171,20 @@ class _Choice:
         if holds_array(value.type):
             return own * ARRAY
         scalar = scalar_of(value.type)
-        return own * (1 if op is None or scalar is None or scalar.kind == "float" else INTEGER)
+        integer = op is not None and scalar is not None and scalar.kind != "float"
+        return own * (INTEGER if integer and self._follows(value) else 1)
+
+    def _follows(self, value: Value) -> bool:
+        """Whether a value can be computed again from indices and what else is at hand."""
+        known, todo = self._following, [value]
+        while todo:
+            op = self._repeatable(todo[-1])
+            needed = [] if op is None else [v for v in op.operands if not self._outline.is_at_hand(v)]
+            before = [v for v in needed if v not in known]
+            if not before:
+                known[todo.pop()] = op is not None and all(known[v] for v in needed)
+            todo += before
+        return known[value]
 
     def _repeatable(self, value: Value) -> Op | None:
         """The op that makes a value, if the reverse sweep may run it again."""
