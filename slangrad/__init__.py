@@ -43,13 +43,13 @@ _HOMES = {
                                       "log_warn_once",
     "slangrad.api.module":            "Module",
     "slangrad.api.packed":            "PackedArg pack",
-    "slangrad.api.reflection":        "EntryPointLayout ProgramLayout TypeLayoutReflection "
+    "slangrad.api.reflection.program_layout":        "EntryPointLayout ProgramLayout TypeLayoutReflection "
                                       "VariableLayoutReflection",
-    "slangrad.api.reflection_cursor": "ReflectionCursor",
-    "slangrad.api.reflection_declarations": "DeclReflection",
-    "slangrad.api.reflection_functions": "FunctionReflection",
-    "slangrad.api.reflection_kinds":  "ModifierID TextureType TextureUsage",
-    "slangrad.api.reflection_types":  "Attribute BaseReflectionObject TypeReflection VariableReflection",
+    "slangrad.api.reflection.cursor": "ReflectionCursor",
+    "slangrad.api.reflection.declarations": "DeclReflection",
+    "slangrad.api.reflection.functions": "FunctionReflection",
+    "slangrad.api.reflection.kinds":  "ModifierID TextureType TextureUsage",
+    "slangrad.api.reflection.types":  "Attribute BaseReflectionObject TypeReflection VariableReflection",
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
                                       "SpecializationArg TypeConformance",

@@ -22,15 +22,15 @@ LATE_MODULES = {
     ("api", "slangrad.api.globals_cursor"),
     ("api", "slangrad.api.kernel"),
     ("api", "slangrad.api.raw_dispatch"),
-    ("api", "slangrad.api.reflection_cursor"),
+    ("api", "slangrad.api.reflection.cursor"),
     ("api", "slangrad.api.shader"),
     ("api", "slangrad.api.shader_block"),
     ("api", "slangrad.api.shader_cursor"),
     ("api", "slangrad.api.call_data"),  # what a call is made of
-    ("api", "slangrad.api.slang_functions"),  # reflection
-    ("api", "slangrad.api.slang_layout"),
+    ("api", "slangrad.api.reflection.slang_functions"),  # reflection
+    ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
-    ("marshal", "slangrad.api.reflection_kinds"),  # kinds of types, by their names
+    ("marshal", "slangrad.api.reflection.kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),

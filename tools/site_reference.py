@@ -25,8 +25,8 @@ PARTS = {
     "Tensors and buffers": "tensors.tensor tensors.shape tensors.buffer marshal.buffer_cursor tensors.formats",
     "Derivatives": "transforms.gradients transforms.finite_differences",
     "Kernels": "api.shader api.kernel api.shader_cursor api.shader_block api.commands api.fences",
-    "Reflection": "marshal.slang_type api.reflection api.reflection_cursor api.reflection_declarations "
-    "api.reflection_functions api.reflection_kinds api.reflection_types",
+    "Reflection": "marshal.slang_type api.reflection.program_layout api.reflection.cursor api.reflection.declarations "
+    "api.reflection.functions api.reflection.kinds api.reflection.types",
     "Errors": "marshal.errors base.diagnostics runtime.reports call.compared",
 }
 LONGEST = 96

@@ -23,7 +23,7 @@ from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.function import Function
-    from slangrad.api.slang_layout import SlangProgramLayout
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
 
 
 class CallMode(Enum):

@@ -58,7 +58,7 @@ FENCES = Late("slangrad.api.fences")
 BLOCK, CURSOR, REFLECTION = (
     Late("slangrad.api.shader_block"),
     Late("slangrad.api.shader_cursor"),
-    Late("slangrad.api.reflection_cursor"),
+    Late("slangrad.api.reflection.cursor"),
 )
 
 FORMATS = Late("slangrad.tensors.formats")

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from slangrad.api.commands import CommandEncoder
     from slangrad.api.kernel import ComputeKernel
     from slangrad.api.module import Module
+    from slangrad.api.reflection.slang_functions import SlangFunction
     from slangrad.api.shader import TypeConformance
-    from slangrad.api.slang_functions import SlangFunction
     from slangrad.api.struct import Struct
     from slangrad.marshal.slang_variables import SlangParameter
 
 RAW, CURSOR = Late("slangrad.api.raw_dispatch"), Late("slangrad.api.globals_cursor")
-FUNCTIONS, CALL_DATA = Late("slangrad.api.slang_functions"), Late("slangrad.api.call_data")
+FUNCTIONS, CALL_DATA = Late("slangrad.api.reflection.slang_functions"), Late("slangrad.api.call_data")
 MOST_IN_GROUP = 1024
 APPEND = "_append_to"
 

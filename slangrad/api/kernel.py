@@ -15,7 +15,7 @@ from operator import index
 from time import perf_counter
 from typing import Any
 
-from slangrad.api.reflection_cursor import ReflectionCursor
+from slangrad.api.reflection.cursor import ReflectionCursor
 from slangrad.api.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
 from slangrad.check.types import Type

@@ -29,12 +29,12 @@ from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.spelling import spell
 
 if TYPE_CHECKING:
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.api.shader import SlangModule
-    from slangrad.api.slang_layout import SlangProgramLayout
     from slangrad.call.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
 
-LAYOUT = Late("slangrad.api.slang_layout")
+LAYOUT = Late("slangrad.api.reflection.slang_layout")
 Find = Callable[["Reflection"], Sequence["FunctionView"]]
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}

@@ -18,10 +18,10 @@ from weakref import WeakSet
 
 from slangrad.api.device_reports import program_report
 from slangrad.api.generation import KnownModule, of_generation
-from slangrad.api.reflection import EntryPointLayout, ProgramLayout
-from slangrad.api.reflection_cursor import ReflectionCursor
-from slangrad.api.reflection_declarations import DeclReflection, reflect_modules
-from slangrad.api.reflection_types import Context
+from slangrad.api.reflection.cursor import ReflectionCursor
+from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
+from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout
+from slangrad.api.reflection.types import Context
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import ModuleTypes
 from slangrad.check.conforming import Conformance

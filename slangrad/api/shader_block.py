@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from slangrad.api.reflection import TypeLayoutReflection
-from slangrad.api.reflection_cursor import ReflectionCursor
+from slangrad.api.reflection.cursor import ReflectionCursor
+from slangrad.api.reflection.program_layout import TypeLayoutReflection
 from slangrad.api.uniforms import unknown
 from slangrad.marshal.errors import CallError
 

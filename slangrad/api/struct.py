@@ -20,9 +20,9 @@ from slangrad.marshal.spelling import spell
 if TYPE_CHECKING:
     from slangrad.api.device import Device
     from slangrad.api.module import Module
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.api.session import SlangSession
     from slangrad.api.shader import SlangModule
-    from slangrad.api.slang_layout import SlangProgramLayout
 
 
 class Struct(SlangType):

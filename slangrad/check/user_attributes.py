@@ -3,7 +3,7 @@
 In: struct FooAttribute { int value; }      [Foo(42)] struct S { }
 Out: of S, the attribute Foo: the struct that declares it, and 42
 
-They change nothing in a program; hosts ask for them (api/reflection_types.py).
+They change nothing in a program; hosts ask for them (api/reflection/types.py).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     layout.kind, layout.size, layout.stride, layout.alignment
     layout.fields["mass"].offset      layout.element_type_layout      layout.type.col_count
 
-Reflection of programs (`api/reflection.py`) knows declarations as well; this is made of the type in memory alone.
+Reflection of programs (`api/reflection/`) knows declarations as well; this is made of the type in memory alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.tensors.element_types import slang_name
 
-KINDS = Late("slangrad.api.reflection_kinds")
+KINDS = Late("slangrad.api.reflection.kinds")
 
 # fmt: off
 _KINDS: dict[type, str] = {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slangrad.marshal.slang_type import SlangType
 
 
-KINDS = Late("slangrad.api.reflection_kinds")
+KINDS = Late("slangrad.api.reflection.kinds")
 
 
 class IOType(Enum):

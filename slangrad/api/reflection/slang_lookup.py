@@ -14,7 +14,7 @@ import numpy as np
 
 from slangrad.api.device import Device
 from slangrad.api.module import Module
-from slangrad.api.slang_layout import SlangProgramLayout
+from slangrad.api.reflection.slang_layout import SlangProgramLayout
 from slangrad.check import types as checked
 from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.element_types import element_type as memory_type

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.marshall_arguments import Factory, TaughtMarshal
-from slangrad.api.marshalls import NativeMarshall, NativeValueMarshall
-from slangrad.api.slang_lookup import resolve_element_type
+from slangrad.api.marshalls.arguments import Factory, TaughtMarshal
+from slangrad.api.marshalls.marshall import NativeMarshall, NativeValueMarshall
+from slangrad.api.reflection.slang_lookup import resolve_element_type
 from slangrad.marshal import registry
 from slangrad.marshal.errors import BoundVariableException, CallError
 
 if TYPE_CHECKING:
-    from slangrad.api.slang_layout import SlangProgramLayout
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
 
 Signature = Callable[[Any], str]
 

@@ -6,7 +6,7 @@
     layout.tensor_type(layout.require_type_by_name("float"), 2)
 
 Each type and each function of a name is one object, also after the program was reloaded. `program_layout` is what
-kernels see (reflection.py): parameters, entry points, offsets.
+kernels see (program_layout.py): parameters, entry points, offsets.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection import ProgramLayout
-from slangrad.api.reflection_kinds import ScalarKind
-from slangrad.api.reflection_types import TypeReflection
-from slangrad.api.slang_functions import SlangFunction
+from slangrad.api.reflection.kinds import ScalarKind
+from slangrad.api.reflection.program_layout import ProgramLayout
+from slangrad.api.reflection.slang_functions import SlangFunction
+from slangrad.api.reflection.types import TypeReflection
 from slangrad.check import types as checked
 from slangrad.check.reflect import FunctionView
 from slangrad.check.types import Type

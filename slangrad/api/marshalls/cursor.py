@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.call_data import BoundVariable
-from slangrad.api.marshall_code import CodeGenBlock
-from slangrad.api.marshall_types import PYTHON_SIGNATURES, PYTHON_TYPES
-from slangrad.api.marshalls import BindContext, NativeValueMarshall
+from slangrad.api.marshalls.code import CodeGenBlock
+from slangrad.api.marshalls.marshall import BindContext, NativeValueMarshall
+from slangrad.api.marshalls.types import PYTHON_SIGNATURES, PYTHON_TYPES
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
-    from slangrad.api.slang_layout import SlangProgramLayout
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from slangrad.api.call_data import MODES, BoundCall
-from slangrad.api.marshalls import BindContext
-from slangrad.api.slang_functions import SlangFunction
+from slangrad.api.marshalls.marshall import BindContext
+from slangrad.api.reflection.slang_functions import SlangFunction
 from slangrad.call.program import Candidate
 from slangrad.call.resolve import Arguments, Survivor, arrange, attempt
 from slangrad.check.types import VOID

@@ -14,14 +14,14 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from slangrad.api.reflection_functions import (
+from slangrad.api.reflection.functions import (
     CONSTRUCTOR,
     FunctionReflection,
     constructor_of_fields,
     reflect_functions,
 )
-from slangrad.api.reflection_kinds import ModifierID, TypeKind
-from slangrad.api.reflection_types import (
+from slangrad.api.reflection.kinds import ModifierID, TypeKind
+from slangrad.api.reflection.types import (
     BLOCKS,
     BaseReflectionObject,
     Context,

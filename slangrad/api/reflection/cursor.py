@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection import EntryPointLayout, ProgramLayout, TypeLayoutReflection
-from slangrad.api.reflection_kinds import ShapeKind
-from slangrad.api.reflection_types import TypeReflection
+from slangrad.api.reflection.kinds import ShapeKind
+from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout, TypeLayoutReflection
+from slangrad.api.reflection.types import TypeReflection
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
 

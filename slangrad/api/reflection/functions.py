@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from slangrad.api.reflection_kinds import ModifierID
-from slangrad.api.reflection_types import (
+from slangrad.api.reflection.kinds import ModifierID
+from slangrad.api.reflection.types import (
     Attributed,
     Context,
     Form,

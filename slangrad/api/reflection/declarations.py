@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slangrad.api.reflection_functions import (
+from slangrad.api.reflection.functions import (
     FunctionReflection,
     constructor_of_fields,
     reflect_function,
 )
-from slangrad.api.reflection_kinds import DeclarationKind
-from slangrad.api.reflection_types import (
+from slangrad.api.reflection.kinds import DeclarationKind
+from slangrad.api.reflection.types import (
     BaseReflectionObject,
     Context,
     TypeReflection,

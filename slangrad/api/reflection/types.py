@@ -17,7 +17,7 @@ from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from slangrad.api.reflection_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
+from slangrad.api.reflection.kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.call.program import ModuleTypes
 from slangrad.check import types as checked
 from slangrad.check.differentiable import has_no_diff

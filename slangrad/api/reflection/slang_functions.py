@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slangrad.api.reflection_kinds import ModifierID
+from slangrad.api.reflection.kinds import ModifierID
 from slangrad.call.program import Candidate, candidate_of
 from slangrad.check.reflect import FunctionView, ParameterView
 from slangrad.check.types import VOID, Array, Type, array
@@ -20,7 +20,7 @@ from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.slang_variables import SlangParameter
 
 if TYPE_CHECKING:
-    from slangrad.api.slang_layout import SlangProgramLayout
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.call.program import ModuleTypes
 
 Find = Callable[[], Sequence[FunctionView]]

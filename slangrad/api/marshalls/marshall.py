@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.call_data import AccessType, BoundVariable, CallMode
-from slangrad.api.marshall_code import CodeGenBlock
+from slangrad.api.marshalls.code import CodeGenBlock
 from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
     from slangrad.api.device import Device
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.api.shader import SlangModule
-    from slangrad.api.slang_layout import SlangProgramLayout
 
 
 class BindContext:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from slangrad.api.call_data import MODES, BoundVariable
-from slangrad.api.marshall_code import CodeGen, CodeGenBlock
-from slangrad.api.marshalls import BindContext, CallContext, NativeMarshall
+from slangrad.api.marshalls.code import CodeGen, CodeGenBlock
+from slangrad.api.marshalls.marshall import BindContext, CallContext, NativeMarshall
 from slangrad.api.uniforms import Uniform, Uniforms
 from slangrad.call.module_index import reachable
 from slangrad.check.types import Type
@@ -41,7 +41,7 @@ from slangrad.marshal.uniform import refuse_writes
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
-    from slangrad.api.slang_layout import SlangProgramLayout
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.marshal.slang_type import SlangType
 
 
