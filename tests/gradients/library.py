@@ -83,6 +83,7 @@ NOT_DIFFERENTIABLE = frozenset((
     "reversebits", "sign", "unpackHalf2x16ToFloat", "unpackSnorm2x16ToFloat", "unpackSnorm4x8ToFloat",
     "unpackUnorm2x16ToFloat", "unpackUnorm4x8ToFloat", "unpack_s8s16", "unpack_s8s32", "unpack_u8u16",
     "unpack_u8u32", "updateDiff", "updatePair", "updatePrimal", "wang_hash",
+    "NonUniformResourceIndex", "operator*", "cudaThreadIdx", "cudaBlockIdx", "cudaBlockDim",
     "AllMemoryBarrier", "AllMemoryBarrierWithGroupSync", "DeviceMemoryBarrier",
     "DeviceMemoryBarrierWithGroupSync", "GroupMemoryBarrier", "GroupMemoryBarrierWithGroupSync",
     "createDynamicObject", "operator!=", "operator<", "operator<=", "operator==", "operator>", "operator>=",
@@ -241,6 +242,7 @@ void run({t} a[{size}], {t} v[{size}], out {t} y, out {t} g[{size}], out {t} dy,
 METHODS = frozenset((
     "toFloat", "scale", "getPrimal", "getDifferential", "operator()",
     "load", "load_once", "load_uniform", "store", "get", "getv", "set", "setv", "sample",
+    "loadOnce", "storeOnce",  # of views: tests/calls/test_tensor_views.py
 ))
 # fmt: on
 
