@@ -30,7 +30,7 @@ _HOMES = {
                                       "load_module load_module_from_source load_program pop_current_device "
                                       "push_current_device",
     "slangrad.api.device":            "Device SHADER_PATH create_device create_torch_device",
-    "slangrad.api.device_reports":    "HeapReport",
+    "slangrad.api.device_reports":    "HeapReport ShaderCacheStats",
     "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType Feature ShaderModel",
     "slangrad.api.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
     "slangrad.api.function":          "Function",

@@ -45,6 +45,7 @@ from slangrad.api.device import Device as Device
 from slangrad.api.device import create_device as create_device
 from slangrad.api.device import create_torch_device as create_torch_device
 from slangrad.api.device_reports import HeapReport as HeapReport
+from slangrad.api.device_reports import ShaderCacheStats as ShaderCacheStats
 from slangrad.api.features import AdapterInfo as AdapterInfo
 from slangrad.api.features import DeviceDesc as DeviceDesc
 from slangrad.api.features import DeviceInfo as DeviceInfo

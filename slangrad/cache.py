@@ -1,8 +1,8 @@
 """Compiled kernels on disk: what they are found by, and what is kept of them.
 
     key = kernel_key(options, "cpu", text, module_keys)     all that the machine code depends on, as a digest
-    found = find_kernel(key, load)                          a StoredKernel, ready to be launched, or None
-    keep_kernel(key, image, arguments, used, extra)         `image` comes from the pipeline: CompiledKernel.image
+    found = find_kernel(options, key, load)                 a StoredKernel, ready to be launched, or None
+    keep_kernel(options, key, image, arguments, used)       `image` comes from the pipeline: CompiledKernel.image
 
 Calls and kernels of users share this: for a call the key is of the kernel's text, for an entry point of its name
 and place; both with the keys of all modules that are seen (`Module.key` of the checker: texts and imports).
@@ -44,18 +44,28 @@ class StoredKernel:
     extra: Any
 
 
+def store_of(options: Options) -> Store:
+    """Where what is made with these settings is kept."""
+    return options.store or Store.of_environment()
+
+
 def kernel_key(options: Options, target: str, *parts: object) -> str:
     """The key of a kernel or of anything else that depends on settings, compiler and machine."""
-    if target != CPU or options.verify or options.dump or Store.of_environment().problem:
+    if target != CPU or options.verify or options.dump or store_of(options).problem:
         return ""
     return content_key(environment_key(), _settings(options), *parts)
 
 
-def find_kernel(key: str, load: Load) -> StoredKernel | None:
+def find_kernel(options: Options, key: str, load: Load) -> StoredKernel | None:
     """What `keep_kernel` has kept; `load` brings machine code into memory."""
-    data = Store.of_environment().get(key) if key else None
-    if data is None:
+    if not key:
         return None
+    store = store_of(options)
+    data = store.get(key)
+    if data is None:
+        store.misses += 1
+        return None
+    store.hits += 1
     image = KernelImage.from_bytes(data)
     arguments = type_from(image.about["arguments"])
     assert isinstance(arguments, Struct)
@@ -63,13 +73,18 @@ def find_kernel(key: str, load: Load) -> StoredKernel | None:
 
 
 def keep_kernel(
-    key: str, image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: Any = None
+    options: Options,
+    key: str,
+    image: KernelImage | None,
+    arguments: Struct,
+    used: Iterable[str],
+    extra: Any = None,
 ) -> None:
     """Keep a kernel, unless there is no key or no machine code."""
     if not key or image is None:
         return
     about = {"arguments": type_data(arguments), "used": sorted(used), "extra": extra}
-    Store.of_environment().put(key, replace(image, about=about).to_bytes())
+    store_of(options).put(key, replace(image, about=about).to_bytes())
 
 
 # --- What machine code depends on besides its source --------------------------------------------------
@@ -122,6 +137,6 @@ def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
 def _settings(options: Options) -> str:
     """What was chosen, without what machine code does not depend on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
-    none: frozenset[str] = frozenset()  # sets have no order
+    none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
     bare = replace(options, threads=0, verify=False, dump=(), disable_warnings=none, warnings_as_errors=none)
     return repr((bare, chosen))

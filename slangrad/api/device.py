@@ -23,7 +23,7 @@ from weakref import WeakSet
 
 from slangrad.api.compiler_options import SlangCompilerOptions
 from slangrad.api.current import is_current, pop_current_device, push_current_device
-from slangrad.api.device_reports import HeapReport, heap_reports
+from slangrad.api.device_reports import HeapReport, ShaderCacheStats, cache_stats, heap_reports
 from slangrad.api.features import (
     FEATURES,
     AdapterInfo,
@@ -37,6 +37,7 @@ from slangrad.api.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.session import SHADER, SlangSession
 from slangrad.base.late import Late
 from slangrad.base.options import Options
+from slangrad.cache import store_of
 from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
@@ -95,6 +96,7 @@ class Device:
         self.type = self.desc.type = DeviceType.cpu
         self.options = Options.from_environment() if options is None else options
         self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
+        self.options = replace(self.options, store=self.desc.store() or self.options.store)
         self.runtime = CpuDevice(self.options)
         given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
         given.include_paths = [*_folders(include_paths), *given.include_paths]
@@ -222,6 +224,12 @@ class Device:
         return found
 
     # --- Files that change ---
+
+    @property
+    def shader_cache_stats(self) -> ShaderCacheStats:
+        """How much the folder of compiled kernels holds, and how often kernels were looked for there. The user's folder
+        is counted for all devices of the process, one of the device's own (`shader_cache_path`) for the device."""
+        return cache_stats(store_of(self.options))
 
     def reload_all_programs(self) -> None:
         """Load all modules anew. A ReloadWarning where the new texts have errors; all stays as it was then."""

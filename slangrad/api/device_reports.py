@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from slangrad.base.store import Store
 from slangrad.runtime.memory import HOST_MEMORY
 
 if TYPE_CHECKING:
@@ -26,6 +27,20 @@ class HeapReport:
     total_allocated: int
     total_mem_usage: int
     num_allocations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShaderCacheStats:
+    """Entries in the folder (kernels, and what is known of modules and calls), and how often a kernel that was looked
+    for was there, or was not."""
+
+    entry_count: int
+    hit_count: int
+    miss_count: int
+
+
+def cache_stats(store: Store) -> ShaderCacheStats:
+    return ShaderCacheStats(store.usage().entries, store.hits, store.misses)
 
 
 def heap_reports() -> list[HeapReport]:

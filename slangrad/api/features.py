@@ -10,6 +10,7 @@ from enum import Enum, IntEnum, auto
 from os import PathLike
 from typing import Any
 
+from slangrad.base.store import DEFAULT_LIMIT, Store
 from slangrad.marshal.vectors import HostArray, class_named
 
 
@@ -126,8 +127,10 @@ class AdapterInfo:
 
 @dataclass(slots=True, kw_only=True)
 class DeviceDesc:
-    """What a device is made with. All but `type`, `compiler_options`, `enable_hot_reload`, `enable_print` and `label`
-    are about other kinds of devices: they are checked and kept, and mean nothing here.
+    """What a device is made with. `shader_cache_path` is a folder for compiled kernels and what is known of modules
+    (`module_cache_path`, if only that is given), in place of the user's; `shader_cache_size` is its size in bytes.
+    All but these, `type`, `compiler_options`, `enable_hot_reload`, `enable_print` and `label` are about other kinds
+    of devices: they are checked and kept, and mean nothing here.
     """
 
     type: DeviceType = DeviceType.automatic
@@ -144,7 +147,7 @@ class DeviceDesc:
     adapter_luid: list[int] | tuple[int, ...] | bytes | None = None
     shader_cache_path: str | PathLike[str] | None = None
     module_cache_path: str | PathLike[str] | None = None
-    shader_cache_size: int = 0
+    shader_cache_size: int = DEFAULT_LIMIT << 20
     bindless_options: object = None
     existing_device_handles: list[object] | tuple[object, ...] | None = None
 
@@ -156,6 +159,11 @@ class DeviceDesc:
         if not isinstance(value, expected):
             raise TypeError(f"{name}: {type(value).__name__} is not what this option takes")
         setattr(self, name, value)
+
+    def store(self) -> Store | None:
+        """The folder for kernels that is named here."""
+        folder = self.shader_cache_path or self.module_cache_path
+        return None if folder is None else Store(str(folder), self.shader_cache_size)
 
 
 # What is not simply a bool.

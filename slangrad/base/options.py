@@ -14,6 +14,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slangrad.base.store import Store
+
 MOST_LANES = 64
 RESIDUALS = CUT, STORE, RECOMPUTE = "cut", "store", "recompute"
 
@@ -79,6 +81,9 @@ class Options:
     warnings_as_errors: frozenset[str] = frozenset()  # codes of those that are errors
     # fmt: on
     limits: Limits = field(default_factory=Limits)
+    store: Store | None = field(
+        default=None, compare=False, repr=False
+    )  # where kernels are kept, None: the user's
 
     def __post_init__(self) -> None:
         if self.residuals not in RESIDUALS:

@@ -80,6 +80,7 @@ class Store:
         self._checked = bool(problem)
         self._written = limit  # the first entry that is written looks how much there is
         self._lock = threading.Lock()
+        self.hits = self.misses = 0  # kernels that were looked for here
 
     @staticmethod
     def of_environment(environment: Mapping[str, str] | None = None) -> Store:

@@ -83,7 +83,7 @@ class KernelCompiler:
             return self._compiled[key]
 
     def _find(self, key: str, call: BoundCall, written: KernelText) -> Compiled | None:
-        found = find_kernel(key, load)
+        found = find_kernel(self.options, key, load)
         if found is None:
             return None
         packer = packer_of(found.arguments)
@@ -93,7 +93,7 @@ class KernelCompiler:
 
     def _compile(self, key: str, call: BoundCall, written: KernelText) -> Compiled:
         made = self._stages(call, written)
-        keep_kernel(key, made.image, made.arguments, made.used)
+        keep_kernel(self.options, key, made.image, made.arguments, made.used)
         packer = packer_of(made.arguments)
         return Compiled(
             made.kernel, packer, made.used, key, lambda: self._stages(call, written), lambda: written.text
@@ -135,7 +135,7 @@ class KernelCompiler:
         return self._disk_key("entry", place_of(entry.declaration), module.key)
 
     def _find_entry(self, key: str) -> CompiledEntry | None:
-        found = find_kernel(key, load)
+        found = find_kernel(self.options, key, load)
         if found is None:
             return None
         named, read = found.extra
@@ -146,7 +146,7 @@ class KernelCompiler:
         made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
         arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
         extra = [[[*place, argument] for place, argument in arguments.items()], made.read]
-        keep_kernel(key, made.image, made.arguments, made.used, extra)
+        keep_kernel(self.options, key, made.image, made.arguments, made.used, extra)
         return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments, made.read, False)
 
     def _check_callee(self, call: BoundCall, name: str) -> None:

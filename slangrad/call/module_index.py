@@ -18,7 +18,7 @@ from typing import Any
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.store import Store, digest_of
-from slangrad.cache import kernel_key
+from slangrad.cache import kernel_key, store_of
 from slangrad.check.files import FILE, MODULE, Files
 
 UNKNOWN = object()
@@ -59,7 +59,7 @@ class ModuleIndex:
 
     def of_text(self, name: str, source: SourceFile, path: Path | None) -> FoundModule | None:
         """The module of a text."""
-        data = Store.of_environment().get(self._key(source))
+        data = store_of(self._options).get(self._key(source))
         if data is None:
             return None
         key, also, requests = json.loads(data)
@@ -112,7 +112,7 @@ class ModuleIndex:
             key = self._key(each.declaration.source)
             if key:
                 entry = [each.key, each.declaration.module_name or "", each.requests]
-                Store.of_environment().put(key, json.dumps(entry).encode())
+                store_of(self._options).put(key, json.dumps(entry).encode())
             if each is not module:
                 self.keep(each)
 
@@ -124,15 +124,19 @@ class Facts:
         self._said = (options, target, "fact", module)
         self._module = module
 
+    @property
+    def _store(self) -> Store:
+        return store_of(self._said[0])
+
     def get(self, kind: str, name: str) -> Any:
         """UNKNOWN where nothing is known."""
-        data = Store.of_environment().get(self._key(kind, name)) if self._module else None
+        data = self._store.get(self._key(kind, name)) if self._module else None
         return UNKNOWN if data is None else json.loads(data)
 
     def put(self, kind: str, name: str, value: Any) -> None:
         key = self._key(kind, name) if self._module else ""
-        if key and Store.of_environment().get(key) is None:
-            Store.of_environment().put(key, json.dumps(value).encode())
+        if key and self._store.get(key) is None:
+            self._store.put(key, json.dumps(value).encode())
 
     def _key(self, kind: str, name: str) -> str:
         options, target, *said = self._said

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from slangrad.base.options import Options
-from slangrad.base.store import Store
-from slangrad.cache import find_kernel, kernel_key
+from slangrad.cache import find_kernel, kernel_key, store_of
 from slangrad.call.compiled import Compiled, load
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.packing import packer_of
@@ -56,7 +55,7 @@ class PlanStore:
         return kernel_key(self._options, self._target, "plan", self._module, self._function, *said)
 
     def find(self, key: str) -> Launchable | None:
-        data = Store.of_environment().get(key) if key else None
+        data = store_of(self._options).get(key) if key else None
         if data is None:
             return None
         name, dims, leaves, sources, created, group = json.loads(data)
@@ -81,7 +80,7 @@ class PlanStore:
         sources = [(each.given, each.path) for each in call.sources]
         parts = [call.name, call.call_dims, leaves, sources, created, call.group]
         data = json.dumps(parts, separators=(",", ":"))
-        Store.of_environment().put(key, data.encode())
+        store_of(self._options).put(key, data.encode())
 
 
 def stable(part: Any) -> Any:
@@ -132,7 +131,7 @@ class Kernels:
             bound = self.bound
             made: Compiled = self._session.compiler.compile(bound, letters, alone)
         if self._key and made.key:
-            Store.of_environment().put(self._link(letters, alone), made.key.encode())
+            store_of(self._session.settings).put(self._link(letters, alone), made.key.encode())
         return made
 
     def _link(self, letters: dict[str, str], alone: frozenset[str]) -> str:
@@ -144,11 +143,12 @@ class Kernels:
         """A kernel that an earlier process has made for this plan."""
         if not self._key:
             return None
-        key = (Store.of_environment().get(self._link(letters, alone)) or b"").decode()
+        options = self._session.settings
+        key = (store_of(options).get(self._link(letters, alone)) or b"").decode()
         with self._session.lock:
             loaded: dict[str, Compiled] = self._session.kernels
             if key not in loaded:
-                found = find_kernel(key, load)
+                found = find_kernel(options, key, load)
                 if found is None:
                     return None
                 packer = packer_of(found.arguments)

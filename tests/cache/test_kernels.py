@@ -182,3 +182,30 @@ def test_processes_share_kernels_and_may_fill_the_cache_at_once(folder: Path) ->
     assert [json.loads(each.communicate()[0])[0] for each in both] == [WANTED, WANTED]
     later = subprocess.run(command, capture_output=True, check=True, env=os.environ)
     assert json.loads(later.stdout) == [WANTED, False]
+
+
+@pytest.mark.parametrize("option", ["shader_cache_path", "module_cache_path"])
+def test_a_device_may_have_a_folder_of_its_own(compilations: list[str], tmp_path: Path, option: str) -> None:
+    """What the user's folder has is not looked for there, and what it counts is of this device."""
+    assert gradient() == WANTED
+    seen = []
+    for _ in range(2):
+        device = spy.create_device(**{option: tmp_path})
+        before = device.shader_cache_stats
+        module = spy.Module.load_from_source(device, "m", POLYNOMIAL)
+        x = spy.Tensor.from_numpy(device, POINTS).with_grads()
+        module.polynomial.bwds(2.0, x)
+        assert x.grad.to_numpy().tolist() == WANTED
+        after = device.shader_cache_stats
+        seen.append(
+            (before.entry_count, before.hit_count + before.miss_count, after.hit_count, after.miss_count)
+        )
+        assert after.entry_count > 0
+    assert len(compilations) == 2
+    assert seen[0] == (0, 0, 0, 1)
+    assert seen[1] == (after.entry_count, 0, 1, 0)
+
+
+def test_a_folder_without_room_keeps_nothing(tmp_path: Path) -> None:
+    assert gradient(shader_cache_path=tmp_path, shader_cache_size=0) == WANTED
+    assert spy.create_device(shader_cache_path=tmp_path).shader_cache_stats.entry_count == 0
