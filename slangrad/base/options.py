@@ -106,6 +106,7 @@ class Options:
             residuals=environment.get("SLANGRAD_RESIDUALS", "").strip() or CUT,
             threads=_integer(environment, "THREADS", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
+            prints=_switch(environment, "PRINTS", False),
             check=_switch(environment, "CHECK", False),
             verify=_switch(environment, "VERIFY", False),
             dump=_names(environment, "DUMP"),

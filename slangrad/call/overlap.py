@@ -123,12 +123,40 @@ def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> N
 
 
 def _meet(x: Tensor, y: Tensor) -> bool:
+    return _share(x.host_view(), y.host_view())
+
+
+def _share(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether an element of one is one of the other; yes where that is hard to say."""
     try:
         most: Any = MOST_WORK
-        return np.shares_memory(x.host_view(), y.host_view(), most)
+        return np.shares_memory(x, y, most)
     except np.exceptions.TooHardError:
         return True
+
+
+def refuse_shared_outputs(leaves: Sequence[Any], values: Sequence[Any], copied: Sequence[int]) -> None:
+    """CallError where copies of two outputs would be brought back to the same memory, or one over another output."""
+    written = [i for i, leaf in enumerate(leaves) if leaf.role.writes]
+    arrays = {i: _array_of(values[i]) for i in written}
+    for n, i in enumerate(written):
+        for j in written[n + 1 :]:
+            first, second = arrays[i], arrays[j]
+            if first is None or second is None or not (i in copied or j in copied):
+                continue
+            if _share(first, second):
+                raise _both_changed(leaves[i].label, leaves[j].label)
+
+
+def _array_of(value: Any) -> np.ndarray[Any, Any] | None:
+    if isinstance(value, Tensor):
+        return value.host_view()
+    return value if isinstance(value, np.ndarray) else None
+
+
+def _both_changed(first: str, second: str) -> CallError:
+    message = f"'{first}' and '{second}' overlap in memory, and the call changes both"
+    return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
 def find_conflicts(pairs: Sequence[tuple[Region, Region]], values: list[Any]) -> Conflicts | None:
@@ -206,8 +234,7 @@ def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> Non
         found.shared = found.shared or not same
         return
     if first.changes and second.changes:
-        message = f"'{first.label}' and '{second.label}' overlap in memory, and the call changes both"
-        raise CallError("E1008", message, (), "give each its own memory, for example a copy")
+        raise _both_changed(first.label, second.label)
     if same:
         return
     reader = second if first.changes else first

@@ -27,6 +27,7 @@ from slangrad.call.overlap import (
     overwritten_of,
     pairs_of,
     refuse_overwritten,
+    refuse_shared_outputs,
     refuse_touched,
 )
 from slangrad.call.regions import added_alone, refuse_races, regions_of
@@ -249,6 +250,7 @@ class Plan:
         copied = list(values)
         last = len(values) - (self._created is not None)
         changed = [i for i in range(last) if self._leaves[i].measure(values[i]) is None]
+        refuse_shared_outputs(self._leaves[:last], values, changed)
         for i in changed:
             copied[i] = self._leaves[i].copy(values[i])
         key = (threads, *[layout(copied[i]) for i, layout in self._layouts])

@@ -274,3 +274,16 @@ def test_columns_of_one_tensor(device, load):
     assert rows.to_numpy().tolist() == [[0, 1], [0, 2], [0, 1], [0, 2]]
     with pytest.raises(CallError, match="'a' and 'b' overlap"):
         module.both(1.0, x[:, :2].detach(), x[:, 1:].detach())
+
+
+def test_outputs_that_are_copied_may_not_overlap(load):
+    """Arrays that kernels cannot write as they lie are brought back afterwards: one would lie over the other."""
+    module = load("void f(float x, out float a, out float b) { a = x; b = 10 * x; }")
+    x, raw = np.arange(4, dtype=np.float32), np.zeros(33, np.uint8)
+    first, second = raw[1:17].view(np.float32), raw[9:25].view(np.float32)
+    with pytest.raises(CallError, match="'a' and 'b' overlap in memory, and the call changes both") as caught:
+        module.f(x, first, second)
+    assert caught.value.code == "E1008"
+    apart = raw[17:33].view(np.float32)
+    module.f(x, first, apart)
+    assert first.tolist() == [0, 1, 2, 3] and apart.tolist() == [0, 10, 20, 30]
