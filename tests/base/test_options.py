@@ -33,7 +33,7 @@ def test_values():
     assert (options.disable_warnings, options.warnings_as_errors) == ({"E0112", "E0328"}, {"E0506"})
 
 
-@pytest.mark.parametrize("name", set(Options.__dataclass_fields__) - {"limits", "store"})
+@pytest.mark.parametrize("name", sorted(set(Options.__dataclass_fields__) - {"limits", "store"}))
 def test_each_setting_has_a_variable(name):
     default = getattr(Options(), name)
     other = {bool: str(int(not default)), int: "4", str: "recompute", tuple: "lowered", frozenset: "E0506"}
