@@ -48,7 +48,7 @@ _HOMES = {
     "slangrad.api.reflection.cursor": "ReflectionCursor",
     "slangrad.api.reflection.declarations": "DeclReflection",
     "slangrad.api.reflection.functions": "FunctionReflection",
-    "slangrad.api.reflection.kinds":  "ModifierID TextureType TextureUsage",
+    "slangrad.marshal.type_kinds":  "ModifierID TextureType TextureUsage",
     "slangrad.api.reflection.types":  "Attribute BaseReflectionObject TypeReflection VariableReflection",
     "slangrad.api.session":           "SlangSession SlangSessionDesc",
     "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "

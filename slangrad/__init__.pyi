@@ -89,9 +89,6 @@ from slangrad.api.packed import pack as pack
 from slangrad.api.reflection.cursor import ReflectionCursor as ReflectionCursor
 from slangrad.api.reflection.declarations import DeclReflection as DeclReflection
 from slangrad.api.reflection.functions import FunctionReflection as FunctionReflection
-from slangrad.api.reflection.kinds import ModifierID as ModifierID
-from slangrad.api.reflection.kinds import TextureType as TextureType
-from slangrad.api.reflection.kinds import TextureUsage as TextureUsage
 from slangrad.api.reflection.program_layout import EntryPointLayout as EntryPointLayout
 from slangrad.api.reflection.program_layout import ProgramLayout as ProgramLayout
 from slangrad.api.reflection.program_layout import TypeLayoutReflection as TypeLayoutReflection
@@ -141,6 +138,9 @@ from slangrad.marshal.generators import wang_hash as wang_hash
 from slangrad.marshal.generators import wang_hash_numpy as wang_hash_numpy
 from slangrad.marshal.registry import register_type as register_type
 from slangrad.marshal.slang_type import SlangType as SlangType
+from slangrad.marshal.type_kinds import ModifierID as ModifierID
+from slangrad.marshal.type_kinds import TextureType as TextureType
+from slangrad.marshal.type_kinds import TextureUsage as TextureUsage
 from slangrad.marshal.values import DiffPair as DiffPair
 from slangrad.marshal.values import ValueRef as ValueRef
 from slangrad.marshal.values import diff_pair as diff_pair

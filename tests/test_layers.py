@@ -30,7 +30,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
-    ("marshal", "slangrad.api.reflection.kinds"),  # kinds of types, by their names
+    ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),

@@ -26,7 +26,7 @@ PARTS = {
     "Derivatives": "transforms.gradients transforms.finite_differences",
     "Kernels": "api.shader api.kernel api.shader_cursor api.shader_block api.commands api.fences",
     "Reflection": "marshal.slang_type api.reflection.program_layout api.reflection.cursor api.reflection.declarations "
-    "api.reflection.functions api.reflection.kinds api.reflection.types",
+    "api.reflection.functions marshal.type_kinds api.reflection.types",
     "Errors": "marshal.errors base.diagnostics runtime.reports call.compared",
 }
 LONGEST = 96

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum, IntEnum
 from os import PathLike
@@ -44,12 +45,12 @@ def _line(level: LogLevel, name: str, msg: str, shown: str) -> str:
     return f"[{shown}] ({name}) {msg}\n" if name else f"[{shown}] {msg}\n"
 
 
-class LoggerOutput:
-    """Where messages go; others are made by another `write`."""
+class LoggerOutput(ABC):
+    """Where messages go; others are made by another `write`, and one without it cannot be made (TypeError)."""
 
+    @abstractmethod
     def write(self, level: LogLevel, name: str, msg: str) -> None:
         """Take a message of a logger of that name."""
-        raise NotImplementedError(f"{type(self).__name__} has no method 'write'")
 
 
 class ConsoleLoggerOutput(LoggerOutput):

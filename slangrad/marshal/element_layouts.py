@@ -15,7 +15,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.tensors.element_types import slang_name
 
-KINDS = Late("slangrad.api.reflection.kinds")
+KINDS = Late("slangrad.marshal.type_kinds")
 
 # fmt: off
 _KINDS: dict[type, str] = {

@@ -21,7 +21,7 @@ from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.slang_type import SavedType, SlangType, number
 from slangrad.tensors.shape import Shape
 
-KINDS = Late("slangrad.api.reflection.kinds")
+KINDS = Late("slangrad.marshal.type_kinds")
 
 UNKNOWN = checked.Plain("Unknown")  # a type that nothing is said about
 # fmt: off

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slangrad.marshal.slang_type import SlangType
 
 
-KINDS = Late("slangrad.api.reflection.kinds")
+KINDS = Late("slangrad.marshal.type_kinds")
 
 
 class IOType(Enum):

@@ -73,3 +73,11 @@ def test_timer() -> None:
     assert spy.Timer.delta_us(0, 2_500) == 2.5
     assert spy.Timer.delta_ms(0, 2_500_000) == 2.5
     assert spy.Timer.delta_s(0, 2_500_000_000) == 2.5
+
+
+def test_an_output_without_write_cannot_be_made() -> None:
+    class Silent(spy.LoggerOutput):
+        pass
+
+    with pytest.raises(TypeError, match="write"):
+        Silent()

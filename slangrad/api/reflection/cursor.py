@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection.kinds import ShapeKind
 from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout, TypeLayoutReflection
 from slangrad.api.reflection.types import TypeReflection
 from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.type_kinds import ShapeKind
 
 if TYPE_CHECKING:
     from slangrad.api.shader import ShaderProgram

@@ -11,6 +11,7 @@ child of a node of the kind `generic`, behind its parameters.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,6 @@ from slangrad.api.reflection.functions import (
     constructor_of_fields,
     reflect_function,
 )
-from slangrad.api.reflection.kinds import DeclarationKind
 from slangrad.api.reflection.types import (
     BaseReflectionObject,
     Context,
@@ -35,6 +35,7 @@ from slangrad.check.modules import Module
 from slangrad.check.reflect import FunctionView
 from slangrad.check.substitution import self_type
 from slangrad.check.types import Type, parameter_type
+from slangrad.marshal.type_kinds import DeclarationKind
 from slangrad.syntax import ast
 
 # fmt: off
@@ -53,7 +54,7 @@ _KINDS: dict[type, DeclarationKind] = {
 _TYPES = (ast.Struct, ast.Interface, ast.Enum)
 
 
-class DeclReflection(BaseReflectionObject):
+class DeclReflection(BaseReflectionObject, ABC):
     """A declaration and, as a sequence, what is declared in it."""
 
     Kind = DeclarationKind
@@ -64,14 +65,14 @@ class DeclReflection(BaseReflectionObject):
         return f"DeclReflection({self.kind.name} {self.name})"
 
     @property
+    @abstractmethod
     def kind(self) -> DeclarationKind:
         """What is declared: a module, a struct, a function, ..."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """`$init` of constructors; empty for what has none."""
-        raise NotImplementedError
 
     @property
     def children(self) -> list[DeclReflection]:

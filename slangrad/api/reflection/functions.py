@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from slangrad.api.reflection.kinds import ModifierID
 from slangrad.api.reflection.types import (
     Attributed,
     Context,
@@ -30,6 +29,7 @@ from slangrad.check.reflect import FunctionView
 from slangrad.check.signatures import declared_parameters, signature_of
 from slangrad.check.types import Array, Type, array, conjunction, is_pack, parameter_type
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.type_kinds import ModifierID
 from slangrad.syntax import ast
 
 CONSTRUCTOR = "$init"

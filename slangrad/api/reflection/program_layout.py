@@ -20,7 +20,6 @@ from slangrad.api.reflection.functions import (
     constructor_of_fields,
     reflect_functions,
 )
-from slangrad.api.reflection.kinds import ModifierID, TypeKind
 from slangrad.api.reflection.types import (
     BLOCKS,
     BaseReflectionObject,
@@ -43,6 +42,7 @@ from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, composite, round_up
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import parse_generic_signature, spell
+from slangrad.marshal.type_kinds import ModifierID, TypeKind
 from slangrad.marshal.vectors import vector_class
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -160,12 +160,12 @@ class VariableLayoutReflection(BaseReflectionObject):
     @property
     def name(self) -> str:
         """The name as it is declared."""
-        name: str = self.declaration.name
-        return name
+        return self.variable.name
 
     @property
     def type(self) -> TypeReflection:
-        return self._context.make(TypeReflection, self._form)
+        """The declared type."""
+        return self.variable.type
 
     @property
     def type_layout(self) -> TypeLayoutReflection:

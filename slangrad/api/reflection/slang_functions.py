@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slangrad.api.reflection.kinds import ModifierID
 from slangrad.call.program import Candidate, candidate_of
 from slangrad.check.reflect import FunctionView, ParameterView
 from slangrad.check.types import VOID, Array, Type, array
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.slang_variables import SlangParameter
+from slangrad.marshal.type_kinds import ModifierID
 
 if TYPE_CHECKING:
     from slangrad.api.reflection.slang_layout import SlangProgramLayout

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.reflection.kinds import ScalarKind
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.slang_functions import SlangFunction
 from slangrad.api.reflection.types import TypeReflection
@@ -23,6 +22,7 @@ from slangrad.check.reflect import FunctionView
 from slangrad.check.types import Type
 from slangrad.marshal.slang_kinds import UNKNOWN, TensorAccess, TensorType, slang_type_of, tensor_name
 from slangrad.marshal.slang_type import SlangType, generic_arguments
+from slangrad.marshal.type_kinds import ScalarKind
 
 if TYPE_CHECKING:
     from slangrad.call.program import ModuleTypes

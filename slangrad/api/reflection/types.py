@@ -10,6 +10,7 @@ module; it makes each object once, and what holds an object holds the program.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from slangrad.api.reflection.kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.call.program import ModuleTypes
 from slangrad.check import types as checked
 from slangrad.check.differentiable import has_no_diff
@@ -30,6 +30,7 @@ from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.buffers import BYTES, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import full_name
+from slangrad.marshal.type_kinds import AccessKind, ModifierID, ScalarKind, ShapeKind, TypeKind
 from slangrad.syntax import ast
 
 Made = TypeVar("Made")
@@ -235,14 +236,15 @@ class Attribute(BaseReflectionObject):
         return found
 
 
-class Attributed(BaseReflectionObject):
+class Attributed(BaseReflectionObject, ABC):
     """What attributes can stand before."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def _attributed(self) -> ast.Declaration | None:
-        raise NotImplementedError
+        """The declaration that they stand before, if there is one."""
 
     @property
     def _attributes(self) -> list[Attribute]:
