@@ -17,69 +17,75 @@ __version__ = "0.1.0"
 # Where the public names are: nothing is loaded before it is asked for, and a warm start loads little.
 # fmt: off
 _HOMES = {
-    "numpy":                          "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 uint64 "
-                                      "uint8",
-    "slangrad":                       "math optim",
-    "slangrad.api.commands":          "CommandBuffer CommandEncoder ComputePassEncoder",
-    "slangrad.api.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
-                                      "SlangMatrixLayout SlangOptimizationLevel",
-    "slangrad.api.current":           "create_buffer create_command_encoder create_compute_kernel "
-                                      "create_compute_pipeline create_fence create_query_pool "
-                                      "create_root_shader_object create_shader_object create_slang_session "
-                                      "current_device link_program "
-                                      "load_module load_module_from_source load_program pop_current_device "
-                                      "push_current_device",
-    "slangrad.api.device":            "Device SHADER_PATH create_device create_torch_device",
-    "slangrad.api.device_reports":    "HeapReport ShaderCacheStats",
-    "slangrad.api.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType Feature ShaderModel",
-    "slangrad.api.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc QueryType",
-    "slangrad.api.function":          "Function",
-    "slangrad.api.hot_reload":        "ReloadWarning ShaderHotReloadEvent",
-    "slangrad.api.instances":         "InstanceList InstanceTensor",
-    "slangrad.api.kernel":            "ComputeKernel ComputePipeline",
-    "slangrad.api.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel Logger "
-                                      "LoggerOutput log log_debug log_debug_once log_error log_error_once "
-                                      "log_fatal log_fatal_once log_info log_info_once log_warn "
-                                      "log_warn_once",
-    "slangrad.api.module":            "Module",
-    "slangrad.api.packed":            "PackedArg pack",
-    "slangrad.api.reflection.program_layout":        "EntryPointLayout ProgramLayout TypeLayoutReflection "
-                                      "VariableLayoutReflection",
-    "slangrad.api.reflection.cursor": "ReflectionCursor",
-    "slangrad.api.reflection.declarations": "DeclReflection",
-    "slangrad.api.reflection.functions": "FunctionReflection",
-    "slangrad.marshal.type_kinds":  "ModifierID TextureType TextureUsage",
-    "slangrad.api.reflection.types":  "Attribute BaseReflectionObject TypeReflection VariableReflection",
-    "slangrad.api.session":           "SlangSession SlangSessionDesc",
-    "slangrad.api.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
-                                      "SpecializationArg TypeConformance",
-    "slangrad.api.shader_block":      "ShaderBlock",
-    "slangrad.api.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
-    "slangrad.api.struct":            "Struct",
-    "slangrad.api.timer":             "Timer",
-    "slangrad.base.diagnostics":      "CompileError CompileWarning Diagnostic SlangCompileError",
-    "slangrad.base.options":          "Options",
-    "slangrad.marshal.buffer_cursor": "BufferCursor BufferElementCursor",
-    "slangrad.call.compared":         "GradientError",
-    "slangrad.call.generated":        "set_dump_generated_shaders set_dump_slang_intermediates "
-                                      "set_print_generated_shaders",
-    "slangrad.marshal.errors":        "BoundVariableException CallError KernelGenException "
-                                      "ResolveException",
-    "slangrad.marshal.generators":    "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid rand_float "
-                                      "thread_id wang_hash wang_hash_numpy",
-    "slangrad.marshal.registry":      "register_type",
-    "slangrad.marshal.slang_type":    "SlangType",
-    "slangrad.marshal.values":        "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef intRef",
-    "slangrad.runtime.device":        "DeviceClosedError",
-    "slangrad.runtime.reports":       "BoundsError KernelAssertionError KernelRecursionError KernelTypeError "
-                                      "NotFiniteError PointerError",
-    "slangrad.tensors.buffer":        "Buffer BufferDesc BufferUsage MemoryType ResourceState",
-    "slangrad.tensors.formats":       "DataType Format FormatChannels FormatInfo FormatType "
-                                      "get_format_info",
-    "slangrad.tensors.shape":         "Shape",
-    "slangrad.tensors.tensor":        "Tensor",
+    "numpy":                                  "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
+                                              "uint64 uint8",
+    "slangrad":                               "math optim",
+    "slangrad.api.devices.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
+                                              "SlangMatrixLayout SlangOptimizationLevel",
+    "slangrad.api.devices.current":           "create_buffer create_command_encoder create_compute_kernel "
+                                              "create_compute_pipeline create_fence create_query_pool "
+                                              "create_root_shader_object create_shader_object "
+                                              "create_slang_session current_device link_program load_module "
+                                              "load_module_from_source load_program pop_current_device "
+                                              "push_current_device",
+    "slangrad.api.devices.device":            "Device SHADER_PATH create_device create_torch_device",
+    "slangrad.api.devices.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType "
+                                              "Feature ShaderModel",
+    "slangrad.api.devices.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel "
+                                              "Logger LoggerOutput log log_debug log_debug_once log_error "
+                                              "log_error_once log_fatal log_fatal_once log_info log_info_once "
+                                              "log_warn log_warn_once",
+    "slangrad.api.devices.reports":           "HeapReport ShaderCacheStats",
+    "slangrad.api.devices.timer":             "Timer",
+    "slangrad.api.functional.function":       "Function",
+    "slangrad.api.functional.instances":      "InstanceList InstanceTensor",
+    "slangrad.api.functional.module":         "Module",
+    "slangrad.api.functional.packed":         "PackedArg pack",
+    "slangrad.api.functional.struct":         "Struct",
+    "slangrad.api.kernels.callbacks":         "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent",
+    "slangrad.api.kernels.commands":          "BufferOffsetPair CommandBuffer CommandEncoder "
+                                              "ComputePassEncoder",
+    "slangrad.api.kernels.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc "
+                                              "QueryType",
+    "slangrad.api.kernels.kernel":            "ComputeKernel ComputePipeline",
+    "slangrad.api.kernels.shader":            "ShaderProgram ShaderStage SlangEntryPoint SlangModule "
+                                              "SpecializationArg TypeConformance",
+    "slangrad.api.kernels.shader_block":      "ShaderBlock",
+    "slangrad.api.kernels.shader_cursor":     "ShaderCursor ShaderObject ShaderOffset",
+    "slangrad.api.reflection.cursor":         "ReflectionCursor",
+    "slangrad.api.reflection.declarations":   "DeclReflection",
+    "slangrad.api.reflection.functions":      "FunctionReflection",
+    "slangrad.api.reflection.program_layout": "EntryPointLayout ProgramLayout TypeLayoutReflection "
+                                              "VariableLayoutReflection",
+    "slangrad.api.reflection.types":          "Attribute BaseReflectionObject TypeReflection "
+                                              "VariableReflection",
+    "slangrad.api.sessions.hot_reload":       "ReloadWarning ShaderHotReloadEvent",
+    "slangrad.api.sessions.session":          "SlangSession SlangSessionDesc",
+    "slangrad.base.diagnostics":              "CompileError CompileWarning Diagnostic SlangCompileError",
+    "slangrad.base.options":                  "Options",
+    "slangrad.call.compared":                 "GradientError",
+    "slangrad.call.generated":                "set_dump_generated_shaders set_dump_slang_intermediates "
+                                              "set_print_generated_shaders",
+    "slangrad.marshal.buffer_cursor":         "BufferCursor BufferElementCursor",
+    "slangrad.marshal.errors":                "BoundVariableException CallError KernelGenException "
+                                              "ResolveException",
+    "slangrad.marshal.generators":            "CallIdArg RandFloatArg ThreadIdArg WangHashArg call_id grid "
+                                              "rand_float thread_id wang_hash wang_hash_numpy",
+    "slangrad.marshal.registry":              "register_type",
+    "slangrad.marshal.slang_type":            "SlangType",
+    "slangrad.marshal.type_kinds":            "ModifierID TextureType TextureUsage",
+    "slangrad.marshal.values":                "DiffPair ValueRef diffPair diff_pair floatDiffPair floatRef "
+                                              "intRef",
+    "slangrad.runtime.device":                "DeviceClosedError",
+    "slangrad.runtime.reports":               "BoundsError KernelAssertionError KernelRecursionError "
+                                              "KernelTypeError NotFiniteError PointerError",
+    "slangrad.tensors.buffer":                "Buffer BufferDesc BufferUsage MemoryType ResourceState",
+    "slangrad.tensors.formats":               "DataType Format FormatChannels FormatInfo FormatType "
+                                              "get_format_info",
+    "slangrad.tensors.shape":                 "Shape",
+    "slangrad.tensors.tensor":                "Tensor",
     "slangrad.transforms.finite_differences": "check_gradients",
-    "slangrad.transforms.gradients":  "grad hvp jvp value_and_grad vjp",
+    "slangrad.transforms.gradients":          "grad hvp jvp value_and_grad vjp",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -6,8 +6,8 @@ show_llvm(c)     ->   [Line("  %v12 = fmul contract <16 x float> %v8, %v8", span
 from __future__ import annotations
 
 from slangrad.base.source import Line
-from slangrad.check import checked as forms
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import checked as forms
+from slangrad.check.model.declref import DeclRef
 from slangrad.ir.text import function_lines, program_lines
 from slangrad.llvm import native
 from slangrad.llvm.debug_lines import lines_of_listing, with_debug_lines

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import ClassVar
 
 from slangrad.base.options import Options
-from slangrad.check.declref import DeclRef
-from slangrad.check.files import STD
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.texts.files import STD
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.small_arrays import split_small_arrays

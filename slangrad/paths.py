@@ -35,7 +35,7 @@ _TABLES = "PYTHON_SIGNATURES PYTHON_TYPES get_or_create_type lookup_signature_ca
 _CURSORS = "WriteToCursorMarshall WriteToCursorMarshallInfo register_write_to_cursor_type"
 _CODE = "CodeGen CodeGenBlock"
 _BINDINGS = (
-    f"{_MARSHALLS} {_TABLES} {_CURSORS} {_CODE} AccessType BoundCall BoundCallRuntime BoundVariable "
+    f"{_MARSHALLS} {_TABLES} {_CURSORS} {_CODE} ReturnContext AccessType BoundCall BoundCallRuntime BoundVariable "
     "BoundVariableException BoundVariableRuntime Shape"
 )
 # fmt: off
@@ -45,7 +45,7 @@ PATHS = {
     "bindings.boundvariableruntime": "BoundCallRuntime BoundVariableRuntime",
     "bindings.codegen":         _CODE,
     "bindings.cursor":          _CURSORS,
-    "bindings.marshall":        "BindContext Marshall",
+    "bindings.marshall":        "BindContext Marshall ReturnContext",
     "bindings.typeregistry":    _TABLES,
     "core":                     "",
     "core.calldata":            "CallData set_dump_generated_shaders set_dump_slang_intermediates "
@@ -62,6 +62,7 @@ PATHS = {
     "core.struct":              "Struct",
     "core.utils":               "create_device create_torch_device find_type_layout_for_buffer parse_generic_signature",
     "experimental":             "",
+    "experimental.diffinstancelist": "InstanceDifferentiableBuffer",
     "experimental.gridarg":     "GridArg grid",
     "reflection":               _REFLECTION,
     "reflection.lookup":        _LOOKUP,
@@ -80,24 +81,26 @@ PATHS = {
 }
 # Where the names are that the package does not show.
 _HOMES = {
-    "slangrad.api.call_data":      "AccessType BoundCall BoundCallRuntime BoundVariable BoundVariableRuntime CallData "
-                                   "CallMode NativeCallRuntimeOptions",
-    "slangrad.api.marshalls.cursor": _CURSORS,
-    "slangrad.api.marshalls.code":  _CODE,
-    "slangrad.api.marshalls.types": _TABLES,
-    "slangrad.api.marshalls.marshall":      _MARSHALLS,
-    "slangrad.api.reflection.program_layout":     "find_type_layout_for_buffer",
+    "slangrad.api.functional.call_data":       "AccessType BoundCall BoundCallRuntime BoundVariable "
+                                               "BoundVariableRuntime CallData CallMode NativeCallRuntimeOptions",
+    "slangrad.api.functional.instances":       "InstanceDifferentiableBuffer",
+    "slangrad.api.marshalls.code":             _CODE,
+    "slangrad.api.marshalls.cursor":           _CURSORS,
+    "slangrad.api.marshalls.marshall":         _MARSHALLS,
+    "slangrad.api.marshalls.outputs":          "ReturnContext",
+    "slangrad.api.marshalls.types":            _TABLES,
+    "slangrad.api.reflection.program_layout":  "find_type_layout_for_buffer",
     "slangrad.api.reflection.slang_functions": "SlangFunction",
-    "slangrad.api.reflection.slang_layout":   "SlangProgramLayout",
-    "slangrad.api.reflection.slang_lookup":   _LOOKUP,
-    "slangrad.marshal.slang_kinds": _KINDS,
-    "slangrad.marshal.slang_variables": "IOType SlangField SlangParameter",
-    "slangrad.api.reflection.type_resolution":
-        "ResolutionDiagnostic ResolveResult resolve_function unpack_args unpack_kwargs",
-    "slangrad.marshal.generators": "GridArg calc_wang_hash calc_wang_hash_numpy",
-    "slangrad.marshal.spelling":   "parse_generic_signature",
-    "slangrad.marshal.values":     "PrimType",
-    "slangrad.tensors.shape":      "TShapeOrTuple",
+    "slangrad.api.reflection.slang_layout":    "SlangProgramLayout",
+    "slangrad.api.reflection.slang_lookup":    _LOOKUP,
+    "slangrad.api.reflection.type_resolution": "ResolutionDiagnostic ResolveResult resolve_function unpack_args "
+                                               "unpack_kwargs",
+    "slangrad.marshal.generators":             "GridArg calc_wang_hash calc_wang_hash_numpy",
+    "slangrad.marshal.slang_kinds":            _KINDS,
+    "slangrad.marshal.slang_variables":        "IOType SlangField SlangParameter",
+    "slangrad.marshal.spelling":               "parse_generic_signature",
+    "slangrad.marshal.values":                 "PrimType",
+    "slangrad.tensors.shape":                  "TShapeOrTuple",
 }
 # fmt: on
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

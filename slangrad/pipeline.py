@@ -19,12 +19,14 @@ from time import perf_counter
 from slangrad import listings, stages
 from slangrad.autodiff.report import Explanation, Report
 from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
-from slangrad.check.declref import DeclRef
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.texts.files import is_standard
 from slangrad.ir import verify
 from slangrad.ir.types import Struct
 from slangrad.llvm import native
@@ -211,6 +213,18 @@ def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
     except CompileError as error:
         return error.diagnostics
     return program.reporter.diagnostics
+
+
+def origins_of(
+    path: Path, include_paths: Sequence[Path], macros: dict[str, str], options: Options
+) -> tuple[list[Origin], Sequence[Diagnostic]]:
+    """What a file and the modules that it imports are made of, and the warnings; CompileError."""
+    program = CheckedProgram(options, include_paths, macros)
+    modules = [program.load_module(str(path))]
+    for each in modules:  # grows while it is read
+        modules += [one for one in each.imports if one not in modules]
+    origins = [each.origin for each in modules if each.origin is not None]
+    return [each for each in origins if not is_standard(each.path)], program.reporter.diagnostics
 
 
 # --- The machine --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import Line, SourceFile
 from slangrad.check.conforming import Conformance
-from slangrad.check.declref import DeclRef, Substitution
+from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.flatten.math_functions import EXPANDED, expand_math
@@ -40,12 +40,14 @@ from slangrad.opt.dead import remove_dead
 from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
 from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.finite_checks import check_finite
+from slangrad.opt.foreseen_bounds import foresee_bounds
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
 from slangrad.opt.inline import inline_into
 from slangrad.opt.pointer_checks import check_pointers
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
+from slangrad.opt.unroll_steps import unroll_steps
 from slangrad.opt.variables import inline_settled, settle_variables
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.device import Grid, Kernel, PythonKernel
@@ -55,7 +57,7 @@ from slangrad.runtime.object_code import Loaded, load_code
 from slangrad.runtime.reports import BOUNDS, Reports, Site
 from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
 from slangrad.spmd.groups import run_in_groups
-from slangrad.spmd.widen import WideKernel, widen
+from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
 from slangrad.syntax import ast
 
@@ -103,7 +105,7 @@ class Compilation:
 def check(c: Compilation) -> None:
     if c.declared is not None:
         return
-    module = c.checked.add_source(c.source.name, c.source.text)
+    module = c.checked.add_source(c.source.name, c.source.text, is_page=c.source.is_page)
     c.declared = find_function(module.declaration, c.entry)
     if c.declared is None:
         raise CompileError([Diagnostic("E0301", f"'{c.source.name}' has no function '{c.entry}'")])
@@ -133,7 +135,7 @@ def inline_all(c: Compilation) -> None:
 
 def clean(c: Compilation) -> None:
     function = unroll(remove_dead(simplify_branches(c.function)), c.options.limits)
-    c.replace(remove_dead(hoist(simplify_branches(function))))
+    c.replace(remove_dead(hoist(simplify_branches(unroll_steps(function)))))
 
 
 def flatten_kernel(c: Compilation) -> None:
@@ -160,7 +162,10 @@ def widen_kernel(c: Compilation) -> None:
         whole = widen(run_in_groups(function, lanes), lanes, exclusive=is_ordered(function), entire=True)
         c.wide = whole
         return
-    c.wide = widen(function, lanes, exclusive=c.delayed is None and is_ordered(function))
+    exclusive = c.delayed is None and is_ordered(function)
+    foreseen = foresee_bounds(function) if lanes > 1 and may_be_full(function) else None
+    certain = None if foreseen is None else (foreseen.kernel, foreseen.condition)
+    c.wide = widen(function, lanes, exclusive, certain=certain)
 
 
 def _for_machine(function: Function, machine: Target) -> Function:
@@ -188,7 +193,7 @@ def write_llvm(c: Compilation) -> None:
 
 def _kernel_of(c: Compilation, wide: WideKernel) -> cpu.Kernel:
     group = group_size(c.function) if runs_in_groups(c.function) else None
-    return cpu.Kernel(wide.full, wide.masked, wide.lanes, c.program.arguments, group=group)
+    return cpu.Kernel(wide.full, wide.masked, wide.lanes, c.program.arguments, wide.condition, group)
 
 
 def generate_code(c: Compilation) -> None:

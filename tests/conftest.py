@@ -3,6 +3,7 @@
 Tests of calls run compiled and interpreted: `device` is one of each, `load` the module of a text.
 """
 
+import gc
 import os
 import signal
 
@@ -20,6 +21,24 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same draws in every run; `--hypothesis-profile=default` draws others.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+# A full collection walks over all that lives: PyTorch's modules, thousands of test items, the programs that session
+# fixtures keep. What is there before the tests, and after each file, is not walked over again, and the rest less often.
+def pytest_collection_finish(session):
+    gc.set_threshold(10_000, 10, 10)
+    _freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen():
+    yield
+    _freeze()
+
+
+def _freeze():
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", params=["cpu", "interpreter"])

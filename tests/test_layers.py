@@ -17,16 +17,16 @@ LATE_MODULES = {
     ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments
     ("tensors", "torch"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
-    ("api", "slangrad.api.commands"),  # kernels of users
-    ("api", "slangrad.api.fences"),
-    ("api", "slangrad.api.globals_cursor"),
-    ("api", "slangrad.api.kernel"),
-    ("api", "slangrad.api.raw_dispatch"),
+    ("api", "slangrad.api.kernels.commands"),  # kernels of users
+    ("api", "slangrad.api.kernels.fences"),
+    ("api", "slangrad.api.kernels.globals_cursor"),
+    ("api", "slangrad.api.kernels.kernel"),
+    ("api", "slangrad.api.kernels.raw_dispatch"),
     ("api", "slangrad.api.reflection.cursor"),
-    ("api", "slangrad.api.shader"),
-    ("api", "slangrad.api.shader_block"),
-    ("api", "slangrad.api.shader_cursor"),
-    ("api", "slangrad.api.call_data"),  # what a call is made of
+    ("api", "slangrad.api.kernels.shader"),
+    ("api", "slangrad.api.kernels.shader_block"),
+    ("api", "slangrad.api.kernels.shader_cursor"),
+    ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
@@ -35,7 +35,7 @@ LATE_MODULES = {
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),
     ("tensors", "PIL.Image"),
-    ("tensors", "slangrad.api.current"),  # the device of what is unpickled
+    ("tensors", "slangrad.api.devices.current"),  # the device of what is unpickled
 }
 
 

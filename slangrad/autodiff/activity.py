@@ -33,6 +33,7 @@ class Callee:
     source: bool = False  # results carry a derivative even where no operand does
     sink: bool = False  # operands receive a derivative even where no result does
     drop_primal: bool = False  # the forward sweep of a vjp leaves it out
+    opened: Region | None = None  # what the forward sweep of a vjp has in its place
     body: Region | None = None  # of a segment, whose derivative is made for what is active at the call
     made_for: Callable[[tuple[bool, ...], tuple[bool, ...]], Callee] | None = None
 

@@ -157,9 +157,14 @@ class ForwardSweep:
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        if not self._callees(callee_of(op)).drop_primal:
+        callee = self._callees(callee_of(op))
+        if callee.drop_primal:
+            return tuple(b.zero(r.type) for r in op.results)
+        if callee.opened is None:
             return copy_op(walk, b, op)
-        return tuple(b.zero(r.type) for r in op.results)
+        inner = Rebuild({})
+        inner.new.update(zip(callee.opened.parameters, walk.values(op.operands), strict=True))
+        return inner.inline(b, callee.opened)
 
 
 def _types(values: tuple[Value, ...]) -> tuple[Type, ...]:

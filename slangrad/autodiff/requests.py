@@ -335,7 +335,8 @@ class _Requests:
         )
         source = self._acts(derivative) or brings
         drop = bool(f.attributes.get("drop_primal"))
-        return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop)
+        opened = f.region if f.attributes.get("open_primal") else None
+        return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop, opened)
 
     def _brings(self, derivative: str, inputs: Flags, results: Flags) -> bool:
         """Whether a jvp has tangents that are not zero where none goes in: the user's own derivative says so."""
@@ -344,10 +345,12 @@ class _Requests:
         return any(each is not True for each in made[len(results) :])
 
     def _acts(self, name: str) -> bool:
-        """Whether a function writes memory, prints or reports. A call of itself adds nothing."""
+        """Whether a function writes memory, prints or reports, or stands for what does, and has a derivative. A call
+        of itself adds nothing."""
         if name not in self._acting:
-            self._acting[name] = False
-            self._acting[name] = any(self._op_acts(op) for op in walk(self._new[name].region))
+            f = self._new[name]
+            self._acting[name] = bool(f.attributes.get("drop_primal"))
+            self._acting[name] |= any(self._op_acts(op) for op in walk(f.region))
         return self._acting[name]
 
     def _op_acts(self, op: Op) -> bool:

@@ -13,11 +13,11 @@ Only user errors are diagnostics; our own mistakes are assertions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from slangrad.base.options import Options
-from slangrad.base.source import Span, excerpt
+from slangrad.base.source import SourceFile, Span, excerpt
 
 # fmt: off
 CODES: dict[str, str] = {
@@ -73,6 +73,7 @@ CODES: dict[str, str] = {
     "E0327": "module not found",
     "E0328": "unknown attribute",
     "E0329": "argument of an attribute",
+    "E0330": "precompiled module",
     # E04  generics, interfaces, overloads
     "E0401": "not generic",
     "E0402": "unsuitable generic argument",
@@ -223,12 +224,13 @@ class CompileError(SlangCompileError):
 @dataclass(slots=True)
 class Reporter:
     """Collects diagnostics. The same code at the same place is kept once, and no more than `limit` in all. The options
-    choose by code which warnings are none, and which are errors.
+    choose by code which warnings are none, and which are errors. Texts that `is_settled` have been warned of before.
     """
 
     diagnostics: list[Diagnostic] = field(default_factory=list)
     limit: int = 1_000
     options: Options = field(default_factory=Options)
+    is_settled: Callable[[SourceFile], bool] | None = None
     _seen: set[tuple[str, str, int]] = field(default_factory=set)
     _errors: int = 0
 
@@ -250,7 +252,8 @@ class Reporter:
         note: str | None = None,
         related: tuple[tuple[str, Span], ...] = (),
     ) -> None:
-        if code not in self.options.disable_warnings:
+        settled = span is not None and self.is_settled is not None and self.is_settled(span.source)
+        if code not in self.options.disable_warnings and not settled:
             severity = "error" if code in self.options.warnings_as_errors else "warning"
             self.report(Diagnostic(code, message, span, note, severity, related))
 

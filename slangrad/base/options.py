@@ -66,6 +66,7 @@ class Options:
     lanes: int = 0                       # SIMD width of a CPU kernel, 0: from the machine
     cpu: str = ""                        # instruction set as LLVM names it, "": this machine's
     contraction: bool = True             # a * b + c may become one fused operation
+    column_major: bool = False           # matrices without a modifier lie by columns in memory
     bounds_checks: bool = True           # report indices out of range at run time
     deterministic: bool = True           # fixed order of additions, whatever the number of threads
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
@@ -100,6 +101,7 @@ class Options:
             lanes=_lanes(environment),
             cpu=environment.get("SLANGRAD_CPU", ""),
             contraction=_switch(environment, "CONTRACTION", True),
+            column_major=_switch(environment, "COLUMN_MAJOR", False),
             bounds_checks=_switch(environment, "BOUNDS_CHECKS", True),
             deterministic=_switch(environment, "DETERMINISTIC", True),
             segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),

@@ -19,13 +19,14 @@ LONGEST_EXCERPT = 160
 
 
 class SourceFile:
-    """One text with a name; compares by identity."""
+    """One text with a name; compares by identity. `is_page`: a call from Python wrote it."""
 
-    __slots__ = ("_line_starts", "name", "text")
+    __slots__ = ("_line_starts", "is_page", "name", "text")
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, is_page: bool = False) -> None:
         self.name = name
         self.text = text
+        self.is_page = is_page
         self._line_starts: list[int] | None = None
 
     def __repr__(self) -> str:

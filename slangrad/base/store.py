@@ -19,8 +19,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
+from pathlib import Path
 
 from slangrad.base.source import SourceFile
+from slangrad.base.whole_files import OWN, write_whole
 
 MAGIC = b"slangrad entry 1"
 DIGEST = 32
@@ -232,16 +234,7 @@ def _mark_used(path: str) -> None:
 def _write(path: str, key: str, data: bytes) -> None:
     folder = os.path.dirname(path)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    unique = f".{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}"
-    fresh = os.path.join(folder, unique)
-    handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-    try:
-        with open(handle, "wb") as file:
-            file.write(MAGIC + _digest(key, data) + data)
-        os.replace(fresh, path)
-    except BaseException:
-        _remove(fresh)
-        raise
+    write_whole(Path(path), MAGIC + _digest(key, data) + data, OWN)
 
 
 def _listed(folder: str) -> list[os.DirEntry[str]]:

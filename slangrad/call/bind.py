@@ -14,9 +14,11 @@ from math import prod
 
 from slangrad.call.broadcast import align_right, call_dimensions
 from slangrad.call.launchable import Launchable, Source
+from slangrad.call.mapping import MAPPED
 from slangrad.call.program import FoundFunction
 from slangrad.call.request import RESULT
 from slangrad.check.conforming import Conformance
+from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
@@ -36,13 +38,19 @@ from slangrad.marshal.marshal import (
 
 @dataclass(slots=True)
 class BoundArgument:
-    """`index`: which of the call's values it is."""
+    """`index`: which of the call's values it is. `converted`: the type that the kernel makes of the node's."""
 
     node: Node
     direction: str
     differentiable: bool
     no_diff: bool = False
     index: int = -1
+    converted: Type | None = None
+
+    @property
+    def type(self) -> Type:
+        """What the function gets."""
+        return self.converted or self.node.type
 
 
 @dataclass(slots=True, eq=False)
@@ -149,8 +157,9 @@ def _bind_argument(
     own = PRIMAL if parameter.no_diff else mode
     spot = Spot(names.fresh(parameter.name), parameter.name, role, own, types, names.fresh)
     node = given.marshal.bind(given.way, spot)
-    _mark(node, not parameter.no_diff, types)
-    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index)
+    converted = given.way.type if given.way.how == MAPPED else None
+    _mark(node, not parameter.no_diff and (converted is None or tangent is not None), types)
+    return BoundArgument(node, parameter.direction, differentiable, parameter.no_diff, given.index, converted)
 
 
 def _mark(node: Node, carries: bool, types: ProgramTypes) -> None:

@@ -17,7 +17,7 @@ from slangrad.call.program import Candidate, ModuleTypes
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
-from slangrad.marshal.errors import CallError
+from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.global_values import global_leaf
 from slangrad.marshal.marshal import PRIMAL, REVERSE, Leaf, Marshal, Role, Spot
 
@@ -70,6 +70,9 @@ class Binder:
         settings, count = request.settings, request.positional
         mapping.check_count(settings.map_positional, count + len(request.names))
         mapping.check_names(settings.map_named, (*request.names, *self._parameter_names()))
+        for each in self.candidates:
+            parameters = (parameter.name for parameter in each.parameters)
+            mapping.check_once(settings.map_positional, settings.map_named, parameters)
         maps = [*settings.map_positional, *[None] * (count - len(settings.map_positional))]
         by_position = [
             (i, mapping.apply_map(marshals[i], self._map_at(i, maps, settings), f"{i}", self._types.find_any))
@@ -124,7 +127,12 @@ class Binder:
             raise CallError(
                 "E1013", f"set: the module has no global value '{name}'", (), f"there are {known}"
             )
-        ways = [way for way in marshal.ways(t, self._types, PRIMAL) if way.dims == 0]
+        try:
+            ways = [way for way in marshal.ways(t, self._types, PRIMAL) if way.dims == 0]
+        except BoundVariableException as refused:
+            raise CallError(
+                "E1013", f"set: '{name}' of type '{t}': {refused.message}", (), refused.note
+            ) from None
         if not ways:
             raise CallError("E1013", f"set: '{name}' of type '{t}': {marshal.reason(t, self._types)}")
         spot = Spot(name, name, Role(reads=True), PRIMAL, self._types, lambda wanted: wanted)

@@ -23,7 +23,7 @@ from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
-from slangrad.marshal.errors import CallError
+from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
 
@@ -87,12 +87,21 @@ class Caller:
 
     def call(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the function over the arguments."""
-        entry, values, count, threads = self._find(settings, args, kwargs)
-        if entry.is_special:
-            return self._call_specially(entry, settings, values, threads)
-        given = values[count] if entry.returns_given else None
-        made = entry.plan.run(values, threads)
+        try:
+            entry, values, count, threads = self._find(settings, args, kwargs)
+            if entry.is_special:
+                return self._call_specially(entry, settings, values, threads)
+            given = values[count] if entry.returns_given else None
+            made = entry.plan.run(values, threads)
+        except CallError as error:
+            raise self._named(error) from error.__cause__
         return _shown(given) if entry.returns_given else made
+
+    def _named(self, error: CallError) -> CallError:
+        """The error, which says in which call it was found; those of the compiler show the kernel."""
+        if not isinstance(error, CallCompileError):
+            error.about("call", f"function '{self._name}'")
+        return error
 
     def call_unchecked(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same without a comparison of gradients."""
@@ -102,8 +111,11 @@ class Caller:
 
     def compile(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
         """The kernel of such a call, which is not run; values outside of functions need not be set."""
-        entry, values, _, threads = self._find(settings, args, kwargs)
-        return entry.plan.compile([unwrap(value) for value in values], threads)
+        try:
+            entry, values, _, threads = self._find(settings, args, kwargs)
+            return entry.plan.compile([unwrap(value) for value in values], threads)
+        except CallError as error:
+            raise self._named(error) from error.__cause__
 
     def bound(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launchable:
         """How the arguments of such a call are bound."""
@@ -113,12 +125,15 @@ class Caller:
         self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[FixedLaunch | None, Any]:
         """A call that is checked and compiled now: its launch, None where it has more to do, and its result."""
-        entry, values, count, threads = self._find(settings, args, dict(kwargs))
         launch = None
-        if entry.is_special or settings.given:
-            self.compile(settings, args, dict(kwargs))
-        else:
-            launch = entry.plan.fixed(values, threads)
+        try:
+            entry, values, count, threads = self._find(settings, args, dict(kwargs))
+            if entry.is_special or settings.given:
+                self.compile(settings, args, dict(kwargs))
+            else:
+                launch = entry.plan.fixed(values, threads)
+        except CallError as error:
+            raise self._named(error) from error.__cause__
         return launch, _shown(values[count]) if entry.returns_given else None
 
     def later(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
@@ -146,15 +161,18 @@ class Caller:
         values = [*args, *kwargs.values()] if kwargs else list(args)
         count = len(values)
         kind: Any = result
-        if result is not None and not isinstance(result, (str, type)):
+        said: Any = result
+        if isinstance(result, type):
+            said = result, results.kind_of(result)
+        elif result is not None and not isinstance(result, str):
             values.append(result)
-            kind = True
+            kind = said = True
         names: tuple[str, ...] = ()
         if settings.given:
             outside = gathered(settings.given)
             names = tuple(outside)
             values += outside.values()
-        key = (settings.key, names, len(args), *kwargs, kind, threads is None, *map(key_of, values))
+        key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
         entry = self._plans.get(key)
         if entry is None:
             with self._session.lock:

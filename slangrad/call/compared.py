@@ -19,7 +19,7 @@ import numpy as np
 
 from slangrad.call.launchable import Launchable
 from slangrad.call.request import RESULT, Settings, settings_key
-from slangrad.check.types import Array, Matrix, Scalar, Vector
+from slangrad.check.model.types import Array, Matrix, Scalar, Vector
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.errors import CallError

@@ -21,9 +21,9 @@ from slangrad.call.bind import BoundCall
 from slangrad.call.compiled import PIPELINE, Compiled, load
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
-from slangrad.check import checked
 from slangrad.check.conforming import Conformance
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
 from slangrad.marshal.errors import CallCompileError
 from slangrad.runtime.device import Kernel
 from slangrad.syntax import ast
@@ -110,7 +110,7 @@ class KernelCompiler:
         name = f"{kind} {len(self._compiled) + 1} of {call.function.name}"
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
-        made = self._run_pipeline(SourceFile(name, written.text), written, call.conformances)
+        made = self._run_pipeline(SourceFile(name, written.text, is_page=True), written, call.conformances)
         self._check_callee(call, name)
         return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from slangrad.call.program import ModuleTypes
 from slangrad.call.request import Named
 from slangrad.check.conforming import Conformance
-from slangrad.check.types import InterfaceType
+from slangrad.check.model.types import InterfaceType
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.spelling import spell
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from slangrad.marshal.errors import CallError
+
 Values = Mapping[str, Any]
 Source = Values | Callable[[], Values]
 Tree = dict[str, Any]
@@ -21,8 +23,15 @@ def gathered(sources: tuple[Source, ...]) -> Tree:
     """The values of a call. A value that is a callable itself is asked, too."""
     found: Tree = {}
     for source in sources:
-        merge(found, source() if callable(source) else source)
+        merge(found, _asked(source) if callable(source) else source)
     return {name: value() if callable(value) else value for name, value in found.items()}
+
+
+def _asked(source: Callable[[], Values]) -> Values:
+    found = source()
+    if not isinstance(found, Mapping):
+        raise CallError("E1013", f"set: the callable gave {type(found).__name__}, and a dict is needed")
+    return found
 
 
 def merge(into: Tree, values: Values) -> None:

@@ -69,7 +69,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     for leaf in call.leaves:
         page.owner = leaf.label
         page.functions += [(line, leaf.label) for line in leaf.outside()]
-        for line in leaf.before():
+        for line in leaf.before(classes[leaf.name]):
             page.say_before(line)
     statement = _CALLS[call.mode](page)
     rank = max(call.call_dims, 1)
@@ -116,6 +116,12 @@ def _value(page: Page, node: Node) -> str:
     assert isinstance(node, Composite)
     _declare(page, node, node.name)
     return node.name
+
+
+def _constant(page: Page, argument: BoundArgument) -> str:
+    """An expression for an argument that is read only."""
+    value = _value(page, argument.node)
+    return value if argument.converted is None else f"{spell(argument.converted)}({value})"
 
 
 def _declare(page: Page, node: Composite, name: str) -> None:
@@ -181,9 +187,9 @@ def _taking(node: Node, path: str) -> Iterator[tuple[str, WritableLeaf]]:
             yield from _taking(part.node, path + part.tangent_access)
 
 
-def _pair(page: Page, node: Node) -> str:
+def _pair(page: Page, argument: BoundArgument) -> str:
     """The arguments of `diffPair`: the primal, and the derivative if one comes in."""
-    value = _value(page, node)
+    node, value = argument.node, _constant(page, argument)
     if next(_taking(node, ""), None) is None:
         return value
     return f"{value}, {_derivative(page, node, f'{node.name}_in')}"
@@ -214,8 +220,8 @@ def _forward(page: Page) -> str:
 
 
 def _forward_argument(page: Page, argument: BoundArgument) -> str:
-    if argument.direction == "in":
-        return _value(page, argument.node)
+    if argument.direction == "in" or argument.converted is not None:
+        return _constant(page, argument)
     name = _variable(page, argument.node)
     _store(page, argument.node, name)
     return name
@@ -263,9 +269,9 @@ def _backward_argument(page: Page, argument: BoundArgument) -> str | None:
     if argument.direction == "out":
         return _cotangent(page, node) if argument.differentiable else None
     if not argument.differentiable:
-        return _value(page, node)
+        return _constant(page, argument)
     pair = f"{node.name}_pair"
-    page.say_before(f"var {pair} = diffPair({_pair(page, node)});")
+    page.say_before(f"var {pair} = diffPair({_pair(page, argument)});")
     _give(page, node, f"{pair}.d")
     return pair
 
@@ -295,7 +301,7 @@ def _tangent_argument(page: Page, argument: BoundArgument) -> str:
     if argument.direction == "out":
         page.say_before(f"DifferentialPair<{spell(node.type)}> {pair};")
     else:
-        page.say_before(f"var {pair} = diffPair({_pair(page, node)});")
+        page.say_before(f"var {pair} = diffPair({_pair(page, argument)});")
     if argument.direction != "in":
         _store(page, node, f"{pair}.p")
         _give(page, node, f"{pair}.d")
@@ -376,11 +382,11 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
 
 def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
     """An argument whose derivative nobody asks for."""
-    node, kind = argument.node, spell(argument.node.type)
+    node, kind = argument.node, spell(argument.type)
     if not argument.differentiable:
-        orders.constant(f"no_diff {kind}" if argument.no_diff else kind, node.name, _value(page, node))
+        orders.constant(f"no_diff {kind}" if argument.no_diff else kind, node.name, _constant(page, argument))
         return
-    orders.constant(f"no_diff {kind}", node.name, _value(page, node))
+    orders.constant(f"no_diff {kind}", node.name, _constant(page, argument))
     orders.first[-1] = f"{node.name}_pair"
     orders.pairs.append(f"var {node.name}_pair = diffPair({node.name});")
 

@@ -1,7 +1,7 @@
 """Explicit maps: what the user says about an argument with `map`.
 
     f.map((0,), (1,))(a, b)     dimensions of the call for each dimension of the argument
-    f.map("float3")(v)          the type that an element is to be seen as
+    f.map("float3")(v)          the type that an element is to be seen as; numbers of it become those of the parameter
     f.map({"x": (0,)})(point)   the same for the fields of a dict, "$type" for the whole
 
 A map wraps the argument's marshal and narrows down its ways.
@@ -10,11 +10,13 @@ A map wraps the argument's marshal and narrows down its ways.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from slangrad.check.types import Type
+from slangrad.check.model.types import Type
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.patterns import converts
 from slangrad.marshal.scalars import UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal
 
@@ -22,8 +24,12 @@ TYPE_ENTRY = "$type"
 FindType = Callable[[Any], Type | None]
 
 
+MAPPED = "mapped"
+
+
 class MappedMarshal(Marshal):
-    """A marshal of which only the ways that fit the map are left."""
+    """A marshal of which only the ways that fit the map are left. In a way that is MAPPED the value is seen as the one
+    part says, and becomes the parameter's type in the kernel."""
 
     def __init__(self, inner: Marshal, dims: tuple[int, ...] | None, seen: Type | None) -> None:
         self.inner = inner
@@ -36,12 +42,27 @@ class MappedMarshal(Marshal):
         return self.inner.is_plain
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        if self.seen is not None and not types.matches(wanted, self.seen):
+        found = []
+        if self.seen is None or types.matches(wanted, self.seen):
+            found = self._fitting(wanted if self.seen is None else self.seen, types, mode)
+        return found or self._converted(wanted, types, mode)
+
+    def _fitting(self, wanted: Type, types: ProgramTypes, mode: str) -> list[Way]:
+        found = self.inner.ways(wanted, types, mode)
+        return [way for way in found if self.dims is None or way.dims == len(self.dims)]
+
+    def _converted(self, wanted: Type, types: ProgramTypes, mode: str) -> list[Way]:
+        """As what the map says, for a parameter of another type; dimensions alone say that elements are taken."""
+        seen = self.inner.holds(wanted, types) if self.seen is None else self.seen
+        if seen is None or not converts(seen, wanted):
             return []
-        found = list(self.inner.ways(wanted if self.seen is None else self.seen, types, mode))
-        return found if self.dims is None else [way for way in found if way.dims == len(self.dims)]
+        ways = self._fitting(seen, types, mode)
+        return [Way(wanted, way.dims, MAPPED, way.cost + 1, (way,)) for way in ways if way.type is seen]
 
     def bind(self, way: Way, spot: Spot) -> Node:
+        if way.how == MAPPED:
+            (way,) = way.parts
+            spot = self._spot_of_other(way, spot)
         node = self.inner.bind(way, spot)
         if self.dims is not None:
             if self.dims and not isinstance(node, Leaf):
@@ -50,8 +71,20 @@ class MappedMarshal(Marshal):
             node.explicit = self.dims
         return node
 
+    def _spot_of_other(self, way: Way, spot: Spot) -> Spot:
+        """The spot for a value of another type than the parameter's; where it has no derivative it is a constant."""
+        what = f"argument '{spot.label}': it is seen as '{way.type}', as map says, and the parameter has another type"
+        if spot.role.writes:
+            raise CallError("E1009", f"{what}, so it cannot receive what is written")
+        if spot.role.differentiates and spot.types.tangent(way.type) is not None:
+            note = "pass a container of the parameter's type"
+            raise CallError("E1009", f"{what}, so no derivative reaches it", (), note)
+        return replace(spot, role=spot.role.without_derivative())
+
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         if self.seen is not None and not types.matches(wanted, self.seen):
+            if converts(self.seen, wanted):
+                return self.inner.reason(self.seen, types)
             return f"map says '{self.seen}', the parameter is '{wanted}'"
         if self.dims is not None and list(self.inner.ways(wanted, types, "")):
             return f"{self.described} as '{wanted}' cannot have {len(self.dims)} dimensions, as map says"
@@ -103,10 +136,20 @@ def _map_fields(marshal: Marshal, entry: Mapping[str, Any], label: str, find: Fi
 
 def check_count(positional: tuple[Any, ...], arguments: int) -> None:
     if len(positional) > arguments:
-        raise CallError("E1009", "Too many arguments supplied for explicit vectorization")
+        raise CallError(
+            "E1009",
+            f"map: Too many arguments supplied for explicit vectorization: {len(positional)} for {arguments}",
+        )
+
+
+def check_once(positional: tuple[Any, ...], named: Mapping[str, Any], parameters: Iterable[str]) -> None:
+    """CallError where a map names a parameter that it has by position already."""
+    for entry, name in zip(positional, parameters):
+        if entry is not None and name in named:
+            raise CallError("E1009", f"map: '{name}' is specified by position and by name")
 
 
 def check_names(named: Mapping[str, Any], names: Iterable[str]) -> None:
     for name in named:
         if name not in names:
-            raise CallError("E1009", f"Unknown keyword argument {name}")
+            raise CallError("E1009", f"map: Unknown keyword argument {name}")

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slangrad.base.module_file import FILE, MODULE, Macros, Origin, Request
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.base.store import Store, digest_of
 from slangrad.cache import kernel_key, store_of
-from slangrad.check.files import FILE, MODULE, Files
+from slangrad.check.texts.files import UNREADABLE, Files
 
 UNKNOWN = object()
 
@@ -30,6 +31,7 @@ class FoundModule:
 
     key: str
     also: str
+    origin: Origin
 
 
 class ModuleIndex:
@@ -49,7 +51,7 @@ class ModuleIndex:
             return known
         try:
             found = self._files.module(name, importer)
-        except (OSError, UnicodeDecodeError):
+        except UNREADABLE:
             return None
         if found is None:
             return None
@@ -59,40 +61,53 @@ class ModuleIndex:
 
     def of_text(self, name: str, source: SourceFile, path: Path | None) -> FoundModule | None:
         """The module of a text."""
-        data = store_of(self._options).get(self._key(source))
+        own = self._files.macros(path)
+        macros = self._defines if own is None else own
+        data = store_of(self._options).get(self._key(source, macros))
         if data is None:
             return None
-        key, also, requests = json.loads(data)
-        if not all(self._is_same(*each) for each in requests):
+        key, also, asked = json.loads(data)
+        requests, texts = tuple(Request(*each) for each in asked), dict[str, SourceFile]()
+        if not all(self._is_same(each, texts) for each in requests):
             return None
         self._keep_text(source)
-        made = FoundModule(key, also)
+        made = FoundModule(key, also, Origin(source, path, requests, texts, macros))
         if also:
             self._known.setdefault(also, made)
         return self._enter(name, made)
+
+    def of_precompiled(self, name: str, path: Path, data: bytes) -> FoundModule | None:
+        """The module in the bytes of a file."""
+        return self.of_text(name, self._files.precompiled.add(path, data), path)
 
     def _enter(self, name: str, module: FoundModule | None) -> FoundModule | None:
         if module is not None:
             self._known[name] = module
         return module
 
-    def _is_same(self, kind: str, name: str, asker: str, wanted: str) -> bool:
-        """Whether a name still means what it meant."""
+    def found(self) -> list[Origin]:
+        """What the modules were made of that were found so far."""
+        return [each.origin for each in self._known.values()]
+
+    def _is_same(self, request: Request, texts: dict[str, SourceFile]) -> bool:
+        """Whether a name still means what it meant; `texts` gets what was found."""
+        kind, name, asker, wanted = request
         if kind == MODULE:
             module = self.find(name, Path(asker) if asker else None)
             return module is not None and module.key == wanted
         try:
             source = self._file(kind, name, asker)
-        except (OSError, UnicodeDecodeError):
+        except UNREADABLE:
             return False
         if source is None or digest_of(source) != wanted:
             return False
         self._keep_text(source)
+        texts[wanted] = source
         return True
 
     def _file(self, kind: str, name: str, asker: str) -> SourceFile | None:
         if kind == FILE:
-            found = self._files.module(name, Path(asker) if asker else None)
+            found = self._files.part(name, Path(asker) if asker else None)
             return None if found is None else found[0]
         return self._files.included(name, asker)
 
@@ -100,18 +115,18 @@ class ModuleIndex:
         """The same text is parsed, should it come to that."""
         self._files.kept[Path(source.name)] = source
 
-    def _key(self, source: SourceFile) -> str:
+    def _key(self, source: SourceFile, macros: Macros) -> str:
         folders = tuple(map(str, self._files.include_paths))
         here = str(Path().absolute())
-        said = (source.name, source.text, folders, here, self._defines)
+        said = (source.name, source.text, folders, here, macros)
         return kernel_key(self._options, self._target, "module", *said)
 
     def keep(self, module: Any) -> None:
         """For later processes: a checked module, and those that it imports."""
         for each in (module, *module.imports):
-            key = self._key(each.declaration.source)
+            key = self._key(each.origin.source, each.origin.macros)
             if key:
-                entry = [each.key, each.declaration.module_name or "", each.requests]
+                entry = [each.key, each.declaration.module_name or "", each.origin.requests]
                 store_of(self._options).put(key, json.dumps(entry).encode())
             if each is not module:
                 self.keep(each)

@@ -20,6 +20,9 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Struct, Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.plain import format_of, memory_format, scalars_of
+from slangrad.tensors.element_types import slang_name
+
+MOST_SHOWN = 10**40  # larger integers are not written out
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,8 +49,14 @@ class Packer:
         for name, place in self.places.items():
             for scalar, value in zip(self.scalars[place], values[place]):
                 if not _fits(scalar, value):
-                    return CallError("E1010", f"argument '{name}': {value!r} does not fit into {scalar}")
+                    return CallError("E1010", _misfit(name, scalar, value))
         raise AssertionError(f"values that fit were not packed: {values}")
+
+
+def _misfit(name: str, t: Type, value: Any) -> str:
+    is_long = isinstance(value, int) and abs(value) >= MOST_SHOWN
+    shown = "an integer of so many digits" if is_long else repr(value)
+    return f"argument '{name}': {shown} does not fit into '{slang_name(t)}'"
 
 
 def packer_of(arguments: Struct) -> Packer:

@@ -42,8 +42,8 @@ from slangrad.runtime.reports import NotFiniteError
 
 MOST_GEOMETRIES = 256
 
-# The kernel for streams that move so along the lanes (letters of each leaf), and for gradients of these names that
-# no two calls share.
+# The kernel for streams that move so along the lanes and memory of such forms (letters of each leaf), and for gradients
+# of these names that no two calls share.
 CompileFor = Callable[[dict[str, str], frozenset[str]], Compiled]
 BYTE = np.dtype(np.uint8)
 
@@ -373,7 +373,8 @@ class Plan:
         refuse_races(self._leaves, over, along)
         alone = frozenset() if atomic else added_alone(self._leaves, over, along)
         partial = any(size % part for size, part in zip(over, group or ()))
-        return loops, along, self._compiled(loops.classes, alone, partial)
+        forms = tuple(each.forms for each in measures)
+        return loops, along, self._compiled(loops.classes, forms, alone, partial)
 
     def _check_globals(self, compiled: Compiled) -> None:
         """What the kernel reads and no argument gives are values outside of functions."""
@@ -404,11 +405,13 @@ class Plan:
         assert len(scalars) == len(compiled.packer.scalars), "an argument is laid out unlike its type"
         return scalars
 
-    def _compiled(self, classes: str, alone: frozenset[str], partial: bool) -> Compiled:
-        key = (classes, alone, partial)
+    def _compiled(
+        self, classes: str, forms: tuple[str, ...], alone: frozenset[str], partial: bool
+    ) -> Compiled:
+        key = (classes, forms, alone, partial)
         found = self._kernels.get(key)
         if found is None:
-            letters = self._letters(classes)
+            letters = self._letters(classes, forms)
             if partial:
                 letters[SHAPE] = PARTIAL
             found = self._kernels[key] = self.compile_for(letters, alone)
@@ -416,11 +419,11 @@ class Plan:
                 show_kernel(self.call.name, found)
         return found
 
-    def _letters(self, classes: str) -> dict[str, str]:
-        """The letters of each leaf's streams."""
+    def _letters(self, classes: str, forms: tuple[str, ...]) -> dict[str, str]:
+        """The letters of each leaf's streams, and those of its forms."""
         letters, at = {}, 0
-        for leaf in self._leaves:
-            letters[leaf.name] = classes[at : at + len(leaf.streams)]
+        for leaf, form in zip(self._leaves, forms):
+            letters[leaf.name] = classes[at : at + len(leaf.streams)] + form
             at += len(leaf.streams)
         return letters
 

@@ -9,14 +9,23 @@ them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from slangrad.call.module_index import reachable
-from slangrad.check.declref import visible_parameters
+from slangrad.check.model.declref import visible_parameters
+from slangrad.check.model.types import (
+    VOID,
+    EnumType,
+    InterfaceType,
+    ParameterType,
+    Type,
+    Vector,
+    nominal,
+    stored,
+)
 from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Resolution
-from slangrad.check.types import VOID, EnumType, InterfaceType, ParameterType, Type, Vector, nominal
 from slangrad.ir import types as ir
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
@@ -36,7 +45,7 @@ class ModuleTypes:
 
     def __init__(self, view: Reflection) -> None:
         self.view = view
-        self._map = TypeMap(self.fields, self._tag, view.find_type, view.behind)
+        self._map = TypeMap(self.stored_fields, self._tag, view.find_type, view.behind)
         self._lifted: dict[ir.Type, Type | None] = {}
         self._tangents: dict[Type, Type | None] = {}
         self._mentioned: dict[str, bool] = {}
@@ -57,6 +66,10 @@ class ModuleTypes:
         if isinstance(t, Vector) and isinstance(t.count, int):
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return tuple((each.name, each.type) for each in self.view.fields(t))
+
+    def stored_fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
+        """Those of a struct, with what is said about their place in memory."""
+        return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
 
     def no_diff_fields(self, t: Type) -> set[str]:
         return {each.name for each in self.view.fields(t) if each.no_diff}
@@ -193,6 +206,12 @@ class FoundFunction:
     callee: str
     static_callee: str
     imports: Imports
+    generics: tuple[tuple[str, str], ...] = ()  # arguments that the callee's name ends with, by parameter
+
+    def static_with(self, arguments: Mapping[str, str]) -> str:
+        """How it is named with other generic arguments."""
+        name = self.static_callee.removesuffix(_listed([text for _, text in self.generics]))
+        return name + _listed([arguments.get(own, text) for own, text in self.generics])
 
     @property
     def has_this(self) -> bool:
@@ -220,7 +239,8 @@ def found_function(
     view = candidate.view
     carries = result is not None and not view.no_diff_result and types.tangent(result) is not None
     callee, static = _spelled(candidate, resolution, this, result)
-    return FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports)
+    generics = () if candidate.is_constructor else _explicit(view, resolution)
+    return FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports, generics)
 
 
 def _spelled(
@@ -231,7 +251,8 @@ def _spelled(
         assert result is not None
         return spell(result), spell(result)
     declaration = candidate.view.declaration
-    name = candidate.view.name + _explicit(candidate.view, resolution)
+    explicit = [text for _, text in _explicit(candidate.view, resolution)]
+    name = candidate.view.name + _listed(explicit)
     if this is not None:
         return name, f"{spell(this)}.{name}"
     owner = _owner(candidate, resolution)
@@ -241,12 +262,15 @@ def _spelled(
     return spelled, spelled
 
 
-def _explicit(view: FunctionView, resolution: Resolution) -> str:
+def _explicit(view: FunctionView, resolution: Resolution) -> tuple[tuple[str, str], ...]:
+    """Generic parameters that are written, with their arguments."""
     written = [each for each in view.declaration.generics if not each.name.startswith("$")]
-    if not written:
-        return ""
-    arguments = [spell_argument(resolution.reference.substitution[each]) for each in written]
-    return f"<{', '.join(arguments)}>"
+    substitution = resolution.reference.substitution
+    return tuple((each.name, spell_argument(substitution[each])) for each in written)
+
+
+def _listed(arguments: list[str]) -> str:
+    return f"<{', '.join(arguments)}>" if arguments else ""
 
 
 def _owner(candidate: Candidate, resolution: Resolution) -> str:

@@ -17,8 +17,8 @@ from itertools import islice, product
 
 from slangrad.call.bind import Given
 from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
+from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
-from slangrad.check.types import Type
 from slangrad.marshal.errors import BoundVariableException, ResolveException
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Marshal, Way
 

@@ -15,12 +15,15 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
+from slangrad.call.overlap import MOST_WORK
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
 from slangrad.call.torch_functions import Forward, apply, is_seen, transforms_are_active
+from slangrad.call.torch_graphs import leave_out_of_graphs
 from slangrad.call.torch_sites import Place, Site, Slot, changing_places, constants_of, is_plain_whole
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
@@ -39,19 +42,21 @@ class TorchEntry:
     def __init__(
         self, caller: Any, settings: Settings, request: Request, plan: Plan, values: list[Any]
     ) -> None:
+        leave_out_of_graphs()
         self._plan = plan
         self._mode = settings.mode
         slots, self._changed = _slots_of(plan, values)
         created = plan.call.leaves[-1] if plan.call.created is not None else None
         carries = created is not None and created.carries
         self._loses = _losing_output(plan, values, created, request.result_kind)
-        site = self._site = Site(caller, settings, request, tuple(slots), created is not None, carries)
+        halves = tuple([half for slot in slots for half in slot.halves])
+        site = self._site = Site(caller, settings, request, halves, created is not None, carries)
         site.sinks, site.cells = _sinks_of(plan, site), _cells_of(plan)
         site.nest((*site.sinks, *site.cells))
         self._changing = changing_places(plan, site)
-        self._finders = [_finder(slot.given, slot.path) for slot in slots]
+        self._finders = [_finder(slot.given, slot.path) for slot in halves]
         self._watched = [
-            find for slot, find in zip(slots, self._finders) if slot.writes or slot.carries or slot.is_lost
+            find for slot, find in zip(halves, self._finders) if slot.writes or slot.carries or slot.is_lost
         ]
 
         self._suspects = any(slot.writes or slot.is_lost for slot in slots)
@@ -76,19 +81,21 @@ class TorchEntry:
         self._check(tensors)
         constants = constants_of(site, values, self._changing)
         job = Forward(site, constants, threads, self._plan, values)
-        if not self._changed:
-            outputs = apply(job, tensors)
-            job.values = []
-            return outputs[0]
-        outputs = apply(job, [_to_fill(slot, each) for slot, each in zip(site.slots, tensors)])
+        outputs = apply(job, [self._seen(i, tensor) for i, tensor in enumerate(tensors)])
         job.values = []
         for i, output in zip(site.outputs, outputs[site.created :]):
-            if output is not tensors[i]:
-                tensors[i].copy_(output)
+            _assign(tensors[i], output, site.befores[i] is not None)
         for slot, tensor in zip(site.slots, tensors):
             if slot.reads and slot.writes:
                 increment_version(tensor)
         return outputs[0] if site.created else None
+
+    def _seen(self, i: int, tensor: Any) -> Any:
+        """What autograd sees of a tensor: of one that will be overwritten a copy; what an output held has no part in
+        what it becomes."""
+        if self._site.slots[i].is_output:
+            return tensor.detach()
+        return tensor.clone() if i in self._site.overwritten else tensor
 
     def _check(self, tensors: Sequence[Any]) -> None:
         if self._mode == TANGENT:
@@ -98,42 +105,77 @@ class TorchEntry:
             message = f"'{self._loses}' cannot tell autograd where its values come from"
             note = "let the call make a torch tensor or fill one, pass x.detach(), or use torch.no_grad()"
             raise CallError("E1011", message, (), note)
-        for slot, tensor in zip(self._site.slots, tensors) if self._suspects else ():
-            own = slot.carries and not slot.is_plain
-            if slot.reads and slot.writes and (own or tensor.requires_grad):
-                message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
-                raise CallError("E1008", message, (), "give the function an output of its own")
+        for i, (slot, tensor) in enumerate(zip(self._site.slots, tensors) if self._suspects else ()):
+            if slot.reads and slot.writes and tensor.requires_grad:
+                note = "give the function an output of its own, or pass x.detach() if it is constant"
+                raise _in_place(slot, note)
             if slot.is_output:
-                self._check_output(slot, tensor, tensors)
+                self._check_output(i, slot, tensor, tensors)
             if slot.is_lost and tensor.requires_grad:
                 message = (
                     f"argument '{slot.label}' requires grad, and its parameter's type takes no gradients"
                 )
                 warnings.warn(f"{message}: pass {slot.label}.detach() if it is constant", stacklevel=2)
 
-    def _check_output(self, slot: Slot, tensor: Any, tensors: Sequence[Any]) -> None:
-        message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
-        if (slot.is_paired or slot.is_plain) and tensor.requires_grad and not tensor.is_leaf:
-            note = "a function that writes some elements needs an output that depends on nothing"
-            raise CallError("E1008", message, (), note)
+    def _check_output(self, i: int, slot: Slot, tensor: Any, tensors: Sequence[Any]) -> None:
+        before = self._site.befores[i]
+        partly = before is None and (slot.is_paired or slot.is_plain)
+        if partly and tensor.requires_grad and not tensor.is_leaf:
+            raise _in_place(
+                slot, "a function that writes some elements needs an output that depends on nothing"
+            )
         if transforms_are_active():
             return
-        memory = tensor.untyped_storage().data_ptr()
-        for i in self._site.kept:
-            if memory and tensors[i].untyped_storage().data_ptr() == memory:
-                raise CallError("E1008", message, (), "an output needs memory that no input shares")
+        if before is not None and torch.is_grad_enabled():
+            _check_leaf(slot, tensor)
+        others = [k for k in self._site.kept if k not in self._site.overwritten]
+        for k in others:
+            if _share_storage(tensor, tensors[k]):
+                raise _in_place(
+                    slot, f"'{self._site.slots[k].label}' is the same memory: pass a clone() of it"
+                )
+        for k in self._site.outputs:
+            if k < i and _share_storage(tensor, tensors[k]) and _overlap(tensor, tensors[k]):
+                other = self._site.slots[k].label
+                message = f"'{other}' and '{slot.label}' overlap in memory, and the call changes both"
+                raise CallError("E1008", message, (), "give each its own memory, for example a copy")
 
 
-def _to_fill(slot: Slot, tensor: Any) -> Any:
-    """What the call fills in place of a view: autograd follows only copies into these."""
-    if slot.is_output and tensor.requires_grad and tensor.is_leaf:
+def _check_leaf(slot: Slot, tensor: Any) -> None:
+    """PyTorch's own rule for operations in place, before anything is changed."""
+    base = tensor._base if tensor._is_view() else tensor
+    if base.requires_grad and base.is_leaf:
+        kind = "a leaf Variable" if base is tensor else "a view of a leaf Variable"
+        message = (
+            f"argument '{slot.label}': {kind} that requires grad is being used in an in-place operation."
+        )
+        raise CallError("E1008", message, (), f"pass {slot.label}.clone(), or call under torch.no_grad()")
+
+
+def _in_place(slot: Slot, note: str) -> CallError:
+    message = f"argument '{slot.label}': In-place operations not supported for torch autograd."
+    return CallError("E1008", message, (), note)
+
+
+def _share_storage(first: Any, second: Any) -> bool:
+    memory, other = (each.untyped_storage().data_ptr() for each in (first, second))
+    return bool(memory == other != 0)
+
+
+def _overlap(first: Any, second: Any) -> bool:
+    """Whether an element of one is one of the other; yes where that is hard to say."""
+    try:
+        most: Any = MOST_WORK
+        return np.shares_memory(first.detach().numpy(force=True), second.detach().numpy(force=True), most)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _assign(tensor: Any, output: Any, goes_in: bool) -> None:
+    """What the call made goes where it was to be; autograd follows."""
+    if not goes_in and tensor.requires_grad and tensor.is_leaf:
         tensor.requires_grad_(False)  # what it held is overwritten; what it becomes has a history
-    if not slot.is_output or not tensor._is_view():
-        return tensor
-    own = tensor.detach()
-    if slot.is_paired or slot.is_plain:
-        return own.clone(memory_format=torch.contiguous_format)
-    return torch.empty(own.shape, dtype=own.dtype)
+    tensor.copy_(output)
 
 
 def _slots_of(plan: Plan, values: list[Any]) -> tuple[list[Slot], list[Find]]:
@@ -168,8 +210,9 @@ def _sinks_of(plan: Plan, site: Site) -> tuple[Place, ...]:
     for leaf, source in zip(plan.call.leaves, plan.call.sources):
         if source.given != results.CREATED and not isinstance(leaf, (Cell, BufferLeaf)):
             lasting = leaf.role.reads or not leaf.carries or is_plain_whole(leaf)
-            is_slot = any(slot.given == source.given and slot.path == source.path for slot in site.slots)
-            if leaf.role.writes and (lasting if not is_slot else leaf.role.reads or not leaf.carries):
+            own = [slot for slot in site.slots if slot.given == source.given and slot.path == source.path]
+            followed = any(slot.is_output and slot.carries for slot in own)
+            if leaf.role.writes and (not followed if own else lasting):
                 found.append(Place(source.given, source.path))
     return tuple(found)
 

@@ -19,14 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
 from slangrad.call.plan_store import PlanStore
 from slangrad.call.request import Request, Settings, settings_key
 from slangrad.call.torch_sites import Site, Slot, is_plain_whole
-from slangrad.check.types import Type
+from slangrad.check.model.types import StructType, Type
+from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Node, ProgramTypes
 from slangrad.marshal.spelling import spell
@@ -51,6 +53,20 @@ class Made:
     map: Any = None
 
 
+class Composed(NamedTuple):
+    """A type of the library that is made of parameters, and which of them."""
+
+    name: str
+    fields: tuple[str, ...]
+
+
+_COMPOSED = {
+    "DiffTensor": Composed("GradientTensor", ("input", "gradient")),
+    "WDiffTensor": Composed("StoreTensor", ("cotangent",)),
+    "DiffSumTensor": Composed("SumTensor", ("cotangent",)),
+}
+
+
 @dataclass(slots=True)
 class Page:
     """The function as it is written: the gradients of the slots `wanted`."""
@@ -58,6 +74,8 @@ class Page:
     site: Site
     wanted: tuple[int, ...]
     types: ProgramTypes
+    generics: list[str] = field(default_factory=list)
+    replaced: dict[str, str] = field(default_factory=dict)  # generic arguments of the function that is called
     parameters: list[Made] = field(default_factory=list)
     before: list[str] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
@@ -65,8 +83,10 @@ class Page:
 
     def text(self, imports: tuple[str, ...], callee: str) -> str:
         header = ", ".join(each.text for each in self.parameters)
+        generics = f"<{', '.join(self.generics)}>" if self.generics else ""
         body = [*self.before, f"bwd_diff({callee})({', '.join(self.arguments)});", *self.after]
-        lines = [f'import "{name}";' for name in imports] + ["", "[Differentiable]", f"void {NAME}({header})"]
+        lines = [f'import "{name}";' for name in imports]
+        lines += ["", "[Differentiable]", f"void {NAME}{generics}({header})"]
         return "\n".join([*lines, "{", *(f"    {line}" for line in body), "}", ""])
 
     def tangent(self, t: Type) -> str:
@@ -81,18 +101,22 @@ class Page:
         self.parameters.append(made)
         return made.name
 
-    def add_argument(self, k: int, argument: Any, parameter: Any, given: int) -> None:
+    def add_argument(self, k: int, argument: Any, parameter: Any, declared: Type, given: int) -> None:
         own_map = _map_of(self.site, given, parameter.name)
+        if isinstance(argument.node, WholeTensor) and not argument.node.family.is_plain:
+            self.add_whole(k, argument.node, declared, given, _only_dimensions(own_map))
+            return
         if argument.direction == "out":
             if argument.differentiable:
                 slots = [slot for _, slot in self.slots_of(given) if slot.carries]
                 self.add_cotangent(f"cotangent{k}", parameter.type, argument.node, slots, own_map)
             return
-        _check(argument, parameter)
+        _check(argument)
         no_diff = "no_diff " if parameter.no_diff else ""
         name = self.add(Made(f"input{k}", f"{no_diff}{spell(parameter.type)} input{k}", given, map=own_map))
         if argument.differentiable:
-            self.before.append(f"var pair{k} = diffPair({name});")
+            cotangent = self.cotangent_of(k, argument, parameter, given, own_map)
+            self.before.append(f"var pair{k} = diffPair({name}{cotangent});")
             self.arguments.append(f"pair{k}")
             self.add_gradient(k, parameter.type, argument.node, given, own_map)
         elif argument.direction == "in":
@@ -101,19 +125,65 @@ class Page:
             self.before.append(f"var changed{k} = {name};")
             self.arguments.append(f"changed{k}")
 
+    def add_whole(self, k: int, leaf: WholeTensor, declared: Type, given: int, own_map: Any) -> None:
+        """A whole tensor is made of the function's own: what is read and where gradients go, or cotangents."""
+        assert leaf.content is not None
+        made = _COMPOSED.get(standard_name(leaf.type))
+        if made is None or isinstance(declared, StructType):
+            raise _without_derivative(leaf)
+        element, tangent = f"{spell(leaf.content)}, {leaf.own}", f"{self.tangent(leaf.content)}, {leaf.own}"
+        fields = [getattr(self, f"_{each}")(k, element, tangent, given, own_map) for each in made.fields]
+        kinds, names = zip(*fields)
+        kind = f"{made.name}<{', '.join((element, *kinds))}>"
+        self.before.append(f"{kind} whole{k} = {{ {', '.join(names)} }};")
+        self.arguments.append(f"whole{k}")
+        if self.replaced.setdefault(str(declared), kind) != kind:
+            message = f"argument '{leaf.label}': gradients of two tensors of one type '{declared}' have no derivative"
+            raise CallError("E1007", message, (), "declare each of them ITensor")
+
+    def _input(self, k: int, element: str, tangent: str, given: int, own_map: Any) -> tuple[str, str]:
+        return self._generic("P", "ITensor", element, Made(f"input{k}", "", given, map=own_map))
+
+    def _cotangent(self, k: int, element: str, tangent: str, given: int, own_map: Any) -> tuple[str, str]:
+        slots: Slots = [((), slot) for _, slot in self.slots_of(given)]
+        return self._generic("C", "ITensor", tangent, Made(f"cotangent{k}", "", -1, slots, None, own_map))
+
+    def _gradient(self, k: int, element: str, tangent: str, given: int, own_map: Any) -> tuple[str, str]:
+        slots: Slots = [((), slot) for i, slot in self.slots_of(given) if i in self.wanted]
+        if not slots:
+            self.before.append(f"NoSum<{tangent}> gradient{k};")
+            return f"NoSum<{tangent}>", f"gradient{k}"
+        return self._generic("S", "ISumTensor", tangent, Made(f"gradient{k}", "", -1, slots, None, own_map))
+
+    def _generic(self, letter: str, interface: str, element: str, made: Made) -> tuple[str, str]:
+        """A parameter of a type of its own."""
+        kind = f"{letter}{len(self.generics)}"
+        self.generics.append(f"{kind} : {interface}<{element}>")
+        return kind, self.add(replace(made, text=f"{kind} {made.name}"))
+
+    def cotangent_of(self, k: int, argument: Any, parameter: Any, given: int, own_map: Any) -> str:
+        """What comes back at what goes in and out, as a further argument of `diffPair`."""
+        slots = [slot for _, slot in self.slots_of(given) if slot.is_output and slot.carries]
+        if argument.direction == "in" or not slots:
+            return ""
+        return f", {self.cotangent(f'cotangent{k}', parameter.type, argument.node, slots, own_map)}"
+
     def add_cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: Any) -> None:
-        """The derivative of an output; zero where no torch tensor holds it."""
-        declared = f"{self.tangent(t)} {name}"
+        """The derivative of an output as an argument; zero where no torch tensor holds it."""
         if slots:
-            placed, tree = _placed(node, slots, self.types)
-            self.add(Made(name, declared, -1, placed, tree, _only_dimensions(own_map)))
+            self.cotangent(name, t, node, slots, own_map)
         else:
-            self.before.append(f"{declared} = {{}};")
+            self.before.append(f"{self.tangent(t)} {name} = {{}};")
         self.arguments.append(name)
+
+    def cotangent(self, name: str, t: Type, node: Node | None, slots: list[Slot], own_map: Any) -> str:
+        """The parameter for the derivative of an output."""
+        placed, tree = _placed(node, slots, self.types)
+        return self.add(Made(name, f"{self.tangent(t)} {name}", -1, placed, tree, _only_dimensions(own_map)))
 
     def add_gradient(self, k: int, t: Type, node: Node, given: int, own_map: Any) -> None:
         """The derivative of an input, if it is wanted."""
-        slots = [slot for i, slot in self.slots_of(given) if i in self.wanted]
+        slots = [slot for i, slot in self.slots_of(given) if i in self.wanted and not slot.is_output]
         if slots:
             placed, tree = _placed(node, slots, self.types)
             declared = f"out {self.tangent(t)} gradient{k}"
@@ -130,16 +200,17 @@ def reverse_site(site: Site, wanted: tuple[int, ...], bound: Callable[[], Any]) 
 
 def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrange]:
     page = Page(site, wanted, site.caller.binder.types)
-    sources = iter(bound.sources)
-    for k, (argument, parameter) in enumerate(zip(bound.arguments, bound.function.parameters)):
+    sources, function = iter(bound.sources), bound.function
+    for k, (argument, parameter) in enumerate(zip(bound.arguments, function.parameters)):
         given = [next(sources).given for _ in argument.node.leaves()]
-        page.add_argument(k, argument, parameter, given[0] if given else -1)
+        declared = function.candidate.parameters[k].type
+        page.add_argument(k, argument, parameter, declared, given[0] if given else -1)
     if bound.result_differentiable:
         made = [Slot(-1, (), "_result", False, True, True)] if site.result_carries else []
         filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
-        page.add_cotangent("cotangent", bound.function.result, bound.result, made or filled, None)
-    text = page.text(bound.function.imports(), bound.static_callee)
-    caller = _caller_of(site.caller.generation, f"{NAME} {next(_numbers)} of {bound.function.name}", text)
+        page.add_cotangent("cotangent", function.result, bound.result, made or filled, None)
+    text = page.text(function.imports(), function.static_with(page.replaced))
+    caller = _caller_of(site.caller.generation, f"{NAME} {next(_numbers)} of {function.name}", text)
     return _site_of(page, caller), _arrangement(page)
 
 
@@ -150,16 +221,17 @@ def _is_plain(node: Node) -> bool:
 _numbers = count()  # modules made here differ by name
 
 
-def _check(argument: Any, parameter: Any) -> None:
+def _check(argument: Any) -> None:
     """CallError for an input whose gradient has no derivative."""
-    if argument.direction != "in" and argument.differentiable:
-        message = f"argument '{parameter.name}' goes in and out: gradients of this call have no derivative"
-        raise CallError("E1007", message, (), "give the function an output of its own")
     for _, leaf in argument.node.leaves():
-        if isinstance(leaf, WholeTensor) and not is_plain_whole(leaf):
-            message = f"argument '{parameter.name}': gradients of a '{leaf.type}' have no derivative"
-            note = "for a second derivative pass values (float[N], float3, ...) in place of whole tensors"
-            raise CallError("E1007", message, (), note)
+        if isinstance(leaf, WholeTensor) and not leaf.family.is_plain:
+            raise _without_derivative(leaf)
+
+
+def _without_derivative(leaf: WholeTensor) -> CallError:
+    message = f"argument '{leaf.label}': gradients of a '{leaf.type}' have no derivative"
+    note = "for derivatives of gradients declare a parameter of its own for it, ITensor or IWTensor"
+    return CallError("E1007", message, (), note)
 
 
 def _map_of(site: Site, given: int, name: str) -> Any:
@@ -221,21 +293,34 @@ def _site_of(page: Page, caller: Caller) -> Site:
     settings = replace(settings, key=settings_key(settings))
     request = Request(settings, 0, names, [], "", -1, len(names))
     at = {each.given: k for k, each in enumerate(page.parameters) if each.given >= 0}
-    inputs = [site.slots[i]._replace(given=at[site.slots[i].given]) for i in site.kept]
+    inputs = [_moved(site.slots[i], at[site.slots[i].given]) for i in site.kept]
     placed = [
-        (
-            slot,
-            Slot(k, path, each.name, not slot.reads, slot.reads, True),
-        )  # cotangents are read, gradients written
+        (slot, _slot_of(slot, k, path, each.name))
         for k, each in enumerate(page.parameters)
         for path, slot in each.slots
     ]
-    cotangents = [new for slot, new in placed if slot.writes]
+    order = [
+        -1,
+        *(site.slots[i] for i in site.carrying_outputs),
+    ]  # the result that the call makes comes first
+    written = [(order.index(slot if slot in order else -1), new) for slot, new in placed if slot.writes]
+    cotangents = [new for _, new in sorted(written, key=itemgetter(0))]
     gradients = [new for i in page.wanted for slot, new in placed if slot is site.slots[i]]
     made = Site(caller, settings, request, (*inputs, *cotangents, *gradients), False, False)
     made.sinks = tuple(each._replace(given=at[each.given]) for each in site.sinks if each.given in at)
     made.nest(made.sinks)
     return made
+
+
+def _slot_of(slot: Slot, given: int, path: tuple[Any, ...], name: str) -> Slot:
+    """The slot of a derivative: cotangents are read, gradients written. Those of whole tensors are some themselves."""
+    return Slot(given, path, name, not slot.reads, slot.reads, True, slot.is_plain or slot.is_paired)
+
+
+def _moved(slot: Slot, given: int) -> Slot:
+    """The slot of an input among other values. A whole tensor is an ITensor there: it may have gradients."""
+    whole = slot.is_plain or slot.is_paired
+    return slot._replace(given=given, is_plain=whole, is_paired=False)
 
 
 def _arrangement(page: Page) -> Arrange:

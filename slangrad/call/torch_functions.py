@@ -20,20 +20,19 @@ from torch.autograd import forward_ad
 from slangrad.call.plan import Plan
 from slangrad.call.torch_derivatives import reverse_site
 from slangrad.call.torch_sites import Site, copied, found_at, put
-from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.marshal import BACKWARD, TANGENT
 from slangrad.marshal.torch_memory import TorchCurve
 from slangrad.marshal.values import DiffPair
 
 Tensors = Sequence[Any]
+Form = tuple[Any, Any]  # shape and dtype
 transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
 
 
 class Job(ABC):
-    """An operation on tensors. `kept`: those that its derivative needs; `changed`: those that it writes."""
+    """An operation on tensors, none of which it changes. `kept`: those that its derivative needs."""
 
     kept: tuple[int, ...]
-    changed: tuple[int, ...] = ()
 
     @abstractmethod
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
@@ -47,17 +46,17 @@ class Job(ABC):
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
         """The gradients of these inputs, from the inputs that are kept and the cotangents."""
 
-    @abstractmethod
     def cotangents(self, given: Tensors) -> Tensors:
         """Of the cotangents of all outputs those that mean something."""
+        return given
 
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+        """Those of the inputs `wanted`."""
+        return apply(self.reverse(wanted, kept), (*kept, *cotangents))
+
+    @abstractmethod
     def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
         """Those of the outputs, where the inputs have these; None where there are none."""
-        raise CallError("E1007", f"{_FORWARD} second derivatives of a call", (), _BACKWARD)
-
-
-_FORWARD = "forward-mode derivatives of PyTorch do not go through"
-_BACKWARD = "torch.autograd.grad(..., create_graph=True) has derivatives of any order"
 
 
 class Operation(torch.autograd.Function):  # type: ignore[misc]
@@ -65,7 +64,7 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(ctx: Any, job: Job, *tensors: Any) -> tuple[Any, ...]:
-        outputs = job.run(tensors)
+        outputs = _run(job, tensors)
         _remember(ctx, job, tensors, outputs)
         return outputs
 
@@ -75,18 +74,14 @@ class Operation(torch.autograd.Function):  # type: ignore[misc]
         wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
         gradients: list[Any] = [None] * len(needs)
         if wanted:
-            kept = ctx.saved_tensors
-            tensors = (*kept, *job.cotangents(given))
-            for i, gradient in zip(wanted, apply(job.reverse(wanted, kept), tensors)):
+            found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
+            for i, gradient in zip(wanted, found):
                 gradients[i] = gradient
         return (None, *gradients)
 
     @staticmethod
     def jvp(ctx: Any, _: None, *given: Any) -> Any:
         job = ctx.job
-        if job.changed:
-            note = "let the call make its result"
-            raise CallError("E1007", f"{_FORWARD} outputs that are given", (), note)
         directions = {
             i: each for i, each in enumerate(given) if each is not None and i in job.kept and job.carries(i)
         }
@@ -98,7 +93,7 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(job: Job, *tensors: Any) -> tuple[Any, ...]:
-        return job.run(tensors)
+        return _run(job, tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -108,9 +103,6 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], job: Job, *tensors: Any) -> tuple[Any, Any]:
         """One call for each part of the batch."""
-        if job.changed:
-            message = "torch.vmap: outputs that are given cannot be parts of a batch"
-            raise CallError("E1007", message, (), "let the call make its result")
         rows = []
         for at in range(info.batch_size):
             dims = in_dims[1:]
@@ -123,14 +115,17 @@ class Transformable(torch.autograd.Function):  # type: ignore[misc]
     jvp = Operation.jvp
 
 
+def _run(job: Job, tensors: Tensors) -> tuple[Any, ...]:
+    """Zeros that PyTorch makes for forward mode have no memory."""
+    return job.run([_zeros(each) if each._is_zerotensor() else each for each in tensors])
+
+
 def _remember(ctx: Any, job: Job, tensors: Tensors, outputs: Tensors) -> None:
     kept = [tensors[i] for i in job.kept]
     ctx.job = job
     ctx.save_for_backward(*kept)
     if forward_ad._current_level >= 0 or transforms_are_active():
         ctx.save_for_forward(*kept)
-    if job.changed:
-        ctx.mark_dirty(*[tensors[i] for i in job.changed])
     ctx.mark_non_differentiable(*[each for each in outputs if not each.is_floating_point()])
 
 
@@ -149,36 +144,45 @@ def apply(job: Job, tensors: Tensors) -> tuple[Any, ...]:
     if transforms_are_active():
         found = Transformable.apply(job, *tensors)
     else:
-        found = Operation.apply(job, *tensors) if is_seen(tensors) else job.run(tensors)
+        found = Operation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
     return found
 
 
 @dataclass(slots=True)
 class Forward(Job):
-    """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what it fills.
-    `values` are what it was called with, and are dropped once it is done."""
+    """A call itself. Its tensors are those of the slots, its outputs the result that it makes, then what is to be
+    copied to the outputs that are given. `values` are what it was called with, and are dropped once it is done.
+    `forms`: shapes and types of the outputs that carry derivatives."""
 
     site: Site
     constants: list[Any]
     threads: int | None
     plan: Plan
     values: list[Any]
+    forms: tuple[Form, ...] = ()
 
     @property
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
         return self.site.kept
 
-    @property
-    def changed(self) -> tuple[int, ...]:  # type: ignore[override]
-        return self.site.outputs
-
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
         values = self.site.opened(self.values)
         for slot, tensor in zip(self.site.slots, tensors):
             put(values, slot, tensor)
+        filled = [self._to_fill(i, tensors) for i in self.site.outputs]
+        for i, tensor in zip(self.site.outputs, filled):
+            put(values, self.site.slots[i], tensor)
         made = self.plan.run(values, self.threads)
-        outputs = [tensors[i] for i in self.site.outputs]
-        return (made, *outputs) if self.site.created else tuple(outputs)
+        outputs = (made, *filled) if self.site.created else tuple(filled)
+        self.forms = tuple([(each.shape, each.dtype) for each in self.cotangents(outputs)])
+        return outputs
+
+    def _to_fill(self, i: int, tensors: Tensors) -> Any:
+        """Memory for an output: with what is there before, unless all of it is overwritten."""
+        slot, before = self.site.slots[i], self.site.befores[i]
+        if before is None and not (slot.is_paired or slot.is_plain):
+            return torch.empty(tensors[i].shape, dtype=tensors[i].dtype)
+        return tensors[i if before is None else before].clone(memory_format=torch.contiguous_format)
 
     def carries(self, i: int) -> bool:
         return self.site.slots[i].carries
@@ -187,15 +191,17 @@ class Forward(Job):
         return Reverse(self.site, self.constants, self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
-        if not self.site.result_carries:
-            return (None,)
-        job = Tangent(self.site, self.constants, self.threads, tuple(directions))
-        return apply(job, (*kept, *directions.values()))
+        job = Tangent(self.site, self.constants, self.threads, tuple(directions), self.forms)
+        found = iter(apply(job, (*kept, *directions.values())) if self.forms else ())
+        return tuple([next(found) if carries else None for carries in self._flags()])
 
     def cotangents(self, given: Tensors) -> Tensors:
-        flags = [self.site.result_carries] if self.site.created else []
-        flags += [self.site.slots[i].carries for i in self.site.outputs]
-        return [each for each, carries in zip(given, flags) if carries]
+        return [each for each, carries in zip(given, self._flags()) if carries]
+
+    def _flags(self) -> list[bool]:
+        """Which of the outputs carry derivatives."""
+        made = [self.site.result_carries] if self.site.created else []
+        return made + [self.site.slots[i].carries for i in self.site.outputs]
 
 
 @dataclass(slots=True)
@@ -216,19 +222,24 @@ class Reverse(Job):
         self.site.run(BACKWARD, self.wanted, values, result, self.threads)
         return gradients
 
-    def _values(self, tensors: Tensors) -> tuple[list[Any], Any, tuple[Any, ...]]:
-        """The values of the backward call, a result if it needs one, and where gradients will be."""
+    def _values(self, tensors: Tensors, paired: Sequence[int] = ()) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        """The values of the backward call, a result if it needs one, and where gradients will be. `paired`: slots that
+        get such a place in any case."""
         site = self.site
         gradients: dict[int, Any] = dict.fromkeys(self.wanted)
         count = len(site.kept)
-        inputs = [self._input(i, tensor, gradients) for i, tensor in zip(site.kept, tensors)]
+        paired = [
+            *paired,
+            *site.overwritten,
+            *(i for i, slot in enumerate(site.slots) if slot.is_paired),
+        ]
+        inputs = [self._input(i, tensor, gradients, i in paired) for i, tensor in zip(site.kept, tensors)]
         values, result = with_cotangents(site, self.constants, inputs, tensors[count:])
         return values, result, tuple(gradients.values())
 
-    def _input(self, i: int, tensor: Any, gradients: dict[int, Any]) -> Any:
+    def _input(self, i: int, tensor: Any, gradients: dict[int, Any], paired: bool) -> Any:
         """An input, with zeros to add its gradient to if it is wanted or its type has a place for it."""
-        slot = self.site.slots[i]
-        if i not in gradients and not slot.is_paired:
+        if i not in gradients and not paired:
             return tensor
         gradient = _zeros(tensor)
         if i in gradients:
@@ -240,40 +251,32 @@ class Reverse(Job):
         return self.site.slots[kept[i]].carries if i < len(kept) else True
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        if any(self.site.slots[i].is_paired or self.site.slots[i].is_plain for i in self._touched()):
-            return Curved(self.site, self.constants, self.threads, self.wanted, wanted)
-
         def bound() -> Any:
-            values, result, _ = self._values(kept)
+            whole = [i for i, slot in enumerate(self.site.slots) if slot.is_plain and slot.carries]
+            values, result, _ = self._values(kept, whole)
             return self.site.bind(BACKWARD, values, result)
 
         site, arrange = reverse_site(self.site, self.wanted, bound)
         return Reverse(site, arrange(self.constants), self.threads, wanted)
 
     def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
-        """The gradient's own derivative by the inputs, and what the tangents of cotangents give."""
+        """What the gradient's derivative by the inputs and the tangents of cotangents give. Second derivatives are
+        symmetric: the tangent of gradients in some directions is the gradient of those in these directions."""
         count = len(self.site.kept)
         own = {self.site.kept[i]: each for i, each in directions.items() if i < count}
-        found = [torch.zeros_like(kept[self.site.kept.index(i)]) for i in self.wanted]
+        found: Tensors = ()
         if own:
-            job = Curved(self.site, self.constants, self.threads, tuple(own), self._places())
-            found = [a + b for a, b in zip(found, apply(job, (*kept, *own.values())))]
+            job = Reverse(self.site, self.constants, self.threads, tuple(own))
+            found = job.gradients(self._places(), kept, tuple(own.values()))
         if any(i >= count for i in directions):
             moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(kept[count:])]
-            found = [a + b for a, b in zip(found, apply(self, (*kept[:count], *moved)))]
+            made = apply(self, (*kept[:count], *moved))
+            found = apply(Sum(len(made)), (*found, *made)) if own else made
         return tuple(found)
 
     def _places(self) -> tuple[int, ...]:
         """What is wanted, as numbers of inputs."""
         return tuple(self.site.kept.index(i) for i in self.wanted)
-
-    def _touched(self) -> list[int]:
-        """Slots that may be bound to types with places for gradients."""
-        slots = self.site.slots
-        return [i for i, slot in enumerate(slots) if i in self.wanted or slot.is_paired]
-
-    def cotangents(self, given: Tensors) -> Tensors:
-        return given
 
 
 @dataclass(slots=True)
@@ -284,6 +287,7 @@ class Tangent(Job):
     constants: list[Any]
     threads: int | None
     given: tuple[int, ...]
+    forms: tuple[Form, ...]
 
     @property
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -292,75 +296,76 @@ class Tangent(Job):
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
         count = len(self.site.kept)
         directions = dict(zip(self.given, tensors[count:]))
-        return tuple(tangents_of(self.site, self.constants, self.threads, tensors[:count], directions, ()))
+        return tuple(
+            tangents_of(self.site, self.constants, self.threads, tensors[:count], directions, self.forms)
+        )
 
     def carries(self, i: int) -> bool:
         return True
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        raise CallError("E1007", "forward-mode derivatives of a call have no derivative", (), _BACKWARD)
+        raise AssertionError("gradients are those of Reverse")
 
-    def cotangents(self, given: Tensors) -> Tensors:
-        return given
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+        """With u for the cotangents, v for the directions, g = Reverse(x, u): those of <u, J(x) v> = <g, v>."""
+        count = len(self.site.kept)
+        inputs, directions = kept[:count], kept[count:]
+        found: dict[int, Any] = {}
+        job, points = self._reverse(), (*inputs, *cotangents)
+        if any(i >= count for i in wanted):
+            found |= enumerate(apply(job, points), count)
+        own = tuple(i for i in wanted if i < count)
+        if own:
+            found |= zip(own, job.gradients(own, points, directions))
+        return tuple(found[i] for i in wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        """The tangent of J(x) v is J(x) dv and a second derivative of the outputs: what gradients by x of <u, J(x) v>
+        depend on u, in which they are linear."""
+        count = len(self.site.kept)
+        inputs, given = kept[:count], kept[count:]
+        own = {i: each for i, each in directions.items() if i < count}
+        found: Tensors = ()
+        if own:
+            points = (*inputs, *[torch.zeros(shape, dtype=dtype) for shape, dtype in self.forms])
+            job, point = self._reverse().reverse(tuple(own), points), (*points, *given)
+            found = job.gradients(tuple(range(count, len(points))), point, tuple(own.values()))
+        if any(i >= count for i in directions):
+            moved = [directions.get(count + i, torch.zeros_like(each)) for i, each in enumerate(given)]
+            made = apply(self, (*inputs, *moved))
+            found = apply(Sum(len(made)), (*found, *made)) if own else made
+        return tuple(found)
+
+    def _reverse(self) -> Reverse:
+        return Reverse(self.site, self.constants, self.threads, self.given)
 
 
 @dataclass(slots=True)
-class Curved(Job):
-    """The derivative of Reverse through whole tensors: `given` are the slots whose gradients it gave, the inputs those
-    of Reverse and the cotangents of its outputs.
+class Sum(Job):
+    """Each of the first `count` inputs plus one of the others. Inside of a forward mode PyTorch's own sum would be
+    hidden from an outer one."""
 
-    With v for these: the derivatives by inputs are those of the gradient in the direction v, because second derivatives
-    are symmetric; those by cotangents are the tangents of the outputs in the direction v.
-    """
-
-    site: Site
-    constants: list[Any]
-    threads: int | None
-    given: tuple[int, ...]
-    wanted: tuple[int, ...]
+    count: int
 
     @property
     def kept(self) -> tuple[int, ...]:  # type: ignore[override]
-        return tuple(range(len(self.site.kept) + self.site.cotangent_count + len(self.given)))
+        return tuple(range(2 * self.count))
 
     def run(self, tensors: Tensors) -> tuple[Any, ...]:
-        count = len(self.site.kept)
-        end = count + self.site.cotangent_count
-        directions = dict(zip(self.given, tensors[end:]))
-        found: dict[int, Any] = {}
-        if any(i < count for i in self.wanted):
-            found |= self._curve(tensors[:count], tensors[count:end], directions)
-        if any(i >= count for i in self.wanted):
-            site, cotangents = self.site, tensors[count + self.site.result_carries : end]
-            made = tangents_of(site, self.constants, self.threads, tensors[:count], directions, cotangents)
-            found |= enumerate(made, count)
-        return tuple(found[i] for i in self.wanted)
-
-    def _curve(self, kept: Tensors, cotangents: Tensors, directions: dict[int, Any]) -> dict[int, Any]:
-        """Derivatives of the gradient, by inputs of Reverse."""
-        found: dict[int, Any] = {}
-        inputs: list[Any] = []
-        for at, (i, tensor) in enumerate(zip(self.site.kept, kept)):
-            if i not in directions and at not in self.wanted:
-                inputs.append(tensor)
-                continue
-            found[at] = _zeros(tensor)
-            inputs.append(TorchCurve(tensor, directions.get(i, found[at].clone()), found[at]))
-        values, result = with_cotangents(self.site, self.constants, inputs, cotangents)
-        key = self.given, self.wanted
-        self.site.run(HIGHER, key, values, result, self.threads)
-        return found
+        return tuple(a + b for a, b in zip(tensors[: self.count], tensors[self.count :]))
 
     def carries(self, i: int) -> bool:
         return True
 
     def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
-        labels = [self.site.slots[i].label for i in self.given]
-        message = f"third derivatives do not go through whole tensors (here: {', '.join(labels)})"
-        raise CallError("E1007", message, (), "pass values (float[N], float3, ...) in place of whole tensors")
+        raise AssertionError("gradients are the cotangents themselves")
 
-    def cotangents(self, given: Tensors) -> Tensors:
-        return given
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+        return tuple(cotangents[i % self.count] for i in wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        given = [directions.get(i, torch.zeros_like(each)) for i, each in enumerate(kept)]
+        return apply(self, given)
 
 
 def tangents_of(
@@ -369,16 +374,28 @@ def tangents_of(
     threads: int | None,
     kept: Tensors,
     directions: dict[int, Any],
-    outputs: Tensors,
+    forms: Sequence[Form],
 ) -> list[Any]:
-    """Tangents of the result that a call makes, and of outputs that are like these."""
+    """Tangents of the outputs of a call, which have these forms: of the result that it makes, then of those given."""
     inputs = [DiffPair(each, directions[i]) if i in directions else each for i, each in zip(site.kept, kept)]
-    values = with_inputs(site, constants, inputs)
-    filled = [DiffPair(torch.empty_like(each), torch.empty_like(each)) for each in outputs]
-    for slot, pair in zip(site.carrying_outputs, filled):
-        put(values, slot, pair)
+    values, filled = with_inputs(site, constants, inputs), []
+    for i, (shape, dtype) in zip(site.carrying_outputs, forms[site.result_carries :]):
+        slot = site.slots[i]
+        held = None if site.befores[i] is None else found_at(values, slot)
+        filled.append(_as_tangent(held, shape, dtype))
+        put(values, slot, filled[-1])
     made = site.run(TANGENT, tuple(directions), values, None, threads)
     return [each.grad for each in ([made, *filled] if site.result_carries else filled)]
+
+
+def _as_tangent(held: Any, shape: Any, dtype: Any) -> DiffPair:
+    """An output in forward mode, with what it holds before, a tensor or a pair with its tangent."""
+    if held is None:
+        return DiffPair(torch.zeros(shape, dtype=dtype), torch.zeros(shape, dtype=dtype))
+    primal, tangent = (
+        (held.primal, held.grad) if isinstance(held, DiffPair) else (held, torch.zeros_like(held))
+    )
+    return DiffPair(*(each.clone(memory_format=torch.contiguous_format) for each in (primal, tangent)))
 
 
 def with_inputs(site: Site, constants: list[Any], inputs: Tensors) -> list[Any]:
@@ -397,8 +414,13 @@ def with_cotangents(
     """The same with the derivatives of outputs; apart from them that of a result that the call makes."""
     values, given = with_inputs(site, constants, inputs), iter(cotangents)
     result = _as_cotangent(next(given), False) if site.result_carries else None
-    for slot in site.carrying_outputs:
-        put(values, slot, _as_cotangent(next(given), slot.is_plain or slot.is_paired))
+    for i in site.carrying_outputs:
+        slot, cotangent = site.slots[i], next(given)
+        if site.befores[i] is None:
+            put(values, slot, _as_cotangent(cotangent, slot.is_plain or slot.is_paired))
+        else:
+            held = found_at(values, slot)
+            put(values, slot, TorchCurve(held.primal, cotangent, held.grad))
     for place in site.cells:
         put(values, place, _without_cotangent(found_at(values, place)))
     return values, result

@@ -57,9 +57,17 @@ class Slot(NamedTuple):
     def is_output(self) -> bool:
         return self.writes and not self.reads
 
+    @property
+    def halves(self) -> tuple[Slot, ...]:
+        """What derivatives pass in and out is an input and, at the same place, an output."""
+        if self.reads and self.writes and self.carries and not self.is_plain:
+            return self._replace(writes=False), self._replace(reads=False)
+        return (self,)
+
 
 class Site:
-    """A function and how it is called: `names` of the arguments by name, `created`: whether it makes its result."""
+    """A function and how it is called: `names` of the arguments by name, `created`: whether it makes its result;
+    `befores`: for each output the input at its place, None where the output is nothing else."""
 
     def __init__(
         self,
@@ -82,8 +90,11 @@ class Site:
         self.sinks: tuple[Place, ...] = ()
         self.cells: tuple[Place, ...] = ()
         self.kept = tuple(i for i, slot in enumerate(slots) if not slot.writes)
-        self.carrying_outputs = tuple(slot for slot in slots if slot.is_output and slot.carries)
         self.outputs = tuple(i for i, slot in enumerate(slots) if slot.is_output)
+        self.carrying_outputs = tuple(i for i in self.outputs if slots[i].carries)
+        inputs = {(slots[i].given, slots[i].path): i for i in self.kept}
+        self.befores = {i: inputs.get((slots[i].given, slots[i].path)) for i in self.outputs}
+        self.overwritten = tuple(i for i in self.befores.values() if i is not None)
         self.followers: dict[Any, Any] = {}  # sites of derivatives, by what they are asked for
         self._plans: dict[Any, Plan] = {}
         self.nested = tuple({slot.given for slot in slots if slot.path})
@@ -213,4 +224,4 @@ def copied(value: Any) -> Any:
 
 def is_plain_whole(leaf: Leaf) -> bool:
     """Whether a whole tensor is bound to a type without places for gradients."""
-    return isinstance(leaf, WholeTensor) and leaf.family.fields[0][0] == ""
+    return isinstance(leaf, WholeTensor) and leaf.family.is_plain

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slangrad.check.lookup import conforms, extension_target
+from slangrad.check.interfaces.lookup import conforms, extension_target
+from slangrad.check.model.types import InterfaceType, Type, nominal
 from slangrad.check.modules import Module, Program
-from slangrad.check.types import InterfaceType, Type, nominal
 from slangrad.syntax import ast
 
 

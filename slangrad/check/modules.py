@@ -17,48 +17,33 @@ from pathlib import Path
 from typing import Any
 
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
+from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
 from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
-from slangrad.base.store import content_key, digest_of
-from slangrad.check import (
-    activity,
-    bodies,
-    calls,
-    constants,
-    convert,
-    declarations,
-    derivatives,
-    differentiable,
-    expressions,
-    generic_arguments,
-    givers,
-    initializers,
-    interfaces,
-    lambdas,
-    members,
-    names,
-    scopes,
-    signatures,
-    standard,
-    substitution,
-)
-from slangrad.check.base_fields import add_bases
-from slangrad.check.bit_fields import pack_fields
-from slangrad.check.checked import CustomDerivatives, DifferentialInfo
-from slangrad.check.declref import EMPTY, DeclRef, Substitution
-from slangrad.check.files import FILE, INCLUDED, LINK, MODULE, Files, Request, is_standard
-from slangrad.check.linking import can_be_linked, exported_names, named_from, open_names
-from slangrad.check.lookup import add_extension
-from slangrad.check.meanings import NamespaceMeaning
-from slangrad.check.scopes import ModuleScope
-from slangrad.check.types import EnumType, InterfaceType, StructType, Type
-from slangrad.check.values import Value
-from slangrad.check.world import View, World
+from slangrad.base.store import content_key
+from slangrad.check.bodies import bodies, declarations, expressions, lambdas
+from slangrad.check.calls import calls, convert, initializers
+from slangrad.check.derivatives import activity, given, givers
+from slangrad.check.generics import signatures, substitution
+from slangrad.check.interfaces import differentiable, witnesses
+from slangrad.check.interfaces.lookup import add_extension
+from slangrad.check.model.checked import CustomDerivatives, DifferentialInfo
+from slangrad.check.model.declref import EMPTY, DeclRef, Substitution
+from slangrad.check.model.meanings import NamespaceMeaning
+from slangrad.check.model.types import EnumType, InterfaceType, StructType, Type
+from slangrad.check.model.values import Value
+from slangrad.check.model.world import View, World
+from slangrad.check.names import constants, generic_arguments, members, resolve, scopes
+from slangrad.check.names.base_fields import add_bases
+from slangrad.check.names.bit_fields import pack_fields
+from slangrad.check.names.scopes import ModuleScope
+from slangrad.check.texts import standard
+from slangrad.check.texts.files import WITHIN_STANDARD, Files, is_standard
+from slangrad.check.texts.inquiries import Inquiries
+from slangrad.check.texts.linking import can_be_linked, exported_names, named_from, open_names
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
-
-WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -72,7 +57,7 @@ class Module:
     imports: list[Module] = field(default_factory=list)
     path: Path | None = None
     added: SourceFile | None = None  # one more file, see `with_text`
-    requests: tuple[Request, ...] = ()
+    origin: Origin | None = None
     key: str = ""  # the digest of all texts that it was made from, those of its imports too
 
 
@@ -93,7 +78,7 @@ class Program(World):
         self._loading: list[str] = []
         self._links: dict[str, Module] = {}
         self._linked: dict[Module, Module] = {}
-        self._requests: list[list[Request]] = []  # for each module that is being loaded
+        self._inquiries = Inquiries(self)
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
         self._standard = ModuleScope(self, None, "std")
@@ -112,11 +97,16 @@ class Program(World):
         """A text that `import name` and `#include "name"` find before any file."""
         self.files.texts[name] = SourceFile(name, text)
 
-    def add_source(self, name: str, text: str, path: Path | None = None) -> Module:
+    def add_source(self, name: str, text: str, path: Path | None = None, is_page: bool = False) -> Module:
         """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
         stood in that file.
         """
-        source = SourceFile(name if path is None else str(path), text)
+        source = SourceFile(name if path is None else str(path), text, is_page)
+        return self._guarded(lambda: self._add(name, source, path))
+
+    def add_precompiled(self, name: str, path: Path, data: bytes) -> Module:
+        """The same for the bytes of a precompiled module, as if they stood in that file; ModuleFileError."""
+        source = self.files.precompiled.add(path, data)
         return self._guarded(lambda: self._add(name, source, path))
 
     def load_module(self, name: str) -> Module:
@@ -155,7 +145,7 @@ class Program(World):
             given = [each for each in part.members if can_be_linked(each, self._links)]
             part.members = [each for each in part.members if each not in given]
             for exporter in dict.fromkeys(self._links[each.name] for each in given):
-                self._note(LINK, exporter.name, str(module.path or ""), exporter.key)
+                self._inquiries.note(LINK, exporter.name, str(module.path or ""), exporter.key)
                 if exporter not in module.imports:
                     module.imports.append(exporter)
                     module.scope.imports.append(exporter.scope)
@@ -185,13 +175,13 @@ class Program(World):
 
     def _guarded(self, work: Any) -> Module:
         """Run one stage with its own errors; raise them together."""
-        self.reporter, before = Reporter(options=self.options), set(self.modules)
+        self.reporter, before = self._new_reporter(), set(self.modules)
         with deep_recursion():
             try:
                 module: Module | None = work()
             finally:
                 self._loading.clear()
-                self._requests.clear()
+                self._inquiries.forget()
         if self.reporter.has_errors:
             for name in (
                 self.modules.keys() - before
@@ -201,11 +191,15 @@ class Program(World):
         assert module is not None
         return module
 
+    def _new_reporter(self) -> Reporter:
+        """Modules were warned of when they were compiled."""
+        return Reporter(options=self.options, is_settled=self.files.is_precompiled)
+
     def _add(
         self, name: str, source: SourceFile, path: Path | None, added: SourceFile | None = None
     ) -> Module:
-        self._requests.append([])
-        main = self._parse(source, {} if is_standard(path) else None)
+        self._inquiries.begin()
+        main = self._parse(source, path)
         scope = ModuleScope(self, self._standard, name)
         module = Module(name, main, scope, [main], [], path, added)
         self._loading.append(name)
@@ -217,7 +211,7 @@ class Program(World):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
-        self._identify(module, source)
+        self._identify(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
         if not any(each.is_error for each in self.reporter.diagnostics):
@@ -230,9 +224,10 @@ class Program(World):
         self.view = importer if self._loading else self.view
         return module
 
-    def _identify(self, module: Module, source: SourceFile) -> None:
-        module.requests = tuple(self._requests.pop())
-        module.key = content_key(source.name, source.text, module.requests, sorted(self.defines.items()))
+    def _identify(self, module: Module) -> None:
+        source, macros = module.declaration.source, self._macros(module.path)
+        module.origin = self._inquiries.end(source, module.path, macros)
+        module.key = content_key(source.name, source.text, module.origin.requests, macros)
         self._owners |= dict.fromkeys(module.files, module)
 
     def module_of(self, declaration: ast.Declaration) -> Module:
@@ -293,19 +288,17 @@ class Program(World):
         for member in part.members:
             if not isinstance(member, ast.IncludeModule) or member.keyword != "__include":
                 continue
-            source, where = self._find_text(member.path, path, member.span)
-            if source is not None:
-                self._note(FILE, member.path, str(path or ""), digest_of(source))
+            source, where = self._inquiries.part(member.path, path, member.span)
             if source is None or any(each.source.name == source.name for each in module.files):
                 continue
-            found = self._parse(source)
+            found = self._parse(source, where)
             module.files.append(found)
             self._gather_files(module, found, where)
 
     def _put_file(self, module: Module, text: SourceFile) -> None:
         """One more file, whose exports take the place of what the others leave open."""
         more = self._parse(text)
-        self._note(FILE, text.name, "", digest_of(text))
+        self._inquiries.note_text(FILE, text.name, "", text)
         exported = exported_names([more])
         for part in module.files:
             part.members = [each for each in part.members if not can_be_linked(each, exported)]
@@ -326,7 +319,7 @@ class Program(World):
         if found is None:
             return
         found = self._again(found) if self._links else found
-        self._note(MODULE, node.path, str(module.path or ""), found.key)
+        self._inquiries.note(MODULE, node.path, str(module.path or ""), found.key)
         if found in module.imports:
             return
         for each in [found, *_reexported(found)]:
@@ -335,7 +328,7 @@ class Program(World):
                 module.scope.imports.append(each.scope)
 
     def use(self, scope: Any, node: ast.Using) -> None:
-        meaning = names.refer(scope, node.target)
+        meaning = resolve.refer(scope, node.target)
         if isinstance(meaning, NamespaceMeaning):
             scope.usings.append(meaning.declarations)
         else:
@@ -345,7 +338,7 @@ class Program(World):
         known = self.modules.get(name)
         if known is not None:
             return known
-        source, path = self._find_text(name, importer, span)
+        source, path = self._inquiries.module(name, importer, span)
         if source is None:
             return None
         key = str(path) if path is not None else name
@@ -358,41 +351,15 @@ class Program(World):
         self.modules[name] = found
         return found
 
-    def _find_text(
-        self, name: str, importer: Path | None, span: Span | None
-    ) -> tuple[SourceFile | None, Path | None]:
-        """The text of a module or file: one that was provided, else a file."""
-        try:
-            found = self.files.module(name, importer)
-        except (OSError, UnicodeDecodeError) as problem:
-            self.error("E0327", f"'{name}' cannot be read: {problem}", span)
-            return None, None
-        if found is None:
-            where = ", ".join(str(each) for each in self.files.include_paths) or "the folder of the file"
-            self.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
-            return None, None
-        return found
+    def _parse(self, source: SourceFile, path: Path | None = None) -> ast.Module:
+        return parse_module(
+            source, self.reporter, self.options, self._inquiries.include, dict(self._macros(path))
+        )
 
-    def _parse(self, source: SourceFile, defines: dict[str, str] | None = None) -> ast.Module:
-        """The user's macros mean nothing in the library."""
-        known = self.defines if defines is None else defines
-        return parse_module(source, self.reporter, self.options, self._include, known)
-
-    def _include(self, name: str, includer: SourceFile) -> SourceFile | None:
-        """What `#include "name"` means."""
-        try:
-            found = self.files.included(name, includer.name)
-        except (OSError, UnicodeDecodeError) as problem:
-            self.error("E0327", f"'{name}' cannot be read: {problem}", None)
-            return None
-        if found is not None:
-            self._note(INCLUDED, name, includer.name, digest_of(found))
-        return found
-
-    def _note(self, kind: str, name: str, asker: str, found: str) -> None:
-        """For the module that is being loaded; the standard library asks for nothing."""
-        if self._requests:
-            self._requests[-1].append(Request(kind, name, asker, found))
+    def _macros(self, path: Path | None) -> Macros:
+        """The user's macros mean nothing in the library and in modules that were compiled with others."""
+        known = self.files.macros(path)
+        return tuple(sorted(self.defines.items())) if known is None else known
 
     # --- What other stages ask for ---
 
@@ -403,7 +370,7 @@ class Program(World):
         """Make sure that a body is checked; only those of the standard library are not already."""
         if self.info(declaration).body_checked:
             return
-        self.reporter = Reporter(options=self.options)
+        self.reporter = self._new_reporter()
         with deep_recursion():
             bodies.check_body(self, declaration)
             while self.later:
@@ -417,11 +384,15 @@ class Program(World):
         return substitution.substitute_value(self, value, seen)
 
     def resolve(self, reference: DeclRef, seen: Substitution = EMPTY) -> DeclRef:
-        return interfaces.resolve(self, reference, seen)
+        return witnesses.resolve(self, reference, seen)
 
     def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
         references = differentiable.field_references(kind)
         return tuple((each, differentiable.field_type(self, each)) for each in references)
+
+    def rules_of_field(self, reference: DeclRef) -> str:
+        rules: str = self.info(reference.declaration).rules
+        return rules
 
     def tag_type(self, kind: EnumType) -> Type:
         return declarations.tag_type(self, kind)
@@ -436,10 +407,10 @@ class Program(World):
         return self.differentiability(reference.declaration)
 
     def derivatives(self, reference: DeclRef) -> CustomDerivatives:
-        return derivatives.derivatives(self, reference)
+        return given.derivatives(self, reference)
 
     def has_partial_derivatives(self, declaration: Any) -> bool:
-        return bool(derivatives.given(self, declaration).partial)
+        return bool(given.given(self, declaration).partial)
 
     def call_operator(self, kind: Any) -> DeclRef:
         return DeclRef(kind.declaration, substitution.own_substitution(kind))
@@ -453,10 +424,13 @@ class Program(World):
         return scopes.scope_of(self, declaration)
 
     def resolve_type(self, scope: Any, node: ast.Expression) -> Type:
-        return names.resolve_type(scope, node)
+        return resolve.resolve_type(scope, node)
+
+    def resolve_stored(self, scope: Any, node: ast.Expression) -> Type:
+        return resolve.resolve_stored(scope, node)
 
     def generic_argument(self, scope: Any, node: ast.Expression) -> Any:
-        return names.generic_argument(scope, node)
+        return resolve.generic_argument(scope, node)
 
     def default_argument(self, scope: Any, parameter: Any, seen: Substitution) -> Any:
         return generic_arguments.default_argument(scope, parameter, dict(seen))
@@ -500,7 +474,7 @@ class Program(World):
         activity.check_activity(self, declaration)
 
     def check_derivative_attributes(self, declaration: Any) -> None:
-        derivatives.check_derivative_attributes(self, declaration)
+        given.check_derivative_attributes(self, declaration)
 
     def plan_list(self, scope: Any, node: ast.InitializerList, target: Type) -> Any:
         return initializers.plan_list(scope, node, target)
@@ -518,10 +492,10 @@ class Program(World):
         return expressions.plan_literal(scope, node, kind)
 
     def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
-        return interfaces.associated(self, base, interface, declaration)
+        return witnesses.associated(self, base, interface, declaration)
 
     def required(self, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
-        return interfaces.required(self, base, interface, declaration)
+        return witnesses.required(self, base, interface, declaration)
 
     def function_interfaces(self, kind: Any) -> tuple[InterfaceType, ...]:
         return lambdas.function_interfaces(self, kind)

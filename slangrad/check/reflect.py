@@ -18,22 +18,18 @@ from typing import Any
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile
-from slangrad.check.candidates import Failure, Match
+from slangrad.check.calls.candidates import Failure, Match
+from slangrad.check.calls.overload import evaluate
+from slangrad.check.calls.ranking import best_matches
 from slangrad.check.conforming import any_value_size, conforming_types
-from slangrad.check.declref import DeclRef
-from slangrad.check.differentiable import field_references, field_type, has_no_diff, tangent
-from slangrad.check.generic_arguments import apply_arguments
-from slangrad.check.generics import bounds_of
-from slangrad.check.infer import match
-from slangrad.check.lookup import conformances, conforms, member_names, members
-from slangrad.check.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
-from slangrad.check.modules import Module, Program
-from slangrad.check.names import refer
-from slangrad.check.overload import evaluate
-from slangrad.check.ranking import best_matches
-from slangrad.check.scopes import Scope
-from slangrad.check.signatures import declared_parameters, signature_of
-from slangrad.check.types import (
+from slangrad.check.generics.bounds import bounds_of
+from slangrad.check.generics.infer import match
+from slangrad.check.generics.signatures import declared_parameters, signature_of
+from slangrad.check.interfaces.differentiable import field_references, field_type, has_no_diff, tangent
+from slangrad.check.interfaces.lookup import conformances, conforms, member_names, members
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
+from slangrad.check.model.types import (
     ERROR,
     AssociatedType,
     InterfaceType,
@@ -43,6 +39,10 @@ from slangrad.check.types import (
     Type,
     nominal,
 )
+from slangrad.check.modules import Module, Program
+from slangrad.check.names.generic_arguments import apply_arguments
+from slangrad.check.names.resolve import refer
+from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
@@ -63,6 +63,7 @@ class FieldView:
     name: str
     type: Type
     no_diff: bool
+    rules: str = ""  # how it lies in memory
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -262,7 +263,12 @@ class Reflection:
         if not isinstance(kind, StructType):
             return ()
         return tuple(
-            FieldView(each.declaration.name, field_type(self.program, each), has_no_diff(each.declaration))
+            FieldView(
+                each.declaration.name,
+                field_type(self.program, each),
+                has_no_diff(each.declaration),
+                self.program.rules_of_field(each),
+            )
             for each in field_references(kind)
         )
 

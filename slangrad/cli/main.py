@@ -23,7 +23,7 @@ from slangrad import pipeline
 from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.store import Store
-from slangrad.cli import doctor, stages, train_mlp_show
+from slangrad.cli import compile, doctor, stages, train_mlp_show
 from slangrad.cli import train_mlp as train_mlp_command
 
 app = typer.Typer(
@@ -132,6 +132,27 @@ def described(diagnostic: Diagnostic) -> dict[str, Any]:
         "note": diagnostic.note,
         **place,
     }
+
+
+@app.command(name="compile")
+def compile_modules(
+    files: Annotated[list[Path], typer.Argument(help="Slang files.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="A folder, or a file .slang-module for a single module."),
+    ] = None,
+    macros: Annotated[list[str], typer.Option("--define", "-D", help="A macro, NAME or NAME=VALUE.")] = [],  # noqa: B006
+    imports: Annotated[bool, typer.Option("--imports", help="Compile what they import, too.")] = False,
+    include: Includes = [],  # noqa: B006
+) -> None:
+    """Compile files to modules that programs import without the sources: a.slang to a.slang-module."""
+    with failures_shown():
+        there = [located(each, include) for each in files]
+        written, told = compile.write_modules(there, out, include, compile.macros_of(macros), imports)
+    for warning in told:
+        print(f"{warning}\n", file=sys.stderr)
+    for path in written:
+        print(path)
 
 
 @app.command()

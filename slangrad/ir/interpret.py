@@ -339,7 +339,8 @@ def _is_memory(c: Compiler, op: Op) -> Step:
 
     def step(frame: Frame) -> None:
         assert machine.is_memory is not None, "nobody told which memory there is"
-        frame[r] = machine.is_memory(integer_of(frame[p]), size)
+        address = integer_of(frame[p])
+        frame[r] = machine.is_memory(address, size) or machine.memory.has_variable(address, size)
 
     return step
 

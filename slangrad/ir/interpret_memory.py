@@ -186,13 +186,17 @@ class LocalMemory:
     def __init__(self, lasting: list[Block] | None = None) -> None:
         self._blocks: list[Block] = []
         self._lasting = self._blocks if lasting is None else lasting
-        self._variables: dict[tuple[object, ...], int] = {}
+        self._variables: dict[tuple[object, ...], tuple[int, int]] = {}  # where, how many bytes
 
     def variable(self, key: tuple[object, ...], size: int) -> int:
         """The same memory for the same key."""
         if key not in self._variables:
-            self._variables[key] = self._allocate(self._lasting, size, False)
-        return self._variables[key]
+            self._variables[key] = self._allocate(self._lasting, size, False), size
+        return self._variables[key][0]
+
+    def has_variable(self, address: int, size: int) -> bool:
+        """Whether so many bytes are within a variable."""
+        return any(at <= address <= at + room - size for at, room in self._variables.values())
 
     def allocate(self, size: int, zero: bool) -> int:
         return self._allocate(self._blocks, size, zero)

@@ -3,7 +3,8 @@
     struct { half h; float3 v; double d; }   ->   offsets 0, 4, 16; size 24; alignment 8
 
 A vector has the alignment of its scalar (as on Slang's CPU target), a matrix is its rows, a bool takes
-one byte. A size is always a multiple of its alignment, so it is also the stride in an array.
+one byte. A size is always a multiple of its alignment, so it is also the stride in an array,
+but for some forms (forms.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cache
 from slangrad.ir.types import (
     BOOL,
     Array,
+    Form,
     Matrix,
     Pointer,
     Scalar,
@@ -67,6 +69,8 @@ def layout_of(t: Type) -> Layout:
         return Layout(t.size, t.size)
     if isinstance(t, Pointer):
         return Layout(POINTER_SIZE, POINTER_SIZE)
+    if isinstance(t, Form):
+        return Layout(t.size, t.alignment, t.offsets)
     if isinstance(t, Struct):
         return composite([layout_of(part) for part in components(t)])
     assert isinstance(t, (Vector, Matrix, Array)), f"{t} has no layout"

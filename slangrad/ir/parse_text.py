@@ -57,7 +57,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _CONSTANTS = {"true": True, "false": False}
-_VECTOR = re.compile(r"(bool|[iuf]\d+)x(\d+)(?:x(\d+))?\Z")
+_VECTOR = re.compile(r"(bool|[iuf]\d+)x(\d+)(?:x(\d+)(t?))?\Z")
 _OPS = PRIMITIVES.keys() | CONTROL | REQUESTS
 _FLAGS = {"in", "out", "inout", "no_diff", "uniform"}
 
@@ -365,7 +365,9 @@ class _Parser:
         if match is None or match[1] not in t.SCALARS:
             raise self._error(f"there is no type {name!r}")
         element, first = t.SCALARS[match[1]], int(match[2])
-        return t.vector(element, first) if match[3] is None else t.matrix(element, first, int(match[3]))
+        if match[3] is None:
+            return t.vector(element, first)
+        return t.matrix(element, first, int(match[3]), bool(match[4]))
 
     def _array(self) -> t.Type:
         length = None if self._accept("?") else int(self._take("number"))

@@ -192,6 +192,7 @@ row("print",         NOTHING, None,                        CONSTANT,            
 row("shared",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("barrier",       NOTHING, None,                        NOT_DIFFERENTIABLE,                         50, WRITE, kinds="*")
 row("fence",         NOTHING, None,                        NOT_DIFFERENTIABLE,                         20, WRITE, kinds="*")
+row("chunk_thread",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 row("group_id",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # --- waves: what the lanes that are on at this place tell each other. WRITE, as the place decides who is on: they stay
 # where they are. `wave_reduce{kind}` combines lanes as `lane_reduce` does, lanes that are off adding nothing;

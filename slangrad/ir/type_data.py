@@ -42,21 +42,35 @@ def type_from(data: Data) -> ir.Type:
 _DATA: dict[type, Callable[..., Data]] = {
     ir.Scalar:  lambda t: str(t),
     ir.Vector:  lambda t: ["vector", type_data(t.element), t.length],
-    ir.Matrix:  lambda t: ["matrix", type_data(t.element), t.rows, t.columns],
+    ir.Matrix:  lambda t: ["matrix", type_data(t.element), t.rows, t.columns, t.transposed],
     ir.Array:   lambda t: ["array", type_data(t.element), t.length],
-    ir.Struct:  lambda t: ["struct", t.name, [[name, type_data(field)] for name, field in t.fields]],
+    ir.Struct:  lambda t: ["struct", t.name, _fields_data(t)],
+    ir.Form:    lambda t: [
+        "form", t.name, _fields_data(t), type_data(t.value), t.size, t.alignment, list(t.offsets)
+    ],
     ir.Pointer: lambda t: ["pointer", type_data(t.element), t.space],
     ir.Lanes:   lambda t: ["lanes", type_data(t.element)],
 }
 _TYPES: dict[str, Callable[..., ir.Type]] = {
     "vector":  lambda element, length: ir.vector(_scalar(element), length),
-    "matrix":  lambda element, rows, columns: ir.matrix(_scalar(element), rows, columns),
+    "matrix":  lambda element, *sizes: ir.matrix(_scalar(element), *sizes),
     "array":   lambda element, length: ir.array(type_from(element), length),
-    "struct":  lambda name, fields: ir.struct(name, tuple((each, type_from(t)) for each, t in fields)),
+    "struct":  lambda name, fields: ir.struct(name, _fields_from(fields)),
+    "form":    lambda name, fields, value, size, alignment, offsets: ir.form(
+        name, _fields_from(fields), type_from(value), size, alignment, tuple(offsets)
+    ),
     "pointer": lambda element, space: ir.pointer(type_from(element), space),
     "lanes":   lambda element: ir.lanes(type_from(element)),
 }
 # fmt: on
+
+
+def _fields_data(t: ir.Struct) -> Data:
+    return [[name, type_data(field)] for name, field in t.fields]
+
+
+def _fields_from(fields: list[tuple[str, Data]]) -> tuple[tuple[str, ir.Type], ...]:
+    return tuple((name, type_from(each)) for name, each in fields)
 
 
 def _scalar(data: Data) -> ir.Scalar:

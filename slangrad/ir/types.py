@@ -3,7 +3,7 @@
     f32   float3 = Vector(f32, 3)   Matrix(f32, 3, 4)   Array(f32, 8)   Array(f32, None)   Struct("Point", ..)
 
 An array without a length is a *tape*: it grows when it is written and reads zero where it was not.
-There are no type parameters here; checked Slang types live in `check/types.py`.
+There are no type parameters here; checked Slang types live in `check/model/types.py`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ class Vector(Type):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Matrix(Type):
-    """Row-major; component `i` is row `i`, a Vector."""
+    """Component `i` is row `i`, a Vector. `transposed`: in memory only, what is computed with is its transpose."""
 
     element: Scalar
     rows: int
     columns: int
+    transposed: bool = False
 
     def __str__(self) -> str:
-        return f"{self.element}x{self.rows}x{self.columns}"
+        return f"{self.element}x{self.rows}x{self.columns}{'t' if self.transposed else ''}"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -82,6 +83,17 @@ class Struct(Type):
             if name == field:
                 return position
         raise KeyError(field)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Form(Struct):
+    """How values of type `value` lie in memory where that is not as themselves (forms.py): bytes, alignment, offsets
+    of the fields. Nothing is computed with it."""
+
+    value: Type
+    size: int
+    alignment: int
+    offsets: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -129,8 +141,8 @@ def vector(element: Scalar, length: int) -> Vector:
     return _intern(Vector(element, length), element, length)
 
 
-def matrix(element: Scalar, rows: int, columns: int) -> Matrix:
-    return _intern(Matrix(element, rows, columns), element, rows, columns)
+def matrix(element: Scalar, rows: int, columns: int, transposed: bool = False) -> Matrix:
+    return _intern(Matrix(element, rows, columns, transposed), element, rows, columns, transposed)
 
 
 def array(element: Type, length: int | None) -> Array:
@@ -139,6 +151,27 @@ def array(element: Type, length: int | None) -> Array:
 
 def struct(name: str, fields: tuple[tuple[str, Type], ...]) -> Struct:
     return _intern(Struct(name, fields), name, fields)
+
+
+def form(
+    name: str,
+    fields: tuple[tuple[str, Type], ...],
+    value: Type,
+    size: int,
+    alignment: int,
+    offsets: tuple[int, ...],
+) -> Form:
+    made = Form(name, fields, value, size, alignment, offsets)
+    return _intern(made, name, fields, value, size, alignment, offsets)
+
+
+def value_of(t: Type) -> Type:
+    """What is computed with, by its form in memory."""
+    if isinstance(t, Form):
+        return t.value
+    if isinstance(t, Matrix) and t.transposed:
+        return matrix(t.element, t.columns, t.rows)
+    return array(value_of(t.element), t.length) if isinstance(t, Array) else t
 
 
 def pointer(element: Type, space: str = "global") -> Pointer:
@@ -175,7 +208,7 @@ def with_scalar(t: Type, element: Scalar) -> Type:
     if isinstance(t, Vector):
         return vector(element, t.length)
     if isinstance(t, Matrix):
-        return matrix(element, t.rows, t.columns)
+        return matrix(element, t.rows, t.columns, t.transposed)
     assert isinstance(t, Lanes), t
     return lanes(element)
 

@@ -68,12 +68,14 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """At some number of lanes. At least one of `full` and `masked` is there; at one lane only `full`."""
+    """At some number of lanes. At least one of `full` and `masked` is there; at one lane only `full`. Of chunks whose
+    `condition` is false `masked` runs all waves."""
 
     full: Function | None
     masked: Function | None
     lanes: int
     arguments: Struct | None  # the layout of the argument block
+    condition: Function | None = None
     group: tuple[int, int, int] | None = None  # the kernel runs a whole group of so many threads
     delayed: Delayed | None = None
 
@@ -168,11 +170,17 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
         around.budget, around.leave, around.rounds = budget, done, polling.rounds
         return Emitter(w, names, around, RULES)
 
+    whole: str | None = None
+    if kernel.condition is not None:
+        once = _emitter_of_one(w, kernel, sites)
+        once.environment.thread, once.environment.chunk = ("", y, z), (x, end)
+        once.environment.planned = planned
+        (whole,) = once.region(kernel.condition.region)
     full = emitter()
     if kernel.group is not None and kernel.full is not None:
         _write_groups(full, kernel.full, x, end, done)
     elif kernel.full is not None:
-        x = _write_waves(full, kernel.full, x, end, done)
+        x = _write_waves(full, kernel.full, x, end, done, whole)
     if kernel.masked is not None:
         _write_masked_waves(emitter(), kernel.masked, x, end, done)
     if kernel.delayed is not None:
@@ -218,11 +226,13 @@ def _write_groups(e: Emitter, function: Function, x: str, end: str, leave: str) 
         _write_wave(e, group, inner, leave)
 
 
-def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str) -> str:
-    """A loop over whole waves; returns the x where it ends."""
+def _write_waves(e: Emitter, function: Function, x: str, end: str, leave: str, condition: str | None) -> str:
+    """A loop over whole waves, if the condition is true; returns the x where it ends."""
     w, lanes = e.w, e.names.lanes
     count = w.value(f"sub i64 {end}, {x}")
     whole = w.value(f"and i64 {count}, {-lanes}")
+    if condition is not None:
+        whole = w.value(f"select i1 {condition}, i64 {whole}, i64 0")
     limit = w.value(f"add i64 {x}, {whole}")
     inner = _write_invariants(e, function)
     e.environment.large = write_conditions(w, function)

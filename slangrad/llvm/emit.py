@@ -42,6 +42,7 @@ class Environment:
     )
     leave: str = ""  # the label where the chunk ends
     rounds: Callable[[Emitter, Op, Sequence[tuple[str, str]]], LoopOfRounds | None] | None = None
+    chunk: tuple[str, str] = ("", "")  # where its threads begin along x, and where they end
     planned: list[str] = field(default_factory=list)  # the results of the plan
     tables: dict[Op, str] = field(default_factory=dict)  # of variables of calls that call themselves
     accumulators: dict[int, str] = field(default_factory=dict)  # of blocks, for all waves of the chunk
@@ -201,6 +202,15 @@ def _thread_id(e: Emitter, op: Op) -> None:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
     e.define(op.results[0], e.environment.thread[axis])
+
+
+def _chunk_thread(e: Emitter, op: Op) -> None:
+    """The number along x of the chunk's first or last thread."""
+    first, end = e.environment.chunk
+    if op.attributes["which"] == "first":
+        e.define(op.results[0], first)
+    else:
+        e.define(op.results[0], e.w.value(f"sub i64 {end}, 1"))
 
 
 def _fence(e: Emitter, op: Op) -> None:
@@ -400,6 +410,7 @@ RULES: dict[str, Rule] = {
     "convert": _convert,
     "bitcast": _bitcast,
     "thread_id": _thread_id,
+    "chunk_thread": _chunk_thread,
     "group_id": _thread_id,
     "fence": _fence,
     "splat": _splat,

@@ -2,7 +2,8 @@
 
     is_memory{bytes=4} %p     the last range of the launch's table that begins at or before %p holds 4 bytes from there
 
-The table is the run time's: { i64 count; { i64 start, end; } ranges[count] }, in order.
+The table is the run time's: { i64 count; { i64 start, end; } ranges[count] }, in order. Variables of calls that call
+themselves lie in memory that the launch takes while it runs: their own tables are looked through as well.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from slangrad.ir.core import Op
 from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.launch import field_at
+from slangrad.llvm.variables import frames_hold
 
 IS_MEMORY = f"""
 define internal i1 @is_memory(ptr %launch, i64 %address, i64 %bytes) noinline nounwind {{
@@ -54,7 +56,10 @@ def _is_memory(e: Emitter, op: Op) -> None:
     e.w.declarations.add_functions(IS_MEMORY)
     address = e.w.value(f"ptrtoint {e.typed(op.operands[0])} to i64")
     arguments = f"ptr {e.environment.launch}, i64 {address}, i64 {op.attributes['bytes']}"
-    e.define(op.results[0], e.w.value(f"call i1 @is_memory({arguments})"))
+    known = e.w.value(f"call i1 @is_memory({arguments})")
+    for held in frames_hold(e, address, op.attributes["bytes"]):
+        known = e.w.value(f"or i1 {known}, {held}")
+    e.define(op.results[0], known)
 
 
 RULES: dict[str, Rule] = {"is_memory": _is_memory}

@@ -119,11 +119,6 @@ def assembly(text: str, target: Target, optimize: int = 2) -> str:
     return listing
 
 
-def optimized_text(text: str, target: Target, optimize: int = 2) -> str:
-    """The module after the passes, as LLVM prints it."""
-    return str(_optimized(text, target, _machine(target, optimize)))
-
-
 @cache
 def _machine(target: Target, optimize: int) -> llvm.TargetMachine:
     _initialize()

@@ -3,7 +3,7 @@
     variable %depth        piece k, for depths 2^k - 1 to 2^(k + 1) - 2, is reserved when a call first comes so deep
 
 A table of pieces belongs to each such op, and begins empty with each wave. Without memory (reported by
-`reserve`, which also stops the launch) all depths share one row.
+`reserve`, which also stops the launch) all depths share one row. Kernels of check mode look through the tables.
 """
 
 from __future__ import annotations
@@ -54,6 +54,33 @@ nothing:
 """
 
 
+HOLDS = """
+define internal i1 @frames_hold(ptr %table, i64 %row, i64 %address, i64 %bytes) noinline nounwind {
+  %last = add i64 %address, %bytes
+  br label %look
+look:
+  %k = phi i64 [ 0, %0 ], [ %next, %look ]
+  %known = phi i1 [ false, %0 ], [ %either, %look ]
+  %piece_at = getelementptr ptr, ptr %table, i64 %k
+  %piece = load ptr, ptr %piece_at
+  %start = ptrtoint ptr %piece to i64
+  %size = shl i64 %row, %k
+  %end = add i64 %start, %size
+  %made = icmp ne ptr %piece, null
+  %after = icmp ule i64 %start, %address
+  %before = icmp ule i64 %last, %end
+  %between = and i1 %after, %before
+  %inside = and i1 %made, %between
+  %either = or i1 %known, %inside
+  %next = add i64 %k, 1
+  %more = icmp ult i64 %next, 32
+  br i1 %more, label %look, label %done
+done:
+  ret i1 %either
+}
+"""
+
+
 def begin_wave(e: Emitter, ops: Iterable[Op]) -> None:
     """The pieces of the wave before belong to others now."""
     for op in ops:
@@ -68,11 +95,27 @@ def _variable(e: Emitter, op: Op) -> None:
         return
     w, (depth,), (result,) = e.w, op.operands, op.results
     w.declarations.add_functions(FRAME)
-    row = layout_of(pointee(result)).size * e.names.lanes
+    row = _row(e, op)
     table, spare = e.environment.tables[op], w.slot("i8", max(row, 1), 64)
     position = extended(e, depth, "i64")
     arguments = f"ptr {e.environment.launch}, ptr {table}, ptr {spare}, i64 {position}, i64 {row}"
     e.define(result, w.value(f"call ptr @frame({arguments})"))
+
+
+def frames_hold(e: Emitter, address: str, size: object) -> list[str]:
+    """For check mode: for each such variable, whether some depth of it has so many bytes at an address."""
+    if e.environment.tables:
+        e.w.declarations.add_functions(HOLDS)
+    return [
+        e.w.value(f"call i1 @frames_hold(ptr {table}, i64 {_row(e, op)}, i64 {address}, i64 {size})")
+        for op, table in e.environment.tables.items()
+    ]
+
+
+def _row(e: Emitter, op: Op) -> int:
+    """The bytes of a depth: a variable for each lane."""
+    size: int = layout_of(pointee(op.results[0])).size * e.names.lanes
+    return size
 
 
 RULES: dict[str, Rule] = {"variable": _variable}

@@ -12,9 +12,9 @@ from itertools import count
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import Span
-from slangrad.check import types as checked
 from slangrad.check.conforming import Conformance, conforming_types
-from slangrad.check.declref import GenericKey
+from slangrad.check.model import types as checked
+from slangrad.check.model.declref import GenericKey
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.syntax import ast
 

@@ -15,19 +15,24 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from slangrad.ir.core import Value
-from slangrad.ir.layout import HEADER, layout_of
+from slangrad.ir.forms import COLUMNS, WORDS, part_of
+from slangrad.ir.layout import HEADER, any_value_layout, layout_of
 from slangrad.ir.types import (
     BOOL,
     U8,
     U32,
     U64,
     Array,
+    Matrix,
     Pointer,
     Scalar,
     Struct,
     Type,
+    Vector,
     component,
     components,
+    is_aggregate,
+    matrix,
 )
 from slangrad.lower.bit_casts import Piece, assembled, same_shape, unsigned, unsigned_of
 from slangrad.lower.frame import Frame
@@ -40,29 +45,62 @@ ID = 8  # where in the header the id of the type stands
 
 def from_memory(f: Frame, value: Value) -> Value:
     """What was loaded as it is computed with."""
-    types = f.lowering.types
-    target = types.register(value.type)
-    if target is None:
+    form, target = value.type, f.lowering.types.value(value.type)
+    if target is form:
         return value
-    if target in types.dynamics:
+    if target in f.lowering.types.dynamics:
         assert isinstance(target, Struct)
         return _decoded(f, target, 0, list(_words(f, value)))
-    parts = [from_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(target))]
+    if part_of(form):
+        inner = f.emit("get", value, index=0)
+        if part_of(form) == WORDS:
+            return f.emit("not_equal", inner, f.b.zero(inner.type))
+        return turned(f, inner, target) if part_of(form) == COLUMNS else _of_parts(f, inner, target)
+    return turned(f, value, target) if isinstance(form, Matrix) else _of_parts(f, value, target)
+
+
+def _of_parts(f: Frame, value: Value, target: Type) -> Value:
+    if value.type is target or not is_aggregate(value.type) or isinstance(target, Vector):
+        return from_memory(f, value)
+    parts = [from_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(value.type))]
     return f.emit("make", *parts, type=target)
 
 
-def to_memory(f: Frame, value: Value) -> Value:
+def turned(f: Frame, lines: Value, target: Type) -> Value:
+    """A matrix or its columns, a line of memory each, as rows; the other way round as well."""
+    found = [from_memory(f, f.emit("get", lines, index=i)) for i, _ in enumerate(components(lines.type))]
+    rows = []
+    for i, row in enumerate(components(target)):
+        rows.append(f.emit("make", *(f.emit("get", each, index=i) for each in found), type=row))
+    return f.emit("make", *rows, type=target)
+
+
+def to_memory(f: Frame, value: Value, form: Type) -> Value:
     """What is computed with as it is stored."""
-    types = f.lowering.types
-    target = types.memory(value.type)
-    if target is value.type:
+    if value.type is form:
         return value
-    if value.type in types.dynamics:
-        count = layout_of(target).size // 4
-        words = f.emit("make", *_assembled_words(f, value, count), type=component(target, 0))
-        return f.emit("make", words, type=target)
-    parts = [to_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(target))]
-    return f.emit("make", *parts, type=target)
+    if value.type in f.lowering.types.dynamics:
+        count = layout_of(form).size // 4
+        words = f.emit("make", *_assembled_words(f, value, count), type=component(form, 0))
+        return f.emit("make", words, type=form)
+    if part_of(form):
+        return f.emit("make", _inner(f, value, form, component(form, 0)), type=form)
+    if isinstance(form, Matrix):
+        return turned(f, value, form)
+    pairs = enumerate(components(form))
+    parts = [to_memory(f, f.emit("get", value, index=i), part) for i, part in pairs]
+    return f.emit("make", *parts, type=form)
+
+
+def _inner(f: Frame, value: Value, form: Type, inside: Type) -> Value:
+    """What the one field of a form holds."""
+    part = part_of(form)
+    if part == WORDS:
+        return f.emit("convert", value, type=inside)
+    if part == COLUMNS:
+        assert isinstance(value.type, Matrix)
+        value = turned(f, value, matrix(value.type.element, value.type.columns, value.type.rows))
+    return to_memory(f, value, inside)
 
 
 def _words(f: Frame, value: Value) -> Iterator[Piece]:
@@ -106,16 +144,19 @@ def reinterpret(f: Frame, name: str, places: list[Place], t: Type | None) -> Val
 # --- Putting together -----------------------------------------------------------------------------------
 
 
-def _pieces(f: Frame, value: Value, start: int) -> Iterator[Piece]:
+def _pieces(f: Frame, value: Value, start: int, form: Type | None = None) -> Iterator[Piece]:
     """The scalars of a value with their places."""
-    t, layout = value.type, f.lowering.types.any_layout(value.type)
+    t, form = value.type, f.lowering.types.memory(value.type) if form is None else form
+    layout = any_value_layout(form)
     if isinstance(t, (Scalar, Pointer)):
         yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
     elif t in f.lowering.types.dynamics:
         yield from _encoded(f, value, start)
+    elif isinstance(form, Matrix) and t is not form:
+        yield from _pieces(f, to_memory(f, value, form), start, form)
     else:
-        for i, offset in enumerate(layout.offsets):
-            yield from _pieces(f, f.emit("get", value, index=i), start + offset)
+        for i, (offset, part) in enumerate(zip(layout.offsets, components(form), strict=True)):
+            yield from _pieces(f, f.emit("get", value, index=i), start + offset, part)
 
 
 def _encoded(f: Frame, value: Value, start: int) -> Iterator[Piece]:
@@ -154,15 +195,19 @@ def _decoded(f: Frame, t: Struct, start: int, pieces: list[Piece]) -> Value:
     return f.emit("make", number, *parts, type=t)
 
 
-def _made(f: Frame, t: Type, start: int, pieces: list[Piece]) -> Value:
-    """A value of type `t` from the bytes at `start`."""
+def _made(f: Frame, t: Type, start: int, pieces: list[Piece], form: Type | None = None) -> Value:
+    """A value of type `t` from the bytes at `start`, where it has a form."""
     if t in f.lowering.types.dynamics:
         assert isinstance(t, Struct)
         return _decoded(f, t, start, pieces)
-    layout = f.lowering.types.any_layout(t)
+    form = f.lowering.types.memory(t) if form is None else form
+    layout = any_value_layout(form)
+    if isinstance(form, Matrix) and t is not form:
+        return from_memory(f, _made(f, form, start, pieces, form))
     if not isinstance(t, (Scalar, Pointer)):
-        parts = zip(components(t), layout.offsets, strict=True)
-        return f.emit("make", *(_made(f, part, start + offset, pieces) for part, offset in parts), type=t)
+        parts = zip(components(t), layout.offsets, components(form), strict=True)
+        made = (_made(f, part, start + offset, pieces, inner) for part, offset, inner in parts)
+        return f.emit("make", *made, type=t)
     bits = assembled(f, start, layout.size, pieces)
     if isinstance(t, Pointer):
         return f.emit("bitcast", bits, type=t)

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef
-from slangrad.check.types import Type
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Type
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Derivatives, Function, Parameter, Region, Value
 from slangrad.lower.signatures import Signature, SignatureParameter

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.check import checked
+from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.model import checked
 from slangrad.check.modules import Program
-from slangrad.check.signatures import declared_parameters
 from slangrad.lower.frame import THIS, Key
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -39,7 +39,7 @@ def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
 
 def _reading_mutates(program: Program, form: checked.Property | checked.Subscript) -> bool:
     accessors = getattr(form.reference.declaration, "accessors", ())
-    return any(each.name == "get" and program.info(each).mutating for each in accessors)
+    return any(each.name in ("get", "ref") and program.info(each).mutating for each in accessors)
 
 
 def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:

@@ -8,9 +8,9 @@ as an intrinsic becomes an op (`intrinsics.py`).
 
 from __future__ import annotations
 
-from slangrad.check import checked
-from slangrad.check import types as checked_types
-from slangrad.check.declref import EMPTY, DeclRef
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import EMPTY, DeclRef
 from slangrad.ir.core import Value
 from slangrad.lower import dispatch, expressions, intrinsics, packs
 from slangrad.lower.frame import Frame
@@ -126,7 +126,7 @@ def argument_value(f: Frame, argument: checked.Argument, of: DeclRef) -> Value:
 def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: bool = False) -> Value | None:
     """Read the arguments, call, write back."""
     pairs = list(zip(signature.parameters, arguments, strict=True))
-    operands = [_passed(f, p, place) for p, place in pairs if p.direction != "out"]
+    operands = [passed(f, p, place) for p, place in pairs if p.direction != "out"]
     results = f.b.control("call", tuple(operands), signature.result_types, (), {"callee": signature.name})
     if f.differentiable:
         flags = signature.result_flags
@@ -142,6 +142,7 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
     return returned[0] if returned else None
 
 
-def _passed(f: Frame, parameter: SignatureParameter, place: Place) -> Value:
+def passed(f: Frame, parameter: SignatureParameter, place: Place) -> Value:
+    """What goes in for a parameter."""
     value = place.get(f)
     return f.emit("detach", value) if f.differentiable and parameter.cut else value

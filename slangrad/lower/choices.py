@@ -8,8 +8,8 @@ c ? f(x) : g(x)       if
 
 from __future__ import annotations
 
-from slangrad.check import checked
-from slangrad.check import types as checked_types
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
 from slangrad.ir.core import Op, Value
 from slangrad.ir.primitives import CONSTANT, LINEAR, NOT_DIFFERENTIABLE, PRIMITIVES, PURE
 from slangrad.ir.types import BOOL, is_float, scalar_of

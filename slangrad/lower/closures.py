@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slangrad.check import checked
-from slangrad.check import types as checked_types
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.types import Struct, Type
 from slangrad.lower import expressions

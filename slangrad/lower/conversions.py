@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.check.checked import Conversion
-from slangrad.check.declref import DeclRef
-from slangrad.check.types import Type as CheckedType
+from slangrad.check.model.checked import Conversion
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Type as CheckedType
 from slangrad.ir.core import Value
 from slangrad.ir.types import (
     BOOL,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slangrad.check import checked
+from slangrad.check.model import checked
 from slangrad.ir.core import Value
 from slangrad.ir.types import U32, U64, Scalar, Type, is_integer
 from slangrad.lower import expressions, operators

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from slangrad.base.options import TYPE_OF_VALUE
-from slangrad.check import types as checked
-from slangrad.check.declref import DeclRef, GenericKey
-from slangrad.check.lookup import conforms
-from slangrad.check.signatures import signature_of
-from slangrad.check.values import RequiredValue
+from slangrad.check.generics.signatures import signature_of
+from slangrad.check.interfaces.lookup import conforms
+from slangrad.check.model import types as checked
+from slangrad.check.model.declref import DeclRef, GenericKey
+from slangrad.check.model.values import RequiredValue
 from slangrad.ir.core import Value
 from slangrad.ir.types import U32, Struct, Type
 from slangrad.lower import accessors, calls

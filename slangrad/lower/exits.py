@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from slangrad.check import checked
+from slangrad.check.model import checked
 from slangrad.ir.core import Value
 from slangrad.lower.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key
 from slangrad.syntax import ast
@@ -90,7 +90,7 @@ def assigned_flags(f: Frame, body: ast.Node, target: Target, *others: ast.Expres
         found |= dict.fromkeys(_thrown_out_of(f, node)) if node is not None else {}
     for statement, inner in _exits(body, ()):
         if isinstance(statement, ast.Return):
-            found |= {RETURNED: None, RESULT: None}
+            found |= {RETURNED: None, RESULT: None, **dict.fromkeys(f.told)}
             found |= {THIS: None} if isinstance(f.declared, ast.Constructor) else {}
         elif not _stays_within(statement, inner):
             out_to = _target_outside(f, statement, target)

@@ -1,4 +1,4 @@
-"""Expressions to values. What an expression was resolved to stands in its `ref` (check/checked.py).
+"""Expressions to values. What an expression was resolved to stands in its `ref` (check/model/checked.py).
 
     a * x + b[i]    ->    %p = mul %a, %x    %e = index %b, %i    %s = add %p, %e
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from slangrad.base.brace_formats import text_hash
 from slangrad.base.source import Span
-from slangrad.check import checked
-from slangrad.check.types import VOID, Type, is_dynamic
-from slangrad.check.values import RequiredValue
+from slangrad.check.model import checked
+from slangrad.check.model.types import VOID, Type, is_dynamic
+from slangrad.check.model.values import RequiredValue
 from slangrad.ir import types as ir_types
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, I32, U32, Pointer, Struct
@@ -192,7 +192,7 @@ def _element(f: Frame, form: checked.Element, node: ast.Expression) -> Place:
 
 
 def _swizzle(f: Frame, form: checked.Swizzle, node: ast.Expression) -> Place:
-    return Swizzle(place_of(f, form.base), form.components, f.type(node.type))
+    return Swizzle(place_of(f, form.base).for_parts(f), form.components, f.type(node.type))
 
 
 def _dereference(f: Frame, form: checked.Dereference, node: ast.Expression) -> Place:

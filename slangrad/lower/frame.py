@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slangrad.base.source import Span
-from slangrad.check import types as checked
-from slangrad.check.declref import DeclRef, Substitution
-from slangrad.check.packs import element_parameter
-from slangrad.check.substitution import argument_of
+from slangrad.check.generics.substitution import argument_of
+from slangrad.check.model import types as checked
+from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.model.packs import element_parameter
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.types import BOOL, Type
@@ -76,6 +76,10 @@ class Frame:
         self.addressed: set[Key] = set()  # variables that live in memory, see variables.py
         self.homes: Variables = {}  # where they do
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
+        self.refers: Callable[[ast.Expression], None] | None = (
+            None  # `return` in what gives a place, see references.py
+        )
+        self.told: list[Key] = []  # what it sets then
         self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
         self._unfinished: list[tuple[Value, Builder, Variables, Variables]] = []

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef
-from slangrad.check.signatures import declared_parameters
-from slangrad.check.types import is_pack
+from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import is_pack
 from slangrad.ir.core import BODILESS, Attribute, Derivatives, Function, Region, Value
 from slangrad.lower import closures, dispatch, intrinsics, statements
 from slangrad.lower.applied import lower_applied
@@ -30,7 +30,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     f = Frame(lowering, signature.name, declared, reference.substitution, signature.differentiable)
     key = dispatch.dispatched(lowering, reference)
     constructs = isinstance(declared, ast.Constructor) and key is None
-    keys, inputs = _enter(f, signature, reference, constructs)
+    keys, inputs = enter(f, signature, reference, constructs)
     given, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
     if key is not None:
         dispatch.lower_dispatch(f, signature, reference, keys, key)
@@ -52,13 +52,13 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     )
 
 
-def _enter(
-    f: Frame, signature: Signature, reference: DeclRef, constructs: bool
+def enter(
+    f: Frame, signature: Signature, reference: DeclRef, constructs: bool = False
 ) -> tuple[list[Key], tuple[Value, ...]]:
     """Variables for the parameters and what goes in; `out` ones start at zero."""
     declared = reference.declaration
     info: checked.FunctionInfo = f.program.info(declared)
-    keys: list[Key] = [THIS] if signature.parameters and signature.parameters[0].name == "this" else []
+    keys: list[Key] = [THIS] if signature.has_this else []
     keys += _parameter_keys(f, reference)
     keys += [THROWN, ERROR] if signature.throws else []
     inputs = []
@@ -157,4 +157,5 @@ ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
     "PreferRecompute": ("prefer", "recompute"),
     "PreferCheckpoint": ("prefer", "checkpoint"),
     "drop_primal": ("drop_primal", True),
+    "open_primal": ("open_primal", True),
 }

@@ -7,9 +7,9 @@ uniform RWStructuredBuffer<float> b;     %p = parameter {name="b"} : ptr<..., co
 from __future__ import annotations
 
 from slangrad.base.source import Span
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef
-from slangrad.check.linking import is_open
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.texts.linking import is_open
 from slangrad.ir.core import Value
 from slangrad.ir.types import Struct, Type, pointer, struct
 from slangrad.lower import closures, statics
@@ -41,7 +41,7 @@ class LaunchParameters:
 
 def launch_parameter(f: Frame, declared: ast.Declaration, t: Type) -> Value:
     """The address of a parameter of the launch."""
-    t = f.lowering.types.memory(t)
+    t = f.lowering.types.memory(t, f.program.info(declared).rules)
     name = f.lowering.parameters.name_of(declared, t)
     return f.emit("parameter", type=pointer(t, "constant"), name=name)
 

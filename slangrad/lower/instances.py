@@ -18,19 +18,20 @@ from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import Options, limit_note
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Span
-from slangrad.check import checked
-from slangrad.check import types as checked_types
 from slangrad.check.conforming import Conformance
-from slangrad.check.declref import DeclRef
+from slangrad.check.generics.signatures import declared_parameters, signature_of
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.check.signatures import declared_parameters, signature_of
-from slangrad.check.standard import TEXTURES
+from slangrad.check.texts.standard import TEXTURES
 from slangrad.ir import core
 from slangrad.lower import derivatives, dispatch, functions, kernels
 from slangrad.lower.alternatives import Alternatives
 from slangrad.lower.frame import Frame
 from slangrad.lower.globals import LaunchParameters
 from slangrad.lower.recursion import remove_recursion
+from slangrad.lower.references import Referring, lower_referring
 from slangrad.lower.signatures import Signature, SignatureParameter
 from slangrad.lower.statics import Statics
 from slangrad.lower.type_map import LARGEST, TypeMap, weight
@@ -58,6 +59,8 @@ class Lowering:
         self._signatures: dict[tuple[object, ...], Signature] = {}
         self._names: dict[str, int] = {}
         self._worklist: list[tuple[Signature, DeclRef]] = []
+        self._referring: dict[tuple[object, ...], Referring] = {}
+        self._entered: list[tuple[object, ...]] = []  # those being lowered
         self._derived: dict[tuple[object, ...], Signature] = {}
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
 
@@ -70,6 +73,20 @@ class Lowering:
             found = self._signatures[reference.key] = self._declare(reference)
             self._worklist.append((found, reference))
             self.asked_by[found.name] = (reference, None if caller is None else caller.name)
+        return found
+
+    def referring(self, reference: DeclRef) -> Referring:
+        """What a `ref` accessor became that tells the place it returns."""
+        found = self._referring.get(reference.key)
+        if found is None:
+            self._refuse_circle(reference)
+            self._entered.append(reference.key)
+            signature = self._declare(reference)
+            name = self.unique(f"{signature.name}.place")
+            signature = replace(signature, name=name, result=checked_types.VOID, result_type=None, dual=None)
+            signature = replace(signature, result_differentiable=False)
+            found = self._referring[reference.key] = lower_referring(self, signature, reference)
+            self._entered.pop()
         return found
 
     def derivative(
@@ -169,7 +186,7 @@ class Lowering:
 
     def _derived_signature(self, mode: str, of: Signature, shape: checked_types.FunctionType) -> Signature:
         """`shape` is without the `this` of `fwd_diff(object.method)`, which is then passed as it is."""
-        this = of.parameters[:1] if of.parameters and of.parameters[0].name == "this" else ()
+        this = of.parameters[:1] if of.has_this else ()
         passed = [replace(p, direction=_of_this(mode, p), differentiable=False, cut=True) for p in this]
         word = "fwd_diff" if mode == "forward" else "bwd_diff"
         counts_this = _count(mode, of) == len(shape.parameters)
@@ -215,6 +232,14 @@ class Lowering:
             return
         self.reporter.error("E0702", message, span, note)
         self.reporter.raise_if_errors()
+
+    def _refuse_circle(self, reference: DeclRef) -> None:
+        """Raise where the place that a `ref` accessor returns is one that it returns."""
+        if reference.key in self._entered:
+            name = reference.declaration.parent.name
+            message = f"the place that 'ref' of '{name}' returns depends on one that it returns"
+            self.reporter.error("E0321", message, reference.declaration.span, "write 'get' and 'set' instead")
+            self.reporter.raise_if_errors()
 
     def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
         """Raise where a texture is read or written: its members have names, so that programs load, and no bodies."""

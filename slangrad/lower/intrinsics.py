@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.check import checked
-from slangrad.check import types as checked_types
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import ATOMIC_KINDS, GROUP_SIZE, PRIMITIVES
-from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer
+from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
 from slangrad.lower import calls, expressions, operators, print_lines, prints, tangents, waves
 from slangrad.lower.any_values import dynamic_object, reinterpret
 from slangrad.lower.bit_casts import bit_cast
@@ -136,6 +136,10 @@ def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> V
     return f.emit("make", *axes, type=t)
 
 
+def _set_prints(f: Frame, name: str, places: list[Place], t: Type | None) -> None:
+    print_lines.lower_set_prints(f, places[0].get(f))
+
+
 def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
     """Which is the kernel's, and known when all is inlined (opt/statics.py)."""
     return f.emit("read_static", type=t, name=GROUP_SIZE)
@@ -152,7 +156,9 @@ def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value |
     kind, _, after = kind.partition(".")
     count = OPERANDS.get(kind, 1)
     target, operands = places[0], [place.get(f) for place in places[1 : 1 + count]]
-    if isinstance(target.type, Pointer) and (not operands or operands[-1].type is target.type.element):
+    if isinstance(target.type, Pointer) and (
+        not operands or operands[-1].type is value_of(target.type.element)
+    ):
         target = Memory(target.get(f))
     memory = target.address(f)
     if memory is None:
@@ -180,17 +186,19 @@ def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
 
 
 def _on_memory(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
-    assert isinstance(address.type, Pointer)
-    element = address.type.element
-    if isinstance(element, Scalar):
-        return _on_scalar(f, kind, address, operands)
+    return _on_place(f, kind, Memory(address), operands)
+
+
+def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
+    if isinstance(place, Memory) and isinstance(place.form, Scalar):
+        return _on_scalar(f, kind, place.pointer, operands)
     parts = []
-    for i, part in enumerate(components(element)):
-        same = all(x.type is element for x in operands)
+    for i, part in enumerate(components(place.type)):
+        same = all(x.type is place.type for x in operands)
         own = [f.emit("get", x, index=i) for x in operands] if same else operands
-        assert same or all(x.type is part for x in operands), (element, operands)
-        parts.append(_on_memory(f, kind, f.emit("member", address, index=i), own))
-    return f.emit("make", *parts, type=element)
+        assert same or all(x.type is part for x in operands), (place.type, operands)
+        parts.append(_on_place(f, kind, place.component(f, i), own))
+    return f.emit("make", *parts, type=place.type)
 
 
 def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
@@ -261,4 +269,5 @@ RULES: dict[str, Rule] = {
     "differential_scale": _tangent_scale,
     "thread_place": _thread_place,
     "group_size": _group_size,
+    "set_prints": _set_prints,
 }

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slangrad.base.source import Span
-from slangrad.check import checked
-from slangrad.check import types as checked_types
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.reflect import is_launch_parameter
 from slangrad.ir.core import Attribute, Function, Region, Value
 from slangrad.ir.types import U32, Type, Vector, is_integer

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.check import checked
-from slangrad.check.packs import spliced
-from slangrad.check.places import value_type
-from slangrad.check.types import ExpandedType, Tuple, Type, is_pack
+from slangrad.check.model import checked
+from slangrad.check.model.packs import spliced
+from slangrad.check.model.types import ExpandedType, Tuple, Type, is_pack
+from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL
 from slangrad.lower import expressions

@@ -1,8 +1,9 @@
-"""Assignable places: a variable, a component or element of a place, memory, something with accessors.
+"""Assignable places: a variable, a component or element of a place, memory.
 
     a.b[i].xy = v      ->   get the old aggregates on the way down, `set` and `set_index` on the way up
 
-A place in memory goes down by address instead (`member`, `offset`), so that only the element is touched.
+A place in memory goes down by address instead (`member`, `offset`), so that only the element is touched. Properties and
+subscripts are in accessors.py.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.ir.core import Value
+from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
 from slangrad.ir.types import (
     Array,
     Matrix,
@@ -23,6 +25,7 @@ from slangrad.ir.types import (
     is_aggregate,
     is_float,
     pointer,
+    value_of,
 )
 from slangrad.lower import any_values
 from slangrad.lower.frame import Frame, Key
@@ -58,6 +61,10 @@ class Place:
 
     def for_update(self, f: Frame) -> Place:
         """The place for reading it and then writing it: what says where it is runs and is checked once."""
+        return self
+
+    def for_parts(self, f: Frame) -> Place:
+        """The place as what parts of it are read from and written to: what says where it is runs once."""
         return self
 
     def field(self, f: Frame, name: str) -> Place:
@@ -205,16 +212,20 @@ def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
 @dataclass(slots=True)
 class Memory(Place):
     """What a pointer points to. With a guard, a bool, nothing is there where it is false: reads give zero. With `cut`
-    what is read is a constant."""
+    what is read is a constant. Memory may have another form than values: `type` is that of values."""
 
     pointer: Value
     guard: Value | None = None
     cut: bool = False
 
     @property
-    def type(self) -> Type:  # type: ignore[override]
+    def form(self) -> Type:
         assert isinstance(self.pointer.type, Pointer)
         return self.pointer.type.element
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return value_of(self.form)
 
     def address(self, f: Frame) -> Memory:
         return self
@@ -224,11 +235,11 @@ class Memory(Place):
         return detached(f, value) if self.cut else value
 
     def read(self, f: Frame) -> Value:
-        loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.type), self.type)
+        loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.form), self.form)
         return any_values.from_memory(f, loaded)
 
     def set(self, f: Frame, value: Value) -> None:
-        stored = any_values.to_memory(f, value)
+        stored = any_values.to_memory(f, value, self.form)
 
         def write() -> tuple[Value, ...]:
             f.b.effect("store", self.pointer, stored)
@@ -243,64 +254,88 @@ class Memory(Place):
         return f.branch(self.guard, lambda: (access(),), lambda: (f.b.zero(t),))[0]
 
     def component(self, f: Frame, index: int) -> Place:
-        part = f.emit("member", self.pointer, index=index)
+        if lies_by_columns(self.form):
+            return Row(self, index)
+        return self.part(f, index)
+
+    def part(self, f: Frame, index: int) -> Memory:
+        """A component of the form: of a matrix by columns one of these."""
+        whole = self.inner(f)
+        part = f.emit("member", whole.pointer, index=index)
         cut = f.differentiable and f.lowering.types.cuts_field(self.type, index)
-        return Memory(part, self.guard, self.cut or cut)
+        return Memory(self._as_word(f, part), self.guard, self.cut or cut)
 
     def element(self, f: Frame, index: Value) -> Place:
         """An element of an array, vector or matrix, guarded by its index."""
-        assert isinstance(self.pointer.type, Pointer)
-        part = component(self.type, 0)
-        first = f.emit("bitcast", self.pointer, type=pointer(part, self.pointer.type.space))
-        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(self.type)))
+        if lies_by_columns(self.form):
+            return Row(self, index)
+        return self.part_at(f, index)
+
+    def part_at(self, f: Frame, index: Value) -> Memory:
+        whole = self.inner(f)
+        assert isinstance(whole.pointer.type, Pointer)
+        part = component(whole.form, 0)
+        first = f.emit("bitcast", whole.pointer, type=pointer(part, whole.pointer.type.space))
+        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(whole.form)))
         guard = inside if self.guard is None else f.emit("and", inside, self.guard)
-        return Memory(f.emit("offset", first, index), guard, self.cut)
+        return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
+
+    def inner(self, f: Frame) -> Memory:
+        """Where the parts are: inside of what a form has around them."""
+        if not part_of(self.form):
+            return self
+        return Memory(f.emit("member", self.pointer, index=0), self.guard, self.cut).inner(f)
+
+    def _as_word(self, f: Frame, part: Value) -> Value:
+        """A component of a vector of truth values, each of which is a word."""
+        if part_of(self.form) != WORDS:
+            return part
+        assert isinstance(part.type, Pointer)
+        return f.emit("bitcast", part, type=pointer(word_form(), part.type.space))
+
+
+@dataclass(slots=True)
+class Row(Place):
+    """A row of a matrix that lies by columns, in as many places."""
+
+    matrix: Memory
+    index: int | Value
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return component(self.matrix.type, 0)
+
+    def read(self, f: Frame) -> Value:
+        return f.emit("make", *(each.read(f) for each in self._cells(f)), type=self.type)
+
+    def set(self, f: Frame, value: Value) -> None:
+        for i, each in enumerate(self._cells(f)):
+            each.set(f, f.emit("get", value, index=i))
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.matrix.cut
+
+    def component(self, f: Frame, index: int) -> Place:
+        return self._cell(f, self.matrix.part(f, index))
+
+    def element(self, f: Frame, index: Value) -> Place:
+        known = f.b.constant_of(index)
+        if isinstance(known, int) and 0 <= known < _extent(self.type):
+            return self.component(f, known)  # an address that is followed further
+        return self._cell(f, self.matrix.part_at(f, index))
+
+    def _cells(self, f: Frame) -> list[Place]:
+        return [self.component(f, i) for i, _ in enumerate(components(self.type))]
+
+    def _cell(self, f: Frame, column: Place) -> Place:
+        return (
+            column.component(f, self.index) if isinstance(self.index, int) else column.element(f, self.index)
+        )
 
 
 def behind_pointer(f: Frame, address: Value) -> Memory:
     """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
     return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
-
-
-@dataclass(slots=True)
-class Accessed(Place):
-    """A property or subscript: reading and writing are calls; a `ref` accessor gives the memory behind it."""
-
-    type: Type
-    getter: Callable[[], Value] | None
-    setter: Callable[[Value], None] | None
-    refer: Callable[[], Memory] | None
-
-    def read(self, f: Frame) -> Value:
-        return self._memory().get(f) if self.getter is None else self.getter()
-
-    def set(self, f: Frame, value: Value) -> None:
-        if self.setter is None:
-            self._memory().set(f, value)
-        else:
-            self.setter(value)
-
-    def _memory(self) -> Memory:
-        assert self.refer is not None
-        return self.refer()
-
-    def address(self, f: Frame) -> Memory | None:
-        return None if self.refer is None else self.refer()
-
-    def for_update(self, f: Frame) -> Place:
-        return self if self.setter is not None else self._memory()
-
-    def component(self, f: Frame, index: int) -> Place:
-        memory = self.address(f)
-        if memory is not None:
-            return memory.component(f, index)
-        return Component(self, index, component(self.type, index))
-
-    def element(self, f: Frame, index: Value) -> Place:
-        memory = self.address(f)
-        if memory is not None:
-            return memory.element(f, index)
-        return Element(self, index, component(self.type, 0))
 
 
 def _extent(t: Type) -> int:

@@ -3,19 +3,21 @@
 print("{}: {:.3}", i, v)     ->     print %i, %x, %y, %z {format: what is shown how}
 print("{}")                  ->     error: the format shows 1 values, and 0 are given
 
-Without `create_device(enable_print=True)` it computes its arguments and does nothing.
+Without `create_device(enable_print=True)` it computes its arguments and does nothing. What `set_print_enabled` says is
+a static variable, as those of programs are.
 """
 
 from __future__ import annotations
 
 from slangrad.base.brace_formats import Argument, Place, encode, pieces_of
-from slangrad.check import checked
+from slangrad.check.model import checked
 from slangrad.ir.core import Value
-from slangrad.ir.types import Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
 from slangrad.lower.frame import Frame
 from slangrad.lower.prints import given_values, literal_format, scalars_of
 from slangrad.syntax import ast
 
+SILENT = "print silent"  # a static variable, which is false until it is written
 TEXT = "PrintableString"
 _KINDS = {"signed": "i", "unsigned": "u", "float": "f"}
 
@@ -53,8 +55,18 @@ def lower_print(f: Frame, form: checked.Call) -> None:
     except ValueError as failure:
         f.error("E0707", str(failure), literal.span, "{} shows a value, {:.3} with 3 digits, {{ is a brace")
         return
-    if f.lowering.options.prints:
+    if not f.lowering.options.prints:
+        return
+
+    def write() -> tuple[Value, ...]:
         f.b.effect("print", *values, format=encoded)
+        return ()
+
+    f.branch(f.emit("read_static", type=BOOL, name=SILENT), tuple, write)
+
+
+def lower_set_prints(f: Frame, enabled: Value) -> None:
+    f.b.effect("write_static", f.emit("not", enabled, type=BOOL), name=SILENT)
 
 
 def _encoded(text: str, arguments: list[Argument], texts: dict[int, str]) -> str:

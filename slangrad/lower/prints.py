@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slangrad.base.formats import Conversion, Format, parse_format
-from slangrad.check import checked
-from slangrad.check import types as checked_types
-from slangrad.check.places import value_type
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
 from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
 from slangrad.lower import expressions, packs

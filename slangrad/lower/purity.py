@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef, Substitution
-from slangrad.check.types import Pointer
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.model.types import Pointer
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.lower.frame import THIS, Frame, Key
 from slangrad.syntax import ast

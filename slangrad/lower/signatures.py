@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slangrad.check import types as checked
+from slangrad.check.model import types as checked
 from slangrad.ir import core
 from slangrad.ir.types import Type
 
@@ -33,6 +33,10 @@ class Signature:
     differentiable: bool  # else what it gives is detached
     dual: Type | None = None  # of the result
     throws: bool = False  # the last two parameters are what tells of an error
+
+    @property
+    def has_this(self) -> bool:
+        return bool(self.parameters) and self.parameters[0].name == "this"
 
     @property
     def inputs(self) -> tuple[SignatureParameter, ...]:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from slangrad.check import checked
-from slangrad.check.statements import assertion_text
-from slangrad.check.targets import TARGETS, chosen_case
-from slangrad.check.types import VOID
+from slangrad.check.bodies.statements import assertion_text
+from slangrad.check.bodies.targets import TARGETS, chosen_case
+from slangrad.check.model import checked
+from slangrad.check.model.types import VOID
 from slangrad.ir.core import Value
 from slangrad.lower import expressions, loops, statics, throwing
 from slangrad.lower.exits import Target, always_exits, exited, find_target, flags
@@ -155,7 +155,9 @@ def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Va
 
 def _lower_return(f: Frame, node: ast.Return) -> None:
     result = THIS if isinstance(f.declared, ast.Constructor) else RESULT
-    if node.value is not None and result in f.variables:
+    if f.refers is not None and node.value is not None:
+        f.refers(node.value)
+    elif node.value is not None and result in f.variables:
         f.variables[result] = expressions.lower(f, node.value)
     elif node.value is not None:
         expressions.lower_effect(f, node.value)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Attribute, Function, Region, Value
 from slangrad.ir.types import BOOL, Type
 from slangrad.lower import closures, expressions

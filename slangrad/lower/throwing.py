@@ -10,7 +10,7 @@ arm of an `if` (`Frame.leave_where`).
 
 from __future__ import annotations
 
-from slangrad.check import checked
+from slangrad.check.model import checked
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, Struct
 from slangrad.lower import calls

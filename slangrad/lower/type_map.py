@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator
 from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span
-from slangrad.check import types as checked
 from slangrad.check.conforming import any_value_size
-from slangrad.check.declref import DeclRef
+from slangrad.check.model import types as checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.packs import spliced
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.check.packs import spliced
 from slangrad.ir import core, types
+from slangrad.ir.forms import rules_from
 from slangrad.ir.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
 from slangrad.lower.alternatives import Alternatives, Types, is_tangent
+from slangrad.lower.memory_forms import MemoryForms
 
 LARGEST = 1_000  # parts of a type, each counted where it stands
 
@@ -62,11 +64,10 @@ class TypeMap:
         self.program, self.ir, self.reporter, self._function = program, ir, reporter, function
         self._alternatives = alternatives
         self.dynamics: dict[types.Type, checked.Type] = {}  # the forms of interface values
-        self._registers: dict[types.Type, types.Type] = {}  # by their forms in memory: what is computed with
         self._forms: dict[checked.Type, types.Struct] = {}  # of interface values in memory
         self._interfaces: dict[types.Type, checked.Type] = {}  # the inverse
         self._sizing: set[checked.Type] = set()
-        self._memory: dict[types.Type, types.Type] = {}
+        self._memory = MemoryForms(ir, self._words_of, self._unique)
         self._known: dict[checked.Type, types.Type] = {}
         self._making: dict[checked.Type, None] = {}
         self._names: dict[str, int] = {}
@@ -121,18 +122,21 @@ class TypeMap:
         if t in (checked.NONE, checked.VOID):
             return types.struct(f"{t}_t", ())
         if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
-            return types.struct(self._name(t), tuple(self._fields(t)))
+            made = types.struct(self._name(t), tuple(self._fields(t)))
+            self._memory.declare(made, self._rules_of_fields(t))
+            return made
         if checked.is_dynamic(t):
             return self._dynamic(t)
         raise Unlowerable(f"a value of type '{t}' cannot be computed with")
 
-    def _pointed(self, t: checked.Type) -> types.Type:
+    def _pointed(self, stored: checked.Type) -> types.Type:
+        t, rules = checked.unstored(stored), rules_from(checked.rules_of(stored))
         if t is checked.VOID:
             return types.U8
         if isinstance(t, checked.InterfaceType):  # whose types may contain such a pointer
             self._alternatives.open(t)
             return self._words(t)
-        return self.memory(self.map(t))
+        return self._memory.behind(self.map(t), rules)
 
     def _dynamic(self, t: checked.Type) -> types.Type:
         """The number of the type that a value has, and a field for each type that it can have."""
@@ -156,33 +160,34 @@ class TypeMap:
     def ids(self, t: types.Type) -> tuple[int, ...]:
         return self._alternatives.ids(self.dynamics[t])
 
-    def memory(self, t: types.Type) -> types.Type:
-        """The form of a type in memory; its own where there is no interface value in it."""
-        if t not in self._memory:
-            self._memory[t] = self._make_memory(t)
-            if self._memory[t] is not t:
-                self._registers[self._memory[t]] = t
-        return self._memory[t]
+    def memory(self, t: types.Type, rules: str = "") -> types.Type:
+        """The form of a type in memory, by the rules of the checker; its own where it lies there as it is."""
+        return self._memory.of(t, rules_from(rules))
 
-    def register(self, t: types.Type) -> types.Type | None:
-        """What is computed with, by its form in memory; None where that is the same."""
+    def value(self, t: types.Type) -> types.Type:
+        """What is computed with, by its form in memory."""
+        if isinstance(t, types.Array):
+            return types.array(self.value(t.element), t.length)
         of = self._interfaces.get(t)
-        if of is not None:
-            self.memory(self.of(of))
-        return self._registers.get(t)
+        if of is None:
+            return types.value_of(t)
+        made = self.of(of)
+        self.memory(made)  # which looks whether all of its types have room there
+        return made
 
-    def _make_memory(self, t: types.Type) -> types.Type:
-        if t in self.dynamics and isinstance(t, types.Struct):
-            self.open(t)
-            if not t.fields[1:]:
-                self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
-            made = self._words(self.dynamics[t])
-            self._check_fits(t, layout_of(made).size - HEADER)
-            return made
-        if isinstance(t, types.Struct):
-            fields = tuple((name, self.memory(part)) for name, part in t.fields)
-            return t if fields == t.fields else types.struct(self._unique(f"{t.name} in memory"), fields)
-        return types.array(self.memory(t.element), t.length) if isinstance(t, types.Array) else t
+    def holds_interfaces(self, t: types.Type) -> bool:
+        """Whether there are values of interface types in a type."""
+        return self._memory.holds_words(self.memory(t))
+
+    def _words_of(self, t: types.Type) -> types.Type | None:
+        if t not in self.dynamics or not isinstance(t, types.Struct):
+            return None
+        self.open(t)
+        if not t.fields[1:]:
+            self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
+        made = self._words(self.dynamics[t])
+        self._check_fits(t, layout_of(made).size - HEADER)
+        return made
 
     def _words(self, of: checked.Type) -> types.Struct:
         """An interface value in memory."""
@@ -223,8 +228,13 @@ class TypeMap:
         largest = round_up(max(parts, default=0), 4)
         if size < largest:
             name = self.alternatives(of)[parts.index(max(parts))]
-            message = f"'{name}' takes {max(parts)} bytes, more than the {size} of '{of}'"
-            self.reporter.error("E0715", message, self._alternatives.root.span, f"[anyValueSize({largest})]")
+            span, room = self._alternatives.root.span, f"the {size} of '{of}'"
+            code, note = "E0715", f"[anyValueSize({largest})] gives it room"
+            if isinstance(of, checked.InterfaceType) and any_value_size(self.program, of) is None:
+                code, span, note = "E9007", of.declaration.span, f"{note}, before the interface"
+                room = f"the {size} that '{of}' has for its types without generic parameters"
+            message = f"'{name}' takes {max(parts)} bytes, more than {room}"
+            self.reporter.error(code, message, span, note)
 
     def any_layout(self, t: types.Type) -> Layout:
         """How a value lies behind the header of an interface value."""
@@ -269,6 +279,12 @@ class TypeMap:
             captures = self.program.info(t.declaration).captures
             for i, (captured, kind) in enumerate(zip(captures, self._captured(t), strict=True)):
                 yield f"{captured.name}{i}", self.map(kind)
+
+    def _rules_of_fields(self, t: checked.Type) -> dict[int, str]:
+        if not isinstance(t, checked.StructType):
+            return {}
+        said = (self.program.rules_of_field(reference) for reference, _ in self.program.fields(t))
+        return {i: each for i, each in enumerate(said) if each}
 
     def _captured(self, t: checked.LambdaType) -> list[checked.Type]:
         """The types of the variables that a lambda captures."""

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from slangrad.check import checked
-from slangrad.check.types import Pointer
+from slangrad.check.model import checked
+from slangrad.check.model.types import Pointer
 from slangrad.ir.core import Value
 from slangrad.ir.types import Array, Type, pointer
 from slangrad.lower.frame import THIS, Frame, Key, declaration_of
@@ -73,7 +73,7 @@ def _check_bits(f: Frame, name: str, t: Type) -> None:
     inner = t
     while isinstance(inner, Array):
         inner = inner.element
-    if f.differentiable and f.lowering.types.memory(t) is not t and inner in f.lowering.ir.differentials:
+    if f.differentiable and f.lowering.types.holds_interfaces(t) and inner in f.lowering.ir.differentials:
         what = f"'{name}' has an address and interface values, which are bits in memory"
         message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
         f.error("E0505", message, f.b.span, "leave out the address, or put the interface values elsewhere")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.check.types import Array, Matrix, Scalar, Type, Vector
+from slangrad.check.model.types import Array, Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements

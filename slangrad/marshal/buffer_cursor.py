@@ -16,11 +16,20 @@ from typing import Any
 import numpy as np
 
 from slangrad.ir import types as ir
+from slangrad.ir.forms import lies_by_columns, part_of
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.components import converted, fits, gathered
 from slangrad.marshal.element_layouts import ElementLayout
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.plain import TYPE_KEY, field_names, memory_format, rebuild
+from slangrad.marshal.plain import (
+    TYPE_KEY,
+    field_names,
+    holds_forms,
+    in_memory,
+    is_form_of_numbers,
+    memory_format,
+    rebuild,
+)
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
@@ -327,7 +336,8 @@ class BufferElementCursor:
 
     def __len__(self) -> int:
         """How many elements there are; none in numbers and structs."""
-        return 0 if isinstance(self._type, ir.Struct) else len(list(ir.components(self._type)))
+        t = ir.value_of(self._type)
+        return 0 if isinstance(t, ir.Struct) else len(list(ir.components(t)))
 
     def __getitem__(self, key: str | int) -> BufferElementCursor:
         if isinstance(key, str):
@@ -348,8 +358,13 @@ class BufferElementCursor:
         return (self.find_element(i) for i in range(len(self)))
 
     def _part(self, index: int, ending: str) -> BufferElementCursor:
-        offset = self._offset + layout_of(self._type).offsets[index]
-        part = ir.component(self._type, index)
+        t = self._type
+        if lies_by_columns(t):
+            raise _error(f"'{self._label}' lies by columns: its rows are in several places", "take all of it")
+        while part_of(t):
+            t = ir.component(t, 0)
+        offset = self._offset + layout_of(t).offsets[index]
+        part = ir.component(t, index)
         return BufferElementCursor(self._cursor, part, offset, self._label + ending)
 
     def _nothing(self, ending: str) -> BufferElementCursor:
@@ -402,15 +417,28 @@ class BufferElementCursor:
 
 
 def _write(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
-    if isinstance(t, ir.Struct):
+    if is_form_of_numbers(t):
+        _write_form(cursor, t, offset, value, label)
+    elif isinstance(t, ir.Struct):
         _write_struct(cursor, t, offset, value, label)
     elif isinstance(t, ir.Array) and (
-        holds_structs(t) or _holds_pointers(t) or not isinstance(value, np.ndarray)
+        holds_structs(t) or holds_forms(t) or _holds_pointers(t) or not isinstance(value, np.ndarray)
     ):
         _write_array(cursor, t, offset, value, label)
     else:
         data = _address_of(value, label) if isinstance(t, ir.Pointer) else _numbers(t, value, label)
         cursor.bytes_to_write(offset, data.nbytes)[:] = data.reshape(-1).view(np.uint8)
+
+
+def _write_form(cursor: BufferCursor, t: ir.Type, offset: int, value: Any, label: str) -> None:
+    """Numbers that lie in another order, or with gaps."""
+    inner = ir.value_of(t)
+    if isinstance(inner, (ir.Scalar, ir.Vector, ir.Matrix)):
+        numbers = np.asarray(_numbers(inner, value, label)).ravel().tolist()
+        data = np.frombuffer(memory_format(t).pack(*in_memory(t, numbers)), np.uint8)
+        cursor.bytes_to_write(offset, data.nbytes)[:] = data
+    else:
+        _write(cursor, ir.component(t, 0), offset, value, label)
 
 
 def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
@@ -512,6 +540,9 @@ def _write_arrays(
     cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str, shorter: bool
 ) -> None:
     """A value of type t at `offset` of each element, from an array of all of them."""
+    if is_form_of_numbers(t) and not _is_bytes(t, data):
+        _write_forms(cursor, t, offset, data, label)
+        return
     if isinstance(t, ir.Struct) and not _is_bytes(t, data):
         if isinstance(data, np.ndarray) and data.dtype.names:
             data = {name: data[name] for name in data.dtype.names}
@@ -530,11 +561,20 @@ def _write_arrays(
     _write_column(cursor, t, offset, data, label, shorter)
 
 
+def _write_forms(cursor: BufferCursor, t: ir.Type, offset: int, data: Any, label: str) -> None:
+    if not isinstance(data, np.ndarray) or data.ndim == 0 or len(data) != cursor.element_count:
+        raise _error(
+            f"'{label}': expected a NumPy array with an entry for each of {cursor.element_count} elements"
+        )
+    for i, each in enumerate(data):
+        _write_form(cursor, t, offset + i * cursor.element_stride, each, f"{label}[{i}]")
+
+
 def _is_bytes(t: ir.Type, data: Any) -> bool:
     """Whether an array has the bytes of values that are none themselves."""
     size = layout_of(t).size
     raw = isinstance(data, np.ndarray) and data.dtype == np.uint8 and data.shape[1:] == (size,)
-    return raw and (holds_structs(t) or numpy_layout(t)[0] != np.uint8)
+    return raw and (holds_structs(t) or holds_forms(t) or numpy_layout(t)[0] != np.uint8)
 
 
 def _write_column(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from slangrad.check.types import VOID, Pointer, StructType, Type, is_abstract, nominal
+from slangrad.check.model.types import VOID, Pointer, StructType, Type, is_abstract, nominal
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slangrad.check.types import Type
+from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.elements import ELEMENT_TYPES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from slangrad.check.types import UINT64, Pointer, Type
+from slangrad.check.model.types import UINT64, Pointer, Type
 from slangrad.ir import types as ir
 from slangrad.marshal import buffers, tensor_views, whole
 from slangrad.marshal.errors import CallError
@@ -89,7 +89,12 @@ class ContainerMarshal(Marshal):
             message = (
                 f"argument '{spot.label}': Can't pass a read-only {self.described} to a writable parameter"
             )
-            raise CallError("E1011", message, (), "a tensor needs BufferUsage.unordered_access")
+            raise CallError(
+                "E1011",
+                message,
+                (),
+                "a tensor needs BufferUsage.unordered_access, an array flags.writeable: pass a copy",
+            )
         return self.bind_elements(way, spot)
 
     @abstractmethod

@@ -13,6 +13,7 @@ from typing import Any
 from slangrad.base.late import Late
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
+from slangrad.marshal.plain import is_form_of_numbers
 from slangrad.tensors.element_types import slang_name
 
 KINDS = Late("slangrad.marshal.type_kinds")
@@ -66,7 +67,7 @@ class ElementLayout:
 
     @property
     def kind(self) -> Any:
-        return KINDS.TypeKind[_KINDS[self.ir_type.__class__]]
+        return KINDS.TypeKind[_KINDS[ir.value_of(self.ir_type).__class__]]
 
     @property
     def size(self) -> int:
@@ -85,7 +86,7 @@ class ElementLayout:
     def fields(self) -> dict[str, ElementLayout]:
         """The fields of a struct."""
         t = self.ir_type
-        if not isinstance(t, ir.Struct):
+        if not isinstance(t, ir.Struct) or is_form_of_numbers(t):
             return {}
         rows = zip(t.fields, layout_of(t).offsets)
         return {name: ElementLayout(part, name, offset) for (name, part), offset in rows}
@@ -93,7 +94,7 @@ class ElementLayout:
     @property
     def element_type_layout(self) -> ElementLayout | None:
         """What an index gives, or a pointer leads to."""
-        t = self.ir_type
+        t = ir.value_of(self.ir_type)
         if isinstance(t, (ir.Vector, ir.Array, ir.Pointer)):
             return ElementLayout(t.element)
         return ElementLayout(ir.vector(t.element, t.columns)) if isinstance(t, ir.Matrix) else None
@@ -101,23 +102,23 @@ class ElementLayout:
     @property
     def element_count(self) -> int:
         """Elements of an array, components of a vector; zero for all else."""
-        t = self.ir_type
+        t = ir.value_of(self.ir_type)
         return (t.length or 0) if isinstance(t, (ir.Array, ir.Vector)) else 0
 
     @property
     def scalar_type(self) -> Any:
         """The type of the numbers that a scalar, vector or matrix is made of."""
-        found = ir.scalar_of(self.ir_type)
+        found = ir.scalar_of(ir.value_of(self.ir_type))
         return KINDS.ScalarKind["none" if found is None else _SCALARS[found]]
 
     @property
     def row_count(self) -> int:
-        t = self.ir_type
+        t = ir.value_of(self.ir_type)
         return t.rows if isinstance(t, ir.Matrix) else int(ir.scalar_of(t) is not None)
 
     @property
     def col_count(self) -> int:
-        t = self.ir_type
+        t = ir.value_of(self.ir_type)
         if isinstance(t, ir.Matrix):
             return t.columns
         return t.length if isinstance(t, ir.Vector) else int(ir.scalar_of(t) is not None)

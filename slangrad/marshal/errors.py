@@ -2,7 +2,7 @@
 
 In: the parts.   Out: an exception whose text shows them:
 
-    error[E1005]: Shape mismatch for argument 'b' between value (4) and call (3) in call dimension 0
+    error[E1005]: Could not call function 'f': Shape mismatch for argument 'b' between value (4) and call (3) in ...
       b         numpy float32 array of 1 dimension  (4,)   (0,)
     note: sizes of one call dimension must be equal or 1; map() chooses other dimensions
 
@@ -25,6 +25,12 @@ class CallError(ValueError, RuntimeError):
         self.details = tuple(details)
         self.note = note
         super().__init__(describe(code, message, self.details, note))
+
+    def about(self, verb: str, what: str) -> None:
+        """Say first what could not be done: "call", "function 'f'"; but not to what, if the message says it."""
+        if what not in self.message:
+            self.message = f"Could not {verb} {what}: {self.message}"
+            self.args = (describe(self.code, self.message, self.details, self.note),)
 
 
 class BoundVariableException(CallError):

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from slangrad.marshal.errors import CallError
+from slangrad.tensors.shape import as_integers
 
 DEFAULT_SEED = 2640457667
 _MASK = 0xFFFFFFFF
+_NUMBERS = (int, float, np.number)
 
 
 class GridArg:
@@ -40,7 +42,7 @@ def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> GridArg:
     * stride + offset."""
     if isinstance(shape, int):
         shape = (-1,) * shape
-    sizes = tuple(int(size) for size in shape)
+    sizes = as_integers(shape, "grid: shape")
     if any(size < -1 for size in sizes):
         raise CallError("E1005", f"grid: {sizes} has a size below -1")
     return GridArg(sizes, _each(offset, len(sizes), "offset"), _each(stride, len(sizes), "stride"))
@@ -49,7 +51,7 @@ def grid(shape: Any, offset: Any = 0, stride: Any = 1) -> GridArg:
 def _each(value: int | Sequence[int], count: int, name: str) -> tuple[int, ...]:
     if isinstance(value, int):
         return (value,) * count
-    values = tuple(int(each) for each in value)
+    values = as_integers(value, f"grid: {name}")
     if len(values) != count:
         raise CallError("E1005", f"grid: {name} {values} needs {count} entries")
     return values
@@ -137,6 +139,8 @@ class RandFloatArg(WangHashArg):
         hash_seed: bool = True,
     ) -> None:
         super().__init__(dim, seed, warmup, hash_seed)
+        if not (isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS)):
+            raise CallError("E1010", f"rand_float: {min!r} to {max!r} are no numbers")
         self.min = float(min)
         self.max = float(max)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
-from slangrad.check.types import (
+from slangrad.check.model.types import (
     FLOAT,
     INT,
     UINT,
@@ -72,7 +72,7 @@ class Index(Leaf):
         found = [f"{stream.name}.at(id)" for stream in self.streams]
         return (found[::-1] if isinstance(self.type, Vector) else found) + ["0"] * self.extra
 
-    def before(self) -> list[str]:
+    def before(self, classes: str) -> list[str]:
         if not isinstance(self.type, Array):
             return []
         element = spell(self.type.element)
@@ -309,7 +309,7 @@ class HashIndex(FlatIndex):
             more += [Parameter("float", f"{self.name}_low"), Parameter("float", f"{self.name}_high")]
         return Index.parameters(self, classes) + more
 
-    def before(self) -> list[str]:
+    def before(self, classes: str) -> list[str]:
         count = _length(self.type)
         call = f"__threadHash<{count}>({self.number()}, {self.name}_seed, {self.name}_warmup)"
         return [f"uint {self.name}_words[{count}] = {call};"]

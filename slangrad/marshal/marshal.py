@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
-from slangrad.check.types import Type
+from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 
 Shape = tuple[int, ...]
@@ -202,12 +202,13 @@ class StreamSpec:
 @dataclass(slots=True)
 class Measure:
     """What a leaf says about one value: the sizes it brings, strides of each stream along them, where each
-    starts.
+    starts. `forms`: letters about the value's memory that the kernel's text depends on.
     """
 
     sizes: Shape
     strides: Sequence[Shape]
     starts: Sequence[int] = ()
+    forms: str = ""
 
 
 class Scratch(Protocol):
@@ -282,13 +283,13 @@ class Leaf(Node):
 
     @abstractmethod
     def parameters(self, classes: str) -> list[Parameter]:
-        """The kernel's uniform parameters; `classes` has a letter for each stream."""
+        """The kernel's uniform parameters; `classes` has a letter for each stream, then those of the value's forms."""
 
     def outside(self) -> list[str]:
         """Lines of the kernel's text that stand before it."""
         return []
 
-    def before(self) -> list[str]:
+    def before(self, classes: str) -> list[str]:
         """Statements that stand before the first use."""
         return []
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.check.types import (
+from slangrad.check.model.types import (
     Array,
     AssociatedType,
     Matrix,
@@ -69,6 +69,23 @@ def _argument_matches(pattern: object, given: object) -> bool:
 
 def value_matches(pattern: object, given: object) -> bool:
     return pattern == given if isinstance(pattern, int) else isinstance(given, int)
+
+
+def converts(source: Type, target: Type) -> bool:
+    """Whether numbers of one type become numbers of the other: one by one, or a scalar for all components."""
+    if isinstance(source, Scalar):
+        return isinstance(target, (Scalar, Vector, Matrix)) and isinstance(_component(target), Scalar)
+    if isinstance(source, Vector) and isinstance(target, Vector):
+        same = source.count == target.count
+    elif isinstance(source, Matrix) and isinstance(target, Matrix):
+        same = (source.rows, source.columns) == (target.rows, target.columns)
+    else:
+        return False
+    return same and all(isinstance(_component(each), Scalar) for each in (source, target))
+
+
+def _component(t: Type) -> Type:
+    return t.element if isinstance(t, (Vector, Matrix)) else t
 
 
 def from_elements(pattern: Type, element: Type) -> Iterator[Type]:

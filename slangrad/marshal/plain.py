@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from slangrad.ir import types as ir
+from slangrad.ir.forms import lies_by_columns, part_of
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.vectors import HostArray, matrix_class, vector_class
+from slangrad.tensors.element_types import slang_name
 
 _FORMATS = {
     "bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
@@ -57,6 +59,8 @@ def flatten(t: ir.Type, value: Any, label: str) -> list[Any]:
     """The scalars of a plain value; a CallError names the part that is none."""
     if isinstance(t, (ir.Scalar, ir.Pointer)):
         return [_number(t, value, label)]
+    if is_form_of_numbers(t):
+        return in_memory(t, flatten(ir.value_of(t), value, label))
     if value is None:
         return [0] * sum(1 for _ in scalars_of(t))
     if isinstance(value, (bool, int, float, np.generic)) and isinstance(t, (ir.Vector, ir.Matrix)):
@@ -67,7 +71,9 @@ def flatten(t: ir.Type, value: Any, label: str) -> list[Any]:
         return _flatten_mapping(t, value, label)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return _flatten_sequence(t, value, label)
-    raise BoundVariableException("E1001", f"'{label}': {type(value).__name__} is no value of {t}")
+    raise BoundVariableException(
+        "E1001", f"'{label}': {type(value).__name__} is no value of '{slang_name(t)}'"
+    )
 
 
 def _number(t: ir.Type, value: Any, label: str) -> Any:
@@ -80,7 +86,9 @@ def _number(t: ir.Type, value: Any, label: str) -> Any:
 
 def _flatten_host_array(t: ir.Type, value: HostArray, label: str) -> list[Any]:
     if value.data.size != sum(1 for _ in scalars_of(t)):
-        raise BoundVariableException("E1001", f"'{label}': {type(value).__name__} is no value of {t}")
+        raise BoundVariableException(
+            "E1001", f"'{label}': {type(value).__name__} is no value of '{slang_name(t)}'"
+        )
     found: list[Any] = value.data.ravel().tolist()
     return found
 
@@ -89,7 +97,7 @@ def _flatten_mapping(t: ir.Type, value: Mapping[str, Any], label: str) -> list[A
     names = field_names(t)
     unknown = [name for name in value if name != TYPE_KEY and name not in names]
     if unknown:
-        raise CallError("E1001", f"'{label}': Slang type '{type_name(t)}' has no field '{unknown[0]}'")
+        raise CallError("E1001", f"'{label}': Slang type '{slang_name(t)}' has no field '{unknown[0]}'")
     parts = zip(names, ir.components(t))
     return [scalar for name, part in parts for scalar in flatten(part, value.get(name), f"{label}.{name}")]
 
@@ -97,7 +105,7 @@ def _flatten_mapping(t: ir.Type, value: Mapping[str, Any], label: str) -> list[A
 def _flatten_sequence(t: ir.Type, value: Sequence[Any], label: str) -> list[Any]:
     parts = list(ir.components(t))
     if len(parts) != len(value) or isinstance(t, ir.Struct):
-        raise CallError("E1005", f"'{label}': {len(value)} elements are no value of {type_name(t)}")
+        raise CallError("E1005", f"'{label}': {len(value)} elements are no value of {slang_name(t)}")
     return [
         scalar
         for i, (part, each) in enumerate(zip(parts, value))
@@ -107,18 +115,49 @@ def _flatten_sequence(t: ir.Type, value: Sequence[Any], label: str) -> list[Any]
 
 def field_names(t: ir.Type) -> tuple[str, ...]:
     """The names a dict may use for a value of this type."""
+    t = ir.value_of(t)
     if isinstance(t, ir.Struct):
         return tuple(name for name, _ in t.fields)
     return tuple(COMPONENTS[: t.length]) if isinstance(t, ir.Vector) else ()
 
 
-def type_name(t: ir.Type) -> str:
-    return t.name if isinstance(t, ir.Struct) else str(t)
-
-
 def rebuild(t: ir.Type, scalars: Iterator[Any]) -> Any:
     """A Python value from scalars: numbers, host vectors and matrices, dicts, lists."""
+    if is_form_of_numbers(t):
+        found = [next(scalars) for _ in scalars_of(t)]
+        return rebuild(ir.value_of(t), iter(out_of_memory(t, found)))
     return _REBUILD[type(t)](t, scalars)
+
+
+# --- Forms in memory ----------------------------------------------------------------------------------
+
+
+def is_form_of_numbers(t: ir.Type) -> bool:
+    """Whether numbers, or an element of an array, lie in memory in another way than as they are."""
+    return bool(part_of(t)) or (isinstance(t, ir.Matrix) and t.transposed)
+
+
+def holds_forms(t: ir.Type) -> bool:
+    """Whether that is so in an array."""
+    return is_form_of_numbers(t) or (isinstance(t, ir.Array) and holds_forms(t.element))
+
+
+def in_memory(t: ir.Type, scalars: list[Any]) -> list[Any]:
+    """The scalars of a value in the order of memory."""
+    value = ir.value_of(t)
+    if not lies_by_columns(t) or not isinstance(value, ir.Matrix):
+        return scalars
+    return [scalars[i * value.columns + j] for j in range(value.columns) for i in range(value.rows)]
+
+
+def out_of_memory(t: ir.Type, scalars: list[Any]) -> list[Any]:
+    """The other way round; truth values may have been words."""
+    value = ir.value_of(t)
+    if ir.scalar_of(value) is ir.BOOL:
+        scalars = [bool(each) for each in scalars]
+    if not lies_by_columns(t) or not isinstance(value, ir.Matrix):
+        return scalars
+    return [scalars[j * value.rows + i] for i in range(value.rows) for j in range(value.columns)]
 
 
 def _rebuild_vector(t: ir.Vector, scalars: Iterator[Any]) -> Any:
@@ -138,5 +177,6 @@ _REBUILD: dict[type, Callable[[Any, Iterator[Any]], Any]] = {
     ir.Vector: _rebuild_vector,
     ir.Matrix: _rebuild_matrix,
     ir.Array: lambda t, scalars: [rebuild(t.element, scalars) for _ in range(t.length)],
+    ir.Form: lambda t, scalars: {name: rebuild(part, scalars) for name, part in t.fields},
     ir.Struct: lambda t, scalars: {name: rebuild(part, scalars) for name, part in t.fields},
 }

@@ -91,6 +91,9 @@ def _python_kind(value: np.generic) -> type:
 
 
 def _make_dict(values: dict[str, Any]) -> Marshal:
+    odd = [name for name in values if not isinstance(name, str)]
+    if odd:
+        raise CallError("E1001", f"dict: the key {odd[0]!r} is no name of a field")
     children = {name: marshal_of(value) for name, value in values.items() if name != TYPE_KEY}
     return DictMarshal(children, values.get(TYPE_KEY))
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from slangrad.check.types import Matrix, Scalar, Type, Vector, vector
+from slangrad.check.model.types import Matrix, Scalar, Type, Vector, vector
 from slangrad.ir import types as ir
 from slangrad.marshal.cells import Part, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.containers import CONVERTED
@@ -33,6 +34,8 @@ from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import TORCH as PYTORCH
 from slangrad.tensors.torch_types import dtype_of, is_torch_type
 from slangrad.tensors.views import View
+
+Binder = Callable[["Created", int, ir.Type], Leaf]
 
 CREATED = -1
 VALUE, TENSOR, NUMPY, TORCH = "value", "tensor", "numpy", "torch"
@@ -62,8 +65,21 @@ def kind_of(given: Any) -> str | None:
     if given is np.ndarray:
         return NUMPY
     if isinstance(given, type):
-        return TORCH if is_torch_type(given) else ""
+        return TORCH if is_torch_type(given) else _TAUGHT.get(given, "")
     return None
+
+
+_TAUGHT: dict[type, str] = {}  # the kinds of results that are objects of users' classes
+
+
+def teach(kind: type, binder: Binder | None) -> None:
+    """Let `binder` bind results of a class from now on; None: it is called with what there would be without it."""
+    name = _TAUGHT.pop(kind, None)
+    if name is not None:
+        del _BINDERS[name]
+    if binder is not None:
+        name = _TAUGHT[kind] = f"{kind.__qualname__} {next(_NUMBERS)}"
+        _BINDERS[name] = binder
 
 
 Wrap = Callable[[Any, Any], Any]
@@ -142,8 +158,14 @@ class Created:
         lowered = types.lower(self.type)
         if lowered is None:
             raise CallError("E1011", f"values of type '{self.type}' cannot be returned to Python")
-        kind = self.kind or (TENSOR if dims else VALUE)
-        return _BINDERS[kind](self, dims, lowered)
+        if self.kind:
+            return _BINDERS[self.kind](self, dims, lowered)
+        return bind_default(self, dims, lowered)
+
+
+def bind_default(created: Created, dims: int, lowered: ir.Type) -> Leaf:
+    """A value of a call without dimensions, else a new Tensor."""
+    return _BINDERS[TENSOR if dims else VALUE](created, dims, lowered)
 
 
 def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
@@ -245,7 +267,8 @@ def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     return make_elements(Way(created.type, dims), spot, spot.role, "new torch tensor", access, inner)
 
 
-_BINDERS: dict[str, Callable[[Created, int, ir.Type], Leaf]] = {
+_NUMBERS = count()
+_BINDERS: dict[str, Binder] = {
     VALUE: _bind_value,
     TENSOR: _bind_tensor,
     NUMPY: _bind_numpy,

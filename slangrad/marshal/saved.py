@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.check import types as checked
+from slangrad.check.model import types as checked
 from slangrad.ir import types as ir
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.marshal import arrays, cells, indices, results, scalars, structs
@@ -109,8 +109,8 @@ def saved_type(t: checked.Type, types: ProgramTypes) -> Data:
         return ["array", saved_type(t.element, types), _number(t.count)]
     if isinstance(t, checked.Pointer):
         return ["pointer", saved_type(t.element, types)]
-    if t.abstract:
-        raise Unsaved(f"{t} is not known yet")
+    if t.abstract or isinstance(t, checked.Stored):
+        raise Unsaved(f"{t} is not known yet, or has a place in memory only")
     return _declared(t, types, MOST_DERIVATIVES)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from slangrad.check.types import (
+from slangrad.check.model.types import (
     BOOL,
     FLOAT,
     INT,

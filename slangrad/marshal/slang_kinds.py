@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 
 from slangrad.base.late import Late
-from slangrad.check import types as checked
-from slangrad.check.types import Type
+from slangrad.check.model import types as checked
+from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.buffers import BYTES, STRUCTURED
 from slangrad.marshal.element_layouts import ElementLayout
@@ -37,6 +37,8 @@ class UnknownType(SlangType):
     """A generic parameter that is open, or no type at all."""
 
     __slots__ = ()
+
+    _kind = "generic_type_parameter"
 
 
 class UnhandledType(SlangType):
@@ -76,11 +78,15 @@ class ScalarType(_Numbers):
 
     __slots__ = ()
 
+    _kind = "scalar"
+
 
 class VectorType(_Numbers):
     """`float3`."""
 
     __slots__ = ()
+
+    _kind = "vector"
 
     @property
     def num_elements(self) -> int:
@@ -93,6 +99,8 @@ class MatrixType(_Numbers):
     """`float3x4`: rows that are vectors."""
 
     __slots__ = ()
+
+    _kind = "matrix"
 
     @property
     def rows(self) -> int:
@@ -111,6 +119,8 @@ class ArrayType(SlangType):
     """`float[4]`, `float[4][3]`."""
 
     __slots__ = ()
+
+    _kind = "array"
 
     @property
     def num_elements(self) -> int:
@@ -145,6 +155,8 @@ class PointerType(SlangType):
 
     __slots__ = ()
 
+    _kind = "pointer"
+
     @property
     def target_type(self) -> SlangType:
         assert isinstance(self.checked, checked.Pointer)
@@ -163,17 +175,23 @@ class StructType(SlangType):
 
     __slots__ = ()
 
+    _kind = "struct"
+
 
 class InterfaceType(SlangType):
     """An interface."""
 
     __slots__ = ()
 
+    _kind = "interface"
+
 
 class DifferentialPairType(SlangType):
     """`DifferentialPair<float>`."""
 
     __slots__ = ()
+
+    _kind = "struct"
 
     @property
     def primal(self) -> SlangType:
@@ -184,6 +202,8 @@ class ResourceType(SlangType):
     """Memory of the launch: buffers and textures."""
 
     __slots__ = ()
+
+    _kind = "resource"
 
     @property
     def resource_shape(self) -> Any:
@@ -254,6 +274,8 @@ class SamplerStateType(SlangType):
 
     __slots__ = ()
 
+    _kind = "sampler_state"
+
 
 class TensorType(Enum):
     """Families of tensor types, by the names of their read-only types."""
@@ -303,6 +325,10 @@ class ITensorType(SlangType):
 
     Kind = TensorType
     Access = TensorAccess
+
+    @property
+    def _kind_name(self) -> str:
+        return "interface" if self.base_name.startswith("I") else "struct"
 
     @property
     def tensor_kind(self) -> TensorType:
@@ -359,6 +385,8 @@ class TensorViewType(SlangType):
     """`TensorView<float>`."""
 
     __slots__ = ()
+
+    _kind = "struct"
 
     @property
     def dtype(self) -> SlangType:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from slangrad.check.types import Array, Matrix, Nominal, Type, Vector, is_abstract
+from slangrad.check.model.types import Array, Matrix, Nominal, Type, Vector, is_abstract
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.element_layouts import ElementLayout
@@ -45,6 +45,7 @@ class SlangType:
 
     __slots__ = ("_given", "_program", "_types")
 
+    _kind: ClassVar[str] = "none"
     maker: ClassVar[Any] = None  # slang_kinds.py: from type, types and program to a SlangType of its kind
 
     def __init__(self, checked: Type, types: ProgramTypes, program: Any = None) -> None:
@@ -78,10 +79,16 @@ class SlangType:
         return hash(self.checked)
 
     def __repr__(self) -> str:
-        return f'{type(self).__name__}(full_name="{self.full_name}", shape={list(self.shape)})'
+        """As SlangPy shows types: its class is `refl::Type` there."""
+        return f'refl::Type(full_name="{self.full_name}", kind={self._kind_name}, shape={list(self.shape)})'
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def _kind_name(self) -> str:
+        """The name of its TypeKind."""
+        return self._kind
 
     @property
     def program(self) -> Any:

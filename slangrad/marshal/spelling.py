@@ -7,13 +7,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from slangrad.check.types import Array, Matrix, Nominal, Pointer, Tuple, Type, Vector, nominal_name
+from slangrad.check.model.types import (
+    Array,
+    Matrix,
+    Nominal,
+    Pointer,
+    Stored,
+    Tuple,
+    Type,
+    Vector,
+    nominal_name,
+)
 
 
 def spell(t: Type) -> str:
     """A type as it is written outside of all namespaces."""
     if isinstance(t, Pointer):
-        return f"{spell(t.element)}*"
+        return f"Ptr<{spell(t.element)}>" if isinstance(t.element, Stored) else f"{spell(t.element)}*"
+    if isinstance(t, Stored):
+        return t.around(spell(t.element))
     if isinstance(t, Array):
         return f"{spell(t.element)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Nominal):
@@ -32,6 +44,8 @@ def full_name(t: Any) -> str:
         return f"{full_name(t.element)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Pointer):
         return f"{full_name(t.element)}*"
+    if isinstance(t, Stored):
+        return t.around(full_name(t.element))
     if isinstance(t, Nominal):
         around = namespaces_of(t.declaration).replace("::", ".")
         return around + nominal_name(t.declaration, tuple(map(_full_argument, t.arguments)))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.check.types import (
+from slangrad.check.model.types import (
     Array,
     Matrix,
     Scalar,
@@ -140,9 +140,10 @@ class ListMarshal(Marshal):
     def __init__(self, children: Sequence[Marshal]) -> None:
         self.children = children
         self.described = f"list of {len(children)}"
-        lengths = {len(child.children) for child in children if isinstance(child, ListMarshal)}
+        lengths = sorted({len(child.children) for child in children if isinstance(child, ListMarshal)})
         if len(lengths) > 1:
-            raise CallError("E1005", "Elements of nested array must all have equal lengths")
+            found = " and ".join(map(str, lengths))
+            raise CallError("E1005", f"Elements of nested array must all have equal lengths, not {found}")
 
     @property
     def is_plain(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slangrad.check.types import Scalar, StructType, Type
+from slangrad.check.model.types import Scalar, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import (
@@ -86,7 +86,7 @@ class ViewTensor(WholeTensor):
     def room(self) -> int:
         return ROOM
 
-    def before(self) -> list[str]:
+    def before(self, classes: str) -> list[str]:
         return []
 
     def load(self) -> str:

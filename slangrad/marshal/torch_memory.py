@@ -111,10 +111,14 @@ def memory_of_torch(tensor: Any) -> Memory:
 
 
 def address_of_torch(tensor: Any) -> int:
-    address: int = tensor.data_ptr()
+    try:
+        address: int = tensor.data_ptr()
+    except RuntimeError:  # parts of batches, tensors without values
+        address = 0
     if not address and tensor.numel():
         message = f"a torch tensor of type {type(tensor).__name__} has no memory of its own"
-        raise CallError("E1001", message, (), "pass a plain torch.Tensor with the same values")
+        note = "pass a plain torch.Tensor with the same values; of PyTorch's ways to make batches torch.func.vmap works"
+        raise CallError("E1001", message, (), note)
     return address
 
 

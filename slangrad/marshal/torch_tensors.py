@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from slangrad.check.types import Type
+from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.containers import ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements

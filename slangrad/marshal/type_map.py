@@ -10,8 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.check import types as checked
+from slangrad.check.model import types as checked
 from slangrad.ir import types as ir
+from slangrad.ir.forms import (
+    Rules,
+    array_form,
+    element_form,
+    matrix_form,
+    number_form,
+    rules_from,
+    struct_form,
+)
 from slangrad.ir.layout import HEADER, any_value_layout, round_up
 
 SCALARS: dict[checked.Type, ir.Scalar] = {
@@ -34,8 +43,8 @@ Fields = tuple[tuple[str, checked.Type], ...]
 
 
 class TypeMap:
-    """`fields` gives the fields of a struct, `tag` the integer type of an enum, `find` the type of a name, `behind` how
-    large values of an interface type are, if that is said, and which types they can have."""
+    """`fields` gives the fields of a struct, with their rules for memory, `tag` the integer type of an enum, `find` the
+    type of a name, `behind` how large values of an interface type are, if that is said, which types they can have."""
 
     def __init__(
         self,
@@ -48,32 +57,41 @@ class TypeMap:
         self._tag = tag
         self._find = find
         self._behind = behind
-        self._known: dict[checked.Type, ir.Type | None] = {}
+        self._known: dict[tuple[checked.Type, Rules], ir.Type | None] = {}
 
     def lower(self, t: checked.Type) -> ir.Type | None:
-        """The type in memory."""
-        if t not in self._known:
-            self._known[t] = None  # for a pointer in it to its own type
-            self._known[t] = None if t.abstract else self._lower(t)
-        return self._known[t]
+        """The type in memory; with rules for that what a pointer leads to, or a buffer has elements of."""
+        rules = rules_from(checked.rules_of(t))
+        made = self._form(checked.unstored(t), rules)
+        return made if made is None or not isinstance(t, checked.Stored) else element_form(made, rules)
 
-    def _lower(self, t: checked.Type) -> ir.Type | None:
+    def _form(self, t: checked.Type, rules: Rules) -> ir.Type | None:
+        if (t, rules) not in self._known:
+            self._known[t, rules] = None  # for a pointer in it to its own type
+            self._known[t, rules] = None if t.abstract else self._make(t, rules)
+        return self._known[t, rules]
+
+    def _make(self, t: checked.Type, rules: Rules) -> ir.Type | None:
         if t in SCALARS:
-            return SCALARS[t]
+            return number_form(SCALARS[t], rules)
         if isinstance(t, checked.Vector):
-            return ir.vector(SCALARS[t.element], t.count) if _plain(t.element, t.count) else None  # type: ignore[arg-type]
+            if not _plain(t.element, t.count):
+                return None
+            return number_form(ir.vector(SCALARS[t.element], t.count), rules)  # type: ignore[arg-type]
         if isinstance(t, checked.Matrix):
-            return _matrix(t)
+            made = _matrix(t)
+            return None if made is None else matrix_form(made, rules)
         if isinstance(t, checked.Array):
-            element = self.lower(t.element)
-            return ir.array(element, t.count) if element is not None and isinstance(t.count, int) else None
+            element = self._form(t.element, rules)
+            known = element is not None and isinstance(t.count, int)
+            return array_form(element, t.count, rules) if known else None  # type: ignore[arg-type]
         if isinstance(t, checked.Pointer):
             return ir.pointer(self.lower(t.element) or ir.U8)
         if isinstance(t, checked.EnumType):
-            return self.lower(self._tag(t))
+            return self._form(self._tag(t), rules)
         if isinstance(t, checked.InterfaceType):
             return self._interface(t)
-        return self._struct(t) if isinstance(t, checked.StructType) else None
+        return self._struct(t, rules) if isinstance(t, checked.StructType) else None
 
     def _interface(self, t: checked.InterfaceType) -> ir.Type | None:
         """Words: a header with the id of the type, and the value."""
@@ -85,14 +103,16 @@ class TypeMap:
             size = max(any_value_layout(each).size for each in parts if each is not None)
         return ir.struct(f"{t} in memory", (("words", ir.array(ir.U32, (HEADER + round_up(size, 4)) // 4)),))
 
-    def _struct(self, t: checked.StructType) -> ir.Type | None:
-        parts = []
+    def _struct(self, t: checked.StructType, rules: Rules) -> ir.Type | None:
+        values, parts = [], []
         for name, field in self._fields(t):
-            lowered = self.lower(field)
-            if lowered is None:
+            inside = rules_from(checked.join_rules(checked.rules_of(field), rules.layout))
+            part = self._form(checked.unstored(field), inside)
+            if part is None:
                 return None
-            parts.append((name, lowered))
-        return ir.struct(str(t), tuple(parts))
+            parts.append(part)
+            values.append((name, ir.value_of(part)))
+        return struct_form(ir.struct(str(t), tuple(values)), parts, rules, str(t))
 
     def lift(self, t: ir.Type) -> checked.Type | None:
         """The checked type that has this type in memory; a struct must be one that this program knows."""
@@ -101,7 +121,7 @@ class TypeMap:
         if isinstance(t, ir.Vector):
             return checked.vector(_CHECKED_SCALARS[t.element], t.length)
         if isinstance(t, ir.Matrix):
-            return checked.matrix(_CHECKED_SCALARS[t.element], t.rows, t.columns)
+            return None if t.transposed else checked.matrix(_CHECKED_SCALARS[t.element], t.rows, t.columns)
         if isinstance(t, ir.Array):
             element = self.lift(t.element)
             return None if element is None else checked.array(element, t.length)
@@ -112,7 +132,7 @@ class TypeMap:
         return found if found is not None and self.lower(found) is t else None
 
 
-def _matrix(t: checked.Matrix) -> ir.Type | None:
+def _matrix(t: checked.Matrix) -> ir.Matrix | None:
     if t.element not in SCALARS or not isinstance(t.rows, int) or not isinstance(t.columns, int):
         return None
     return ir.matrix(SCALARS[t.element], t.rows, t.columns)

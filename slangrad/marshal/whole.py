@@ -5,6 +5,7 @@ ITensor<float, 1>,     Tensor (7, 100)  ->  Tensor<float, 1>, one call dimension
 IDiffTensor<float, 1>, Tensor (n,)      ->  PrimalTensor<float, 1>; in `bwds` DiffTensor<float, 1>
 
 uniform Tensor<float, 1> t;  uniform StridedIndex<1> t_at;    Tensor<float, 1> t_here = t; t_here._data += ...
+where elements follow each other in the last dimension         t_here._strides[0] = 1;
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from slangrad.check.types import InterfaceType, ParameterType, StructType, Type
+from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.indices import INDEX_TYPES
@@ -40,6 +41,7 @@ from slangrad.marshal.patterns import matches, value_matches
 from slangrad.marshal.spelling import spell
 
 WHOLE = "whole"
+EVEN, UNEVEN = "e", "u"
 MOST_ELEMENTS = 1 << 31
 
 
@@ -53,6 +55,11 @@ class Family:
     @property
     def parts(self) -> tuple[str, ...]:
         return tuple(part for _, part in self.fields)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is its own memory, without a place for derivatives."""
+        return self.fields[0][0] == ""
 
 
 _READ, _WRITE, _BOTH = Role(reads=True), Role(writes=True), Role(reads=True, writes=True)
@@ -74,6 +81,7 @@ FAMILIES: dict[str, Family] = {
     "WTangentTensor":  Family((_P, _OUT),          Role(writes=True, gives="store")),
     "RWTangentTensor": Family((_P, _OUT),          Role(reads=True, writes=True, gives="store")),
     "CurvedTensor":    Family((_P, _IN, _OUT),     Role(reads=True, takes=True, gives="add")),
+    "DiffSumTensor":   Family((_IN,),              Role(takes=True)),
 }
 
 VIEW_TYPES = ("TensorView", "DiffTensorView")  # of tensor_views.py
@@ -82,10 +90,12 @@ VIEW_TYPES = ("TensorView", "DiffTensorView")  # of tensor_views.py
 INTERFACES: dict[str, str] = {
     "ITensor":     "Tensor",       "IWTensor":     "WTensor",       "IRWTensor":     "RWTensor",
     "IDiffTensor": "PrimalTensor", "IWDiffTensor": "WPrimalTensor", "IRWDiffTensor": "RWPrimalTensor",
+    "ISumTensor":  "AtomicTensor",
 }
 _DIFFERENTIATED: dict[str, dict[str, str]] = {
     PRIMAL:   {},
-    BACKWARD: {"ITensor": "DiffTensor",    "IWTensor": "WDiffTensor",    "IRWTensor": "RWDiffTensor"},
+    BACKWARD: {"ITensor": "DiffTensor",    "IWTensor": "WDiffTensor",    "IRWTensor": "RWDiffTensor",
+               "ISumTensor": "DiffSumTensor"},
     TANGENT:  {"ITensor": "TangentTensor", "IWTensor": "WTangentTensor", "IRWTensor": "RWTangentTensor"},
     HIGHER:   {"ITensor": "CurvedTensor"},
 }
@@ -196,17 +206,18 @@ class WholeTensor(Leaf):
             Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
         ]
 
-    def before(self) -> list[str]:
-        if not self.streams:
-            return []
+    def before(self, classes: str) -> list[str]:
         here = f"{self.name}_here"
         lines = [f"{spell(self.type)} {here} = {self.name};"]
         for (path, _), stream in zip(self.family.fields, self.streams):
             lines.append(f"{here}.{path}_data = {here}.{path}_data + {stream.name}.at(id);")
+        for (path, _), form in zip(self.family.fields, classes[len(self.streams) :]):
+            if form == EVEN:
+                lines.append(f"{here}.{path}_strides[{self.own - 1}] = 1;")
         return lines
 
     def load(self) -> str:
-        return f"{self.name}_here" if self.streams else self.name
+        return f"{self.name}_here"
 
     def layout(self, value: Any) -> Hashable:
         return self.access.layout(value, self.family.parts)
@@ -221,9 +232,11 @@ class WholeTensor(Leaf):
             self._warn()
         strides = [tuple(step // each.item_size for step in each.strides) for each in found]
         leading = len(found[0].shape) - self.own
+        forms = "".join(map(_form_of, found)) if self.own else ""
         if not self.streams:
-            return Measure((), [])
-        return Measure(found[0].shape[:leading], [each[:leading] for each in strides], [0] * len(strides))
+            return Measure((), [], (), forms)
+        along = [each[:leading] for each in strides]
+        return Measure(found[0].shape[:leading], along, [0] * len(strides), forms)
 
     def _warn(self) -> None:
         kind = f"I{standard_name(self.type)}".replace("Atomic", "RW")
@@ -264,6 +277,11 @@ class WholeTensor(Leaf):
         self.access.copy_back(copied, value, self.role)
 
 
+def _form_of(memory: Memory) -> str:
+    """Whether the elements of the last dimension follow each other, as of most tensors: the kernel then knows it."""
+    return EVEN if memory.strides[-1] == memory.item_size or memory.shape[-1] == 1 else UNEVEN
+
+
 def _counts_elements(memory: Memory) -> bool:
     """Whether strides are whole elements."""
     return all(step % memory.item_size == 0 for step in memory.strides)
@@ -284,7 +302,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     _check_gradients(spot, family, name, way.type.arguments[0], contents, described)
     own: int = way.type.arguments[1]
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
-    plain = spot.mode != PRIMAL and family.fields[0] != _P
+    plain = spot.mode != PRIMAL and family.is_plain
     return WholeTensor(
         name=spot.name,
         label=spot.label,

@@ -7,9 +7,10 @@
 In: a flat kernel. Out: one whose atomics add into blocks of their own, a plan that runs before the launch and a finish
 that runs after it. An add may wait only if nobody asks what was there before and nothing else in the launch looks at
 the memory: the plan compares the addresses that the kernel reaches. Where they overlap, the kernel as it was must run.
-A block is an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`); else
-it is one number for each element in the partial sums of the chunk's lot, or the memory itself where the plan finds that
-each thread has elements of its own (own_elements.py). delayed_sums.py says what is in the plan.
+A block is an accumulator for each lane and element where all lanes add to one of few elements (`accumulators`), in a
+row or at addresses that are the same for all threads (`places`); else it is one number for each element in the partial
+sums of the chunk's lot, or the memory itself where the plan finds that each thread has elements of its own
+(own_elements.py). delayed_sums.py says what is in the plan.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from slangrad.opt.own_elements import own_elements
 from slangrad.opt.reach import Access, Survey
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
+MOST_PLACES = 128  # of one block, each an address of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,29 @@ def _block(
     together = not any(_varies(survey, access) for access, _ in members)
     accumulators = count if together and 0 < count <= room else 0
     sums = F32 if element is F16 else element
+    if together and not accumulators:
+        places, numbers = _places(survey, [access for access, _ in members])
+        if 0 < len(places) <= min(room, MOST_PLACES):
+            ops = tuple(numbers)
+            return Block(ops, root, reach, element, sums, len(places), places=places, numbers=numbers)
     first = ends[0] if ends is not None and accumulators else 0
     direct = element is sums and not accumulators
     own = own_elements(survey, [access for access, _ in members], size) if direct else None
     return Block(
         tuple(access.op for access, _ in members), root, reach, element, sums, accumulators, first, own
     )
+
+
+def _places(survey: Survey, accesses: list[Access]) -> tuple[tuple[Value, ...], dict[Op, int]]:
+    """Addresses that are the same for all threads, each once, and which of them each add is for; none if one varies."""
+    places: dict[Value, int] = {}
+    numbers = {}
+    for access in accesses:
+        place = survey.address(access)
+        if place is None:
+            return (), {}
+        numbers[access.op] = places.setdefault(place, len(places))
+    return tuple(places), numbers
 
 
 def _varies(survey: Survey, access: Access) -> bool:
@@ -176,12 +195,14 @@ def _element_of(
     """Which element of its block an add is for: by the steps that lead there, or by how far it is from the first."""
     place, size = access.place, block.element.size
     assert place is not None
+    if block.places:
+        return b.constant(I64, block.numbers[access.op])
     inside = survey.defined_in_choices(place)
     known = place.root not in inside and not inside.intersection(index for index, _ in place.steps)
     exact = known and all(bytes % size == 0 for _, bytes in place.steps)
     if not exact or (place.distance - block.first) % size:
         return _elements_before(b, number, block, address)
-    if len(place.steps) == 1 and place.steps[0][1] == size:  # as narrow as it is
+    if block.own is None and len(place.steps) == 1 and place.steps[0][1] == size:  # as narrow as it is
         index = walk.value(place.steps[0][0])
     else:
         index = b.zero(I64)

@@ -12,8 +12,8 @@ not wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
@@ -28,6 +28,7 @@ BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a b
 UNKNOWN_TRIPS = 8  # of a loop, where adds are counted
 MOST_ADDS = 128  # that count: loops may be shorter, and branches not taken
 MOST_BYTES = 1 << 28
+MOST_JOINED = 8  # blocks that are compared with each other
 ALIGNMENT = 64
 
 
@@ -44,6 +45,12 @@ class Block:
     accumulators: int
     first: int = 0  # where `accumulators`: the low end of `reach`
     own: Value | None = None  # in the plan: no two threads add to the same element
+    places: tuple[
+        Value, ...
+    ] = ()  # in the plan: addresses of the accumulators' elements, if they do not follow each other
+    numbers: Mapping[Op, int] = field(
+        default_factory=dict
+    )  # where there are `places`: which of them an add is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +92,9 @@ class Plan:
         return 3 + 2 * block
 
 
+Joined = tuple[Value, int]  # a condition, and the number of the block that is joined where it is true
+
+
 @dataclass(frozen=True, slots=True)
 class _Range:
     """Bytes in memory, from `low` up to but not including `high`."""
@@ -110,11 +120,15 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int
     for address in launch.loads:
         loaded = _loaded_range(b, address)
         conditions += [_apart(b, loaded, other) for other in writes]  # it is among the reads, too
-    bases = [each.low for each, _ in delayed]
     owns = [_own(b, i, delayed) for i in range(len(delayed))]
-    counts = [_count(b, block, own) for block, own in zip(blocks, owns, strict=True)]
+    ranges, joined = _joined(b, delayed)
+    bases = [each.low for each in ranges]
+    counts = [_count(b, *row) for row in zip(blocks, ranges, owns, joined, strict=True)]
     offsets, size = _offsets(b, blocks, counts)
     offsets, size = _marked(b, owns, offsets, size)
+    offsets = [
+        _choice(b, offset, [(meet, offsets[i]) for meet, i in each]) for offset, each in zip(offsets, joined)
+    ]
     room = _room(b, adds)
     allowed = b.emit("and", _all(b, conditions), b.emit("less_equal", size, room))
     result = b.emit("select", allowed, size, b.constant(I64, -1))
@@ -203,15 +217,49 @@ def _marked(
     return made, size
 
 
-def _count(b: Builder, block: Block, own: Value | None) -> Value:
-    """How many partial sums a chunk has for a block."""
-    if own is not None:
-        return b.emit("select", own, b.constant(I64, 0), _count(b, block, None))
+def _count(b: Builder, block: Block, reached: _Range, own: Value | None, joined: list[Joined]) -> Value:
+    """How many partial sums a chunk has for a block; none for one that joined another or has its own elements."""
     if block.accumulators:
         return b.constant(I64, block.accumulators)
-    bytes = b.emit("sub", block.reach.high, block.reach.low)
-    last = b.emit("shr", bytes, b.constant(I64, block.element.size.bit_length() - 1))
-    return b.emit("max", b.emit("add", last, b.constant(I64, 1)), b.constant(I64, 0))
+    bytes, zero = b.emit("sub", reached.high, reached.low), b.constant(I64, 0)
+    count = b.emit("shr", bytes, b.constant(I64, block.element.size.bit_length() - 1))
+    others = [*joined, *([] if own is None else [(own, 0)])]
+    return _choice(b, b.emit("max", count, zero), [(condition, zero) for condition, _ in others])
+
+
+def _choice(b: Builder, value: Value, others: list[tuple[Value, Value]]) -> Value:
+    """The value, or the one whose condition is true."""
+    for condition, other in others:
+        value = b.emit("select", condition, other, value)
+    return value
+
+
+def _joined(b: Builder, delayed: list[tuple[_Range, Block]]) -> tuple[list[_Range], list[list[Joined]]]:
+    """Where memory of two blocks overlaps, the second joins the first: partial sums for all that both reach, once. For
+    each block what it has partial sums for, and which it joins if a condition is true."""
+    ranges, joined = [each for each, _ in delayed], list[list[Joined]]([[] for _ in delayed])
+    rows = [i for i, (_, block) in enumerate(delayed) if not block.accumulators][:MOST_JOINED]
+    for j in rows:
+        for i in (each for each in rows if each < j):
+            block = delayed[j][1]
+            if delayed[i][1].element is not block.element:
+                continue
+            meet = b.emit("not", _apart(b, ranges[i], ranges[j]))
+            bits = b.emit("sub", ranges[i].low, ranges[j].low)
+            rest = b.emit("and", bits, b.constant(I64, block.element.size - 1))
+            meet = b.emit("and", meet, b.emit("equal", rest, b.constant(I64, 0)))
+            for other, _ in (*joined[i], *joined[j]):  # to one block, which has not joined another itself
+                meet = b.emit("and", meet, b.emit("not", other))
+            joined[j].append((meet, i))
+            ranges[i] = _Range(
+                b.emit("select", meet, b.emit("min", ranges[i].low, ranges[j].low), ranges[i].low),
+                b.emit("select", meet, b.emit("max", ranges[i].high, ranges[j].high), ranges[i].high),
+            )
+    lows = [
+        _choice(b, each.low, [(meet, ranges[i].low) for meet, i in own])
+        for each, own in zip(ranges, joined, strict=True)
+    ]
+    return [_Range(low, each.high) for low, each in zip(lows, ranges, strict=True)], joined
 
 
 def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list[Value], Value]:
@@ -282,11 +330,20 @@ def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Bloc
     first = body.emit("add", body.emit("add", partials, offset), place)
     total = _sum_of_lots(body, first, block.sums)
     inner, nothing = body.nested(), body.nested()
-    at = inner.emit("add", base, inner.emit("mul", element, inner.constant(I64, block.element.size)))
+    at = _address_of(inner, base, element, block)
     _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
     changes = body.emit("not_equal", total, body.zero(block.sums))
     body.control("if", (changes,), (), (Region((), inner.ops, ()), Region((), nothing.ops, ())))
     b.control("for", (count,), (), (Region((element,), body.ops, ()),))
+
+
+def _address_of(b: Builder, base: Value, element: Value, block: Block) -> Value:
+    if not block.places:
+        return b.emit("add", base, b.emit("mul", element, b.constant(I64, block.element.size)))
+    *others, found = block.places
+    for number, place in enumerate(others):
+        found = b.emit("select", b.emit("equal", element, b.constant(I64, number)), place, found)
+    return found
 
 
 def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:

@@ -217,9 +217,7 @@ class Intervals:
 def _thread_id(v: Intervals, op: Op, facts: Facts) -> Interval:
     axis = op.attributes["axis"]
     assert isinstance(axis, int)
-    count = v.plan.emit("launch", type=I64, field=("nx", "ny", "nz")[axis])
-    one = v.plan.constant(I64, 1)
-    return Interval(v.plan.constant(I64, 0), v.plan.emit("sub", count, one))
+    return Interval(*v.launch.threads(axis))
 
 
 def _convert(v: Intervals, op: Op, facts: Facts) -> Interval | None:
@@ -356,8 +354,9 @@ def _less(v: Intervals, facts: Facts, op: Op, truth: bool) -> Facts:
 def _in_bounds(v: Intervals, facts: Facts, op: Op, truth: bool) -> Facts:
     index, extent = op.operands
     limit = v.of_type(extent, facts)
-    if not truth or limit is None:
-        return facts
+    known = v.of(index, facts)
+    if not truth or limit is None or (known is not None and v.constants(known) is not None):
+        return facts  # where both ends are numbers, they stay: blocks of known size have accumulators
     high = v.plan.emit("sub", limit.high, v.plan.constant(I64, 1))
     return facts.with_known({index: Interval(v.plan.constant(I64, 0), high, limit.conditions)})
 

@@ -17,7 +17,7 @@ from slangrad.ir.types import I64, Pointer
 DEEPEST = 200  # ops between a value and the parameters
 
 # They are pure, but differ from thread to thread or belong to the wave.
-_OF_THREADS = frozenset({"thread_id", "wave_lane"})
+_OF_THREADS = frozenset({"thread_id", "wave_lane", "accumulators"})
 
 
 class LaunchValues:
@@ -33,6 +33,11 @@ class LaunchValues:
         """The op of the kernel; None for parameters of regions."""
         return self._made_by.get(value)
 
+    def threads(self, axis: int) -> tuple[Value, Value]:
+        """The first and the last number along an axis."""
+        count = self.plan.emit("launch", type=I64, field=("nx", "ny", "nz")[axis])
+        return self.plan.constant(I64, 0), self.plan.emit("sub", count, self.plan.constant(I64, 1))
+
     def of(self, value: Value, depth: int = 0) -> Value | None:
         """The value in the plan; None where threads may have different ones."""
         if value not in self._copies:
@@ -41,7 +46,7 @@ class LaunchValues:
 
     def _copy(self, value: Value, depth: int) -> Value | None:
         op = self._made_by.get(value)
-        if op is None or depth > DEEPEST or op.name not in PRIMITIVES or op.name in _OF_THREADS:
+        if op is None or depth > DEEPEST or op.name not in PRIMITIVES or self._varies(op):
             return None
         if op.name != "load" and PRIMITIVES[op.name].effect != PURE:
             return None
@@ -54,6 +59,10 @@ class LaunchValues:
         if op.name == "load":
             return self._load(op, operands[0])
         return self.plan.primitive(op.name, tuple(operands), value.type, op.attributes)
+
+    def _varies(self, op: Op) -> bool:
+        """Whether threads may see different things, whatever the operands are."""
+        return op.name in _OF_THREADS
 
     def _load(self, op: Op, address: Value) -> Value | None:
         assert isinstance(address.type, Pointer)
@@ -81,3 +90,21 @@ class LaunchValues:
             if not isinstance(op.operands[0].type, Pointer):
                 return address
             address = op.operands[0]
+
+
+class ChunkValues(LaunchValues):
+    """What is the same for all threads of a chunk, part of one row along x. What global memory holds may change."""
+
+    def threads(self, axis: int) -> tuple[Value, Value]:
+        if axis == 0:
+            first, last = (self.plan.emit("chunk_thread", type=I64, which=each) for each in ("first", "last"))
+            return first, last
+        number = self.plan.emit("convert", self.plan.emit("thread_id", axis=axis), type=I64)
+        return number, number
+
+    def _varies(self, op: Op) -> bool:
+        return op.name in _OF_THREADS and (op.name != "thread_id" or op.attributes["axis"] == 0)
+
+    def _load(self, op: Op, address: Value) -> Value | None:
+        assert isinstance(address.type, Pointer)
+        return super()._load(op, address) if address.type.space == "constant" else None

@@ -34,7 +34,7 @@ def check_pointers(program: Program, function: Function, by_hand: bool) -> Funct
     assert program.arguments is not None
     fields = dict(program.arguments.fields)
     sized = {name: t for name, t in fields.items() if isinstance(t, Pointer) and name + BYTES in fields}
-    checks = _Checks(function, {} if by_hand else sized, by_hand)
+    checks = _Checks(function, {} if by_hand else sized)
     access: Rule = checks.access
     own: Rule = checks.own
     rules = {"load": access, "store": access, "atomic": access, **dict.fromkeys(OWN, own)}
@@ -53,13 +53,11 @@ class _Range:
 
 
 class _Checks:
-    def __init__(self, function: Function, sized: dict[str, Pointer], by_hand: bool) -> None:
+    def __init__(self, function: Function, sized: dict[str, Pointer]) -> None:
         self._sized = sized
-        self._by_hand = by_hand
         self._made_by = {result: op for op in walk(function.region) for result in op.results}
         self._own = [op for op in walk(function.region) if op.name in OWN and not op.operands]
         self._begun: dict[Op, Value] = {}  # variables and shared memory, where the kernel begins
-        self._deep = any(op.name == "variable" and op.operands for op in walk(function.region))
 
     # --- which pointers are checked, and how
 
@@ -100,8 +98,7 @@ class _Checks:
         name = self._parameter(made)
         if name in self._sized:
             return self._inside(b, found, _Range(walk.value(address), self._size(b, name)))
-        trusted = made is not None and (made.name == "parameter" or (name is not None and not self._by_hand))
-        if trusted or self._deep or _is_library(op.span):
+        if (made is not None and made.name == "parameter") or _is_library(op.span):
             return None
         return self._anywhere(b, found)
 

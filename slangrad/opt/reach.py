@@ -105,7 +105,11 @@ class Survey:
             if op.name == "offset":
                 address, index = op.operands
                 assert isinstance(address.type, Pointer)
-                steps.append((index, layout_of(address.type.element).size))
+                size, number = layout_of(address.type.element).size, self._number(index)
+                if number is None:
+                    steps.append((index, size))
+                else:
+                    distance += number * size
             elif op.name == "member":
                 (address,), member = op.operands, op.attributes["index"]
                 assert isinstance(address.type, Pointer) and isinstance(member, int)
@@ -121,6 +125,11 @@ class Survey:
                 branches.append(op)
             else:
                 return Place(address, tuple(steps), distance, tuple(chosen), tuple(branches))
+
+    def _number(self, index: Value) -> int | None:
+        op = self._launch.made_by(index)
+        found = None if op is None or op.name != "const" else op.attributes["value"]
+        return found if isinstance(found, int) else None
 
     def _choice(self, op: Op, result: Value) -> tuple[Value, Value] | None:
         """The condition, and what is chosen where it is true; otherwise null."""
@@ -161,6 +170,11 @@ class Survey:
             return None
         root = self._launch.of(access.place.root)
         return None if root is None else self._launch.plan.emit("bitcast", root, type=I64)
+
+    def address(self, access: Access) -> Value | None:
+        """Its number in the plan; None where it is not the same for all threads."""
+        same = self._launch.of(access.op.operands[0])
+        return None if same is None else self._launch.plan.emit("bitcast", same, type=I64)
 
     def defined_in_choices(self, place: Place) -> set[Value]:
         """What is made in branches that choose the address, and does not exist outside."""

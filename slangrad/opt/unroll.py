@@ -30,22 +30,18 @@ class _Unroll(Rebuild):
         super().__init__({"for": self._for})
         self._limit = limits.unroll_iterations
         self._function = function
-        self._constants = _constants(function.region)
+        self._constants = integer_constants(function.region)
 
     def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        count, *carried = self.values(op.operands)
-        trips = b.constant_of(count)
+        trips = b.constant_of(self.value(op.operands[0]))
         if not isinstance(trips, int) or not self._wanted(op, max(trips, 0)):
             return copy_op(rebuild, b, op)
-        (body,) = op.regions
-        for i in range(trips - 1, -1, -1) if op.attributes.get("reverse") else range(trips):
-            self.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))
-            carried = list(self.inline(b, body))
-        return tuple(carried)
+        return written_out(self, b, op, trips)
 
     def _wanted(self, op: Op, trips: int) -> bool:
         if not op.attributes.get("unroll"):
-            return trips * self._size(op.regions[0]) <= SMALL
+            (body,) = op.regions
+            return trips * (self._size(body) - _parts_of_constants(body)) <= SMALL
         if trips > self._limit:
             message = f"a loop of {trips} iterations is too long to be unrolled"
             note = f"leave out [ForceUnroll]; {limit_note('unroll_iterations')}"
@@ -62,7 +58,22 @@ class _Unroll(Rebuild):
         return size if trips is None or size * trips > SMALL else max(1, size * trips)
 
 
-def _constants(region: Region) -> dict[Value, int]:
+def _parts_of_constants(body: Region) -> int:
+    """How many ops take parts of what the loop does not change: these are made once, before it."""
+    made = {*body.parameters, *(result for op in body.ops for result in op.results)}
+    return sum(op.name == "get" and op.operands[0] not in made for op in body.ops)
+
+
+def written_out(walk: Rebuild, b: Builder, op: Op, trips: int) -> tuple[Value, ...]:
+    """What a loop leaves, one iteration after the other."""
+    (count, *carried), (body,) = walk.values(op.operands), op.regions
+    for i in range(trips - 1, -1, -1) if op.attributes.get("reverse") else range(trips):
+        walk.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))
+        carried = list(walk.inline(b, body))
+    return tuple(carried)
+
+
+def integer_constants(region: Region) -> dict[Value, int]:
     """The integers among the constants of a function."""
     found = {}
     for op in walk(region):

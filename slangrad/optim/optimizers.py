@@ -18,9 +18,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slangrad.api.device import Device
-from slangrad.api.function import Function
-from slangrad.api.module import Module
+from slangrad.api.devices.device import Device
+from slangrad.api.functional.function import Function
+from slangrad.api.functional.module import Module
 from slangrad.marshal.errors import CallError
 from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, parameters_of
 from slangrad.tensors.tensor import Tensor

@@ -3,6 +3,7 @@
     wide = widen(kernel, 16)
     wide.full      for waves in which all lanes are on: a function without parameters
     wide.masked    for the last wave: its parameter is the mask of the lanes that are on; None at one lane
+    wide.condition where there is one: `full` is for chunks of which it is true, `masked` for all others
 
 For large kernels `full` is None: compiling them twice would cost more than masks do.
 """
@@ -28,11 +29,23 @@ class WideKernel:
     lanes: int
     full: Function | None
     masked: Function | None
+    condition: Function | None = None
 
 
-def widen(kernel: Function, lanes: int, exclusive: bool = False, entire: bool = False) -> WideKernel:
+def may_be_full(kernel: Function) -> bool:
+    """Whether there is code for waves in which all lanes are on."""
+    return sum(1 for _ in walk(kernel.region)) <= LARGE
+
+
+def widen(
+    kernel: Function,
+    lanes: int,
+    exclusive: bool = False,
+    entire: bool = False,
+    certain: tuple[Function, Function] | None = None,
+) -> WideKernel:
     """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time. `entire`: all lanes are
-    always on."""
+    always on. `certain`: the kernel for chunks of which a condition is true, and that condition."""
     assert 0 < lanes <= 64 and lanes & (lanes - 1) == 0, lanes
     if lanes == 1:
         single = waves.alone(kernel)
@@ -44,6 +57,11 @@ def widen(kernel: Function, lanes: int, exclusive: bool = False, entire: bool = 
             lanes, Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False), None
         )
     masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)
-    small = sum(1 for _ in walk(kernel.region)) <= LARGE
-    full = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False) if small else None
-    return WideKernel(lanes, full, masked)
+    condition = None
+    if certain is not None:
+        kernel, condition = join_records(certain[0]), certain[1]
+        shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
+    if not may_be_full(kernel):
+        return WideKernel(lanes, None, masked)
+    full = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False)
+    return WideKernel(lanes, full, masked, condition)

@@ -19,7 +19,7 @@ _AFTER_OPTIONAL_TYPE = frozenset((">", ">>", ",", ")", "]", "[", "*", "?"))
 
 
 def match_brackets(tokens: list[Token]) -> dict[int, int]:
-    """Opening index to closing index, negative for the first half of `>>`."""
+    """Opening index to closing index, negative for the first character of `>>` and `>>=`."""
     closing: dict[int, int] = {}
     stack: list[int] = []
     for index, token in enumerate(tokens):
@@ -29,10 +29,12 @@ def match_brackets(tokens: list[Token]) -> dict[int, int]:
         if kind == ">":
             if stack and tokens[stack[-1]].kind == "<":
                 closing[stack.pop()] = index
-        elif kind == ">>":
-            if len(stack) > 1 and tokens[stack[-1]].kind == "<" and tokens[stack[-2]].kind == "<":
-                closing[stack.pop()] = -index
+        elif kind in (">>", ">>=") and [tokens[each].kind for each in stack[-2:]] == ["<", "<"]:
+            closing[stack.pop()] = -index
+            if kind == ">>":  # else the rest closes what is known to be a type: `let x : A<B<T>>= y`
                 closing[stack.pop()] = index
+            else:
+                _drop_angles(tokens, stack)
         elif kind in _CLOSES:
             _close(tokens, stack, closing, index)
         else:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from slangrad.base.source import Span
+from slangrad.syntax.copies import copy_by_fields, late_field
 
 if TYPE_CHECKING:
     from slangrad.syntax.declarations import Constraint, GenericParameter
@@ -20,7 +21,9 @@ AnyNode = TypeVar("AnyNode")
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def node(kind: type[AnyNode]) -> type[AnyNode]:
     """Fields in slots, comparison by identity."""
-    return dataclass(slots=True, eq=False)(kind)
+    made = dataclass(slots=True, eq=False)(kind)
+    copy_by_fields(made)
+    return made
 
 
 # fmt: off
@@ -48,6 +51,10 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
     attributes: Sequence[Attribute] = field(default=(), init=False)  # [Differentiable], [numthreads(64)]
     parent: Declaration | None = field(default=None, init=False)  # enclosing declaration, None for the module
     checked: Any = field(default=None, init=False)  # what check found out: type, signature, conformances
+    original: Any = field(default=None, init=False)  # of a late copy (copies.py): where its fields come from
+
+    if not TYPE_CHECKING:  # a type checker would believe in any name
+        __getattr__ = late_field
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers

@@ -133,7 +133,7 @@ class FunctionParser(StatementParser):
         bounds = self.parse_bounds() if self.kind == ":" and not self.in_generic else []
         if self.accept(":"):
             bounds = [self.parse_type()]
-        default = self.parse_generic_argument() if self.accept("=") else None
+        default = self.parse_type() if self.accept("=") else None
         return TypeParameter(self.span_from(start), name.text, name.span, bounds, default, is_pack)
 
     def adopt_generics(self, declaration: GenericDeclaration, generics: list[GenericParameter]) -> None:
@@ -304,15 +304,21 @@ class FunctionParser(StatementParser):
             function.throws = thrown
 
     def parse_accessors(self, owner: Declaration) -> list[Accessor]:
-        """`{ get { } set(v) { } }`, or `;` for none."""
+        """`{ get { } set(v) { } }`; `;` and nothing between the braces stand for `{ get; }`."""
+        word = self.token
         if self.accept(";"):
-            return []
+            return [self._getter(word, owner)]
         opener = self.expect("{", "before the accessors")
         accessors: list[Accessor] = []
         while self.kind not in ("}", "end"):
             accessors.append(self._parse_accessor(owner))
         self.expect_close("}", opener)
-        return accessors
+        return accessors or [self._getter(word, owner)]
+
+    def _getter(self, word: Token, owner: Declaration) -> Accessor:
+        getter = Accessor(word.span, "get", word.span, None, None)
+        getter.parent = owner
+        return getter
 
     def _parse_accessor(self, owner: Declaration) -> Accessor:
         start = self.token

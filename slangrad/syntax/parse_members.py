@@ -28,9 +28,9 @@ from slangrad.syntax.ast import (
     Subscript,
     Variable,
 )
+from slangrad.syntax.copies import duplicate
 from slangrad.syntax.parse_functions import FunctionParser
 from slangrad.syntax.tokens import Token
-from slangrad.syntax.walk import duplicate
 from slangrad.syntax.words import MODIFIER_CALLS, MODIFIERS, SOFT_MODIFIERS
 
 _AFTER_MODIFIER = frozenset(("name", "[", "::", "("))

@@ -47,7 +47,7 @@ class TypeParser(Cursor):
     def scan_type(self, position: int) -> int:
         """The index after a type that starts at `position`, or -1 where there is none.
 
-        In the middle of a `>>` that closes two lists it is the index of that token.
+        In the middle of a `>>` or `>>=` that closes two lists it is the index of that token.
         """
         tokens = self.tokens
         position = self._scan_modifiers(position)
@@ -67,7 +67,7 @@ class TypeParser(Cursor):
                 position = self.closing.get(position, position) + 1
             if tokens[position].kind == "<":
                 after = self._scan_arguments(position)
-                if after < 0 or self.tokens[after].kind == ">>":
+                if after < 0 or self.tokens[after].kind in (">>", ">>="):
                     return after
                 position = after
             if tokens[position].kind not in (".", "::") or tokens[position + 1].kind != "name":

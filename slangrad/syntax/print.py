@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from slangrad.base.source import Line, text_of
 from slangrad.syntax.ast import Declaration, Expression, Node
-from slangrad.syntax.walk import child_fields
+from slangrad.syntax.copies import child_fields
 
 INDENT = "  "
 

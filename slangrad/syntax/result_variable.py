@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from slangrad.syntax.ast import Block, DeclarationStatement, Function, Lambda, Name, Node, Return, Variable
-from slangrad.syntax.walk import children, duplicate
+from slangrad.syntax.copies import duplicate
+from slangrad.syntax.walk import children
 
 RESULT = "__return_val"
 

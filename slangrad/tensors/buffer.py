@@ -284,6 +284,8 @@ def as_source(data: Any, argument: str) -> AnyArray:
     """`data` if it is a NumPy array without gaps."""
     if not isinstance(data, np.ndarray):
         raise TypeError(f"{argument}: expected a NumPy array, not {type(data).__name__}; use np.asarray()")
+    if data.dtype.hasobject:
+        raise TypeError(f"{argument}: an array of Python objects has no bytes to copy; use astype()")
     if not data.flags.c_contiguous:
         raise ValueError(f"{argument}: Source Numpy array must be contiguous; use np.ascontiguousarray()")
     return data

@@ -15,6 +15,7 @@ from enum import Enum, IntFlag
 from slangrad.ir import types as ir
 from slangrad.ir.types import Type, vector
 from slangrad.tensors.element_types import element_type, slang_name
+from slangrad.tensors.native_formats import NATIVE
 
 
 class DataType(Enum):
@@ -121,6 +122,12 @@ _ROWS: dict[str, _Row] = {
     "bc6h_sfloat":        _Row(_F.float,      (128, 0, 0),     16, 4),
     "bc7_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
     "bc7_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "astc4x4_unorm":      _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "astc4x4_unorm_srgb": _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "astc6x6_unorm":      _Row(_F.unorm,      (128, 0, 0, 0),  16, 6),
+    "astc6x6_unorm_srgb": _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 6),
+    "astc8x8_unorm":      _Row(_F.unorm,      (128, 0, 0, 0),  16, 8),
+    "astc8x8_unorm_srgb": _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 8),
 }
 # fmt: on
 
@@ -192,6 +199,16 @@ class FormatInfo:
         return self._row.block
 
     block_height = block_width
+
+    @property
+    def dxgi_format(self) -> int:
+        """The number that Direct3D knows it by; zero for none."""
+        return NATIVE[self.name][0]
+
+    @property
+    def vk_format(self) -> int:
+        """The number that Vulkan knows it by; zero for none."""
+        return NATIVE[self.name][1]
 
     def is_depth_stencil(self) -> bool:
         """Whether it has depths or stencils."""

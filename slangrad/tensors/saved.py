@@ -16,7 +16,7 @@ from slangrad.base.late import Late
 from slangrad.ir.type_data import Data
 from slangrad.tensors.conversion import AnyArray
 
-CURRENT = Late("slangrad.api.current")
+CURRENT = Late("slangrad.api.devices.current")
 MOST_SHOWN = 8
 
 
@@ -43,7 +43,7 @@ def html_of(title: str, array: AnyArray, rank: int) -> str:
     head = f"<div><code>{escape(title)}</code>"
     if rank > 2 or array.size == 0:
         return f"{head}<pre>{escape(np.array2string(array, threshold=200))}</pre></div>"
-    rows = array[None] if rank == 1 else array
+    rows = array if rank == 2 else array.reshape(1, *array.shape) if rank else array.reshape(1, 1)
     places = [_places(size) for size in rows.shape[:2]]
     lines = [
         "<tr>" + "".join(f"<td>{_cell(rows, i, j)}</td>" for j in places[1]) + "</tr>" for i in places[0]

@@ -141,12 +141,12 @@ class Tensor(StridedView):
     @staticmethod
     def empty_like(other: Tensor) -> Tensor:
         """Another tensor of the same shape and type, contiguous and without gradients."""
-        return other._like(zero=False)
+        return _checked(other, "other")._like(zero=False)
 
     @staticmethod
     def zeros_like(other: Tensor) -> Tensor:
         """The same, with bytes that are zero."""
-        return other._like(zero=True)
+        return _checked(other, "other")._like(zero=True)
 
     @staticmethod
     def from_numpy(
@@ -365,7 +365,7 @@ class Tensor(StridedView):
 
     def point_to(self, target: Tensor) -> None:
         """Look at the memory of another tensor of the same shape and element type from now on."""
-        if self.shape != target.shape:
+        if self.shape != _checked(target, "target").shape:
             raise ValueError(
                 f"target: Shape of existing and new tensor view must match: {self.shape} and {target.shape}"
             )
@@ -468,9 +468,7 @@ class Tensor(StridedView):
     def _check_gradient(self, grad: object, argument: str, which: str) -> None:
         if grad is None:
             return
-        if not isinstance(grad, Tensor):
-            raise TypeError(f"{argument}: expected a Tensor, not {type(grad).__name__}")
-        name = slang_name(self.element_type)
+        grad, name = _checked(grad, argument), slang_name(self.element_type)
         expected, _ = self._derivative()
         if expected is None and not holds_structs(self.element_type):
             raise ValueError(f"{argument}: No derivative type found for {name}")
@@ -483,6 +481,12 @@ class Tensor(StridedView):
             raise ValueError(f"{argument}: the {which} gradient lies on another device than the tensor")
         if grad.shape != self.shape:
             raise ValueError(f"{argument}: shape {grad.shape} does not match the tensor's shape {self.shape}")
+
+
+def _checked(given: object, argument: str) -> Tensor:
+    if not isinstance(given, Tensor):
+        raise TypeError(f"{argument}: expected a Tensor, not {type(given).__name__}")
+    return given
 
 
 def _make(storage: Buffer, element: Type, dtype: object, view: View) -> Tensor:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.api.function import Function
+from slangrad.api.functional.function import Function
 from slangrad.call.compared import STEPS, Found, exactness, judge, least_step
 from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError

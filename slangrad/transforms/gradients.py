@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.api.function import Function
+from slangrad.api.functional.function import Function
 from slangrad.call.launchable import Launchable
-from slangrad.check.types import Scalar
+from slangrad.check.model.types import Scalar
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT

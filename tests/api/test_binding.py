@@ -128,12 +128,12 @@ SMALL = """
         ("count", 1, "'count' is passed as a keyword"),
         ("scale", "x", "parameter 'scale' of type 'float' cannot be str"),
         ("scale", [1], "parameter 'scale' of type 'float' cannot be list of 1 elements"),
-        ("scale", 1e60, "'scale': 1e\\+60 does not fit into f32"),
+        ("scale", 1e60, "'scale': 1e\\+60 does not fit into 'float'"),
         ("pair", 3, "parameter 'pair' of type 'Pair' cannot be int 3"),
         ("pair", {"a": [1, 2, 3]}, "parameter 'pair.a' of type 'float2' cannot be list of 3 elements"),
         ("pair", {"a": [1, "y"]}, r"parameter 'pair.a\[1\]' of type 'float' cannot be str"),
         ("pair", {"n": 0.5}, "parameter 'pair.n' of type 'int' cannot be float 0.5"),
-        ("pair", {"n": 1 << 31}, "'pair': 2147483648 does not fit into i32"),
+        ("pair", {"n": 1 << 31}, "'pair': 2147483648 does not fit into 'int'"),
         ("pair", {"b": 1}, "'pair' of type 'Pair' has no field 'b'"),
         ("pair", {"a": np.zeros(3, F)}, r"NumPy array of float32 with shape \(3,\)\nnote: an array of shape \(2,\)"),
         ("pair", {"a": np.array([0.1, 0.2])}, "pair.a: float64 values do not all fit into float32"),
@@ -218,6 +218,46 @@ def test_blocks_keep_values_by_themselves(device, kernel):
     cursor.first.length = "long"
     with pytest.raises(CallError, match=r"E1019.*'springs.first.length' of type 'float' cannot be str"):
         made.dispatch([1, 1, 1], {"springs": block})
+
+
+def test_elements_of_blocks_one_by_one(device, kernel):
+    made = kernel("""
+        struct Light { float3 color; int2 at[3]; float2x2 turn; }
+        struct Scene { Light lights[2]; RWStructuredBuffer<float> data; }
+        ParameterBlock<Scene> scene;
+
+        [shader("compute")] [numthreads(1, 1, 1)]
+        void main()
+        {
+            Light first = scene.lights[0], second = scene.lights[1];
+            scene.data[0] = first.color.y + 10 * second.color.x;
+            scene.data[1] = second.at[2].y + 10 * second.at[0].x + 100 * first.at[1].x;
+            scene.data[2] = second.turn[1][0] + 10 * second.turn[0][1];
+        }
+    """)
+    data = device.create_buffer(data=np.zeros(3, F))
+    block = device.create_shader_object(made.reflection["scene"])
+    cursor = spy.ShaderCursor(block)
+    cursor.data = data
+    second = cursor.lights[1]
+    cursor.lights[0].color = spy.float3(1, 2, 3)
+    second.color[0] = 4
+    second.at[2] = [5, 6]
+    second.at[0][0] = 7
+    second.turn = np.array([[1, 2], [3, 4]], F)
+    second.turn[1][0] = 9
+    made.dispatch([1, 1, 1], {"scene": block})
+    assert data.to_numpy().view(F).tolist() == [42, 76, 29]
+    cursor.lights = [{"color": [1, 1, 1], "at": np.full((3, 2), 2)}, {"color": spy.float3(5)}]
+    cursor.lights[0].at[1][0] = 3
+    made.dispatch([1, 1, 1], {"scene": block})
+    assert data.to_numpy().view(F).tolist() == [51, 300, 0]
+    assert cursor.lights.has_element(1) and not cursor.lights.has_element(2)
+    with pytest.raises(IndexError, match="has no element 3"):
+        second.at[3]
+    cursor.lights[1].at = "far"
+    with pytest.raises(CallError, match=r"'scene.lights\[1\].at' of type 'int2\[3\]' cannot be str"):
+        made.dispatch([1, 1, 1], {"scene": block})
 
 
 SHARED = """

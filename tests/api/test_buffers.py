@@ -81,3 +81,22 @@ def test_features(device):
     assert not device.has_feature(spy.Feature.ray_tracing)
     assert spy.Feature.pointer in device.features
     assert device.info.type is spy.DeviceType.cpu
+
+
+def test_layouts_of_buffers_are_that_of_c(device, load):
+    module = load("""
+        struct S { float3 at; float mass; }
+        ConstantBuffer<S, ScalarDataLayout> given;
+
+        float total(StructuredBuffer<S, DefaultDataLayout> s, RWStructuredBuffer<float, CDataLayout> o)
+        {
+            o[0] = s[1].at.y;
+            return s[1].mass + sizeof(S, ScalarDataLayout);
+        }
+    """)
+    s, o = device.create_buffer(data=np.arange(8, dtype=F)), device.create_buffer(size=4)
+    assert module.total(s, o) == 7 + 16 and o.to_numpy().view(F).tolist() == [5]
+    find = module.layout.find_type_by_name
+    assert find("StructuredBuffer<float, DefaultDataLayout>") == find("StructuredBuffer<float>")
+    blocks = module.device_module.layout
+    assert blocks.find_type_by_name("ConstantBuffer<S, CDataLayout>").kind.name == "constant_buffer"

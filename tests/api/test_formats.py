@@ -125,3 +125,21 @@ def test_tensors_that_are_too_large_for_a_parameter(device):
     huge = spy.Tensor.empty(device, ((1 << 31) + 1,), "uint8_t")
     with pytest.raises(ValueError, match="a tensor parameter takes less than 2147483648 elements"):
         kernel.dispatch([1, 1, 1], t=huge, found=found)
+
+
+def test_numbers_in_files():
+    numbers = {each.name: spy.get_format_info(each) for each in spy.Format}
+    assert all(each.dxgi_format or each.vk_format or name == "undefined" for name, each in numbers.items())
+    known = [each.dxgi_format for each in numbers.values() if each.dxgi_format]
+    assert len(set(known)) == len(known) == len(numbers) - 9  # Direct3D has neither r64 nor astc
+    found = [
+        numbers[name]
+        for name in ("rgba8_unorm_srgb", "r32_float", "bc7_unorm_srgb", "rgba16_float", "bgrx8_unorm")
+    ]
+    assert [(each.dxgi_format, each.vk_format) for each in found] == [
+        (29, 43),
+        (41, 100),
+        (99, 146),
+        (10, 97),
+        (88, 0),
+    ]

@@ -120,3 +120,22 @@ def test_texts_as_numbers(device: spy.Device) -> None:
     module = load(device, text)
     names = {each.hash: each.string for each in module.layout.program_layout.hashed_strings}
     assert [names[int(each)] for each in module.f(np.arange(3), _result="numpy")] == ["zero", "more", "more"]
+
+
+def test_threads_that_print_nothing(device: spy.Device) -> None:
+    text = """
+    void say(int i) { print("{}", i); }
+    void f(int i)
+    {
+        say(i);
+        for (int k = 0; k < 3; ++k)
+        {
+            set_print_enabled(k == i);
+            say(10 * k);
+        }
+        set_print_enabled(i == 1);
+        say(-i);
+    }
+    """
+    load(device, text).f(spy.grid((2,)))
+    assert sorted(device.flush_print_to_string().split()) == ["-1", "0", "0", "1", "10"]

@@ -168,8 +168,8 @@ def test_options(device):
     assert "did you mean 'optimization'?" in str(caught.value)
     with pytest.raises(CallError, match="optimization: 3 is no SlangOptimizationLevel"):
         device.create_slang_session(compiler_options={"optimization": 3})
-    with pytest.raises(CallError, match="column_major is not supported"):
-        device.create_slang_session(compiler_options={"matrix_layout": spy.SlangMatrixLayout.column_major})
+    columns = {"matrix_layout": spy.SlangMatrixLayout.column_major}
+    assert device.create_slang_session(compiler_options=columns).program.options.column_major
 
 
 def test_names_of_attributes_in_any_case(device):

@@ -199,6 +199,45 @@ def test_a_store_happens_where_the_primal_is_kept():
     assert gp.values() == [941.0, 20.0, 300.0]
 
 
+def test_what_is_opened_is_differentiated_further_by_its_body():
+    """A load whose own load has a derivative: that of the vjp goes to the inner one, not once more to the outer."""
+    text = """
+func @outer(%p: ptr<f64, global>, %g: ptr<f64, global>, %h: ptr<f64, global>, %i: i32) -> (f64)
+    derivatives(vjp=@outer_bwd) ATTRIBUTE{
+  %x = call @load %p, %g, %i : f64
+  yield %x
+}
+
+func @outer_bwd(%p: ptr<f64, global>, %g: ptr<f64, global>, %h: ptr<f64, global>, %i: i32, %ct: f64) -> () {
+  %e = offset %h, %i
+  %old = atomic %e, %ct {kind="add"} : f64
+  yield
+}
+
+func @k(%p: ptr<f64, global>, %g: ptr<f64, global>, %h: ptr<f64, global>, %c: f64) -> (f64) {
+  %zero = const 0 : i32
+  %x = call @outer %p, %g, %h, %zero : f64
+  %xx = mul %x, %x
+  %y = mul %xx, %c
+  yield %y
+}
+
+func @slope(%p: ptr<f64, global>, %g: ptr<f64, global>, %h: ptr<f64, global>, %c: f64) -> (f64) {
+  %one = const 1 : f64
+  %d = vjp @k %p, %g, %h, %c, %one : f64
+  yield %d
+}
+"""
+    found = []
+    for attribute in ("", "{open_primal=true} "):
+        made, entry = differentiated(parse(TENSOR + text.replace("ATTRIBUTE", attribute)), "slope", "vjp")
+        p, g, h = (Memory(t.F64, 1, (value,)) for value in (3.0, 0.0, 0.0))
+        run(made.program, entry, (p.address, g.address, h.address, 0.5, 1.0))
+        found.append((g.values(), h.values()))
+    # h gets the gradient of k, 2 x c = 3; the derivative of slope = x^2 by x, 2 x = 6, is the inner load's
+    assert found == [([0.0], [9.0]), ([6.0], [3.0])]
+
+
 def test_calls_run_again_only_where_their_function_allows_it():
     for attribute, calls in (("", 2), (' {prefer="recompute"}', 4)):
         text = TENSOR.replace("derivatives(vjp=@load_bwd) {", f"derivatives(vjp=@load_bwd){attribute} {{")

@@ -323,7 +323,15 @@ def test_a_warm_start_loads_no_compiler() -> None:
 def is_compiler(name: str) -> bool:
     folder = ".".join(name.split(".")[:2])
     passes = ("syntax", "lower", "autodiff", "opt", "flatten", "spmd", "llvm", "pipeline")
-    known = ("slangrad.check", "slangrad.check.types", "slangrad.check.values", "slangrad.check.files")
+    known = (
+        "slangrad.check",
+        "slangrad.check.model",
+        "slangrad.check.model.types",
+        "slangrad.check.model.values",
+        "slangrad.check.texts",
+        "slangrad.check.texts.files",
+        "slangrad.check.texts.precompiled",
+    )
     return (
         name.startswith("llvmlite")
         or folder in [f"slangrad.{each}" for each in passes]

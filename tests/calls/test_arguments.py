@@ -243,9 +243,9 @@ def test_unsupported_types(load, value):
 
 def test_numbers_that_do_not_fit(load):
     module = load("uint same(uint x) { return x; } int8_t small(int8_t x) { return x; }")
-    with pytest.raises(CallError, match="argument 'x': -1 does not fit into u32"):
+    with pytest.raises(CallError, match="argument 'x': -1 does not fit into 'uint'"):
         module.same(-1)
-    with pytest.raises(CallError, match="argument 'x': 300 does not fit into i8"):
+    with pytest.raises(CallError, match="argument 'x': 300 does not fit into 'int8_t'"):
         module.small(300)
     assert module.same(7) == 7
 

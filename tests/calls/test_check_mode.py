@@ -241,6 +241,8 @@ FOLLOWED = """
     float either(int k, float* q) { float a = 5; float* p = &a; for (int i = 0; i < k; i++) p = p == &a ? q : &a; return *p; }
     float deep(int n, float* p) { float x = n; if (n > 0) deep(n - 1, &x); *p += x; return x; }
     float sum(int n) { float r = 0; deep(n, &r); return r; }
+    float chain(int n, float* p) { float x = p[n]; float* q = &x; return n > 0 ? *q + chain(n - 1, p) : q[0]; }
+    float past(int n, int k) { float x = n; return n > 0 ? past(n - 1, k) + deep(0, &x) : *(&x + k); }
 
     RWStructuredBuffer<float> y;
     [shader("compute")] [numthreads(4, 1, 1)]
@@ -270,13 +272,18 @@ def test_pointers_lead_to_memory_that_is_alive(device, load):
             lambda: module.behind(cells, 1, 4),
             lambda: module.numbered(0),
             lambda: module.own(4),
+            lambda: module.chain(2, 0),
+            lambda: module.past(3, 1 << 20),
+            lambda: module.walked(address + 4, 4),
         ):
             with pytest.raises(
                 spy.PointerError, match="leads to no memory of a buffer, a tensor or a variable"
             ):
                 call()
-        with pytest.raises(spy.PointerError, match="byte 32 of its buffer"):
-            module.behind(cells, 2, 0)
+        for call in (lambda: module.behind(cells, 2, 0), lambda: module.chain(np.arange(9), p)):
+            with pytest.raises(spy.PointerError, match=r"byte \d+ of its buffer"):
+                call()
+        assert module.chain(np.arange(4), address).to_numpy().tolist() == [1, 3, 6, 10]
 
 
 @pytest.mark.parametrize("backend", ["cpu", "interpreter"])

@@ -54,6 +54,33 @@ def test_fields(load):
     assert module.mix.map({"$type": "P", "x": (0,), "y": (1,)})(p).shape == (2, 3)
 
 
+def test_numbers_of_another_type(device, load):
+    module = load("""
+        float cut(int a) { return a; }
+        float first(int2 v, constref int n) { return v.x + 10 * v.y + 100 * n; }
+        [Differentiable] float scaled(float x, float w) { return w * w * x; }
+        void write(out int a) { a = 3; }
+        float either(int a) { return 1; }
+        float either(float a) { return 2; }
+    """)
+    x = Tensor.from_numpy(device, np.array([1.5, -2.5, 3], F))
+    assert module.cut.map(float)(x).to_numpy().tolist() == [1, -2, 3]
+    assert module.cut.map((0,))(x).to_numpy().tolist() == [1, -2, 3]
+    assert module.cut.map("float")(-2.7) == -2
+    assert module.first.map("float2", n="double")(np.array([[1.9, 2.9]], F), 3.5).to_numpy().tolist() == [321]
+    assert module.either.map("float")(x).to_numpy().tolist() == [2, 2, 2]
+    i = Tensor.from_numpy(device, np.array([1, 2, 3], np.int32))
+    w = x.with_grads()
+    module.scaled.map(x="int").bwds(i, w)
+    assert w.grad.to_numpy().tolist() == [3, -10, 18]
+    with pytest.raises(CallError, match="cannot receive what is written"):
+        module.write.map("float")(x)
+    with pytest.raises(CallError, match=r"seen as 'double', as map says.*no derivative reaches it"):
+        module.scaled.map(w="double").bwds(1, Tensor.zeros(device, (3,), "double").with_grads())
+    with pytest.raises(CallError, match="map says 'float3', the parameter is 'int2'"):
+        module.first.map("float3")(np.zeros((2, 3), F), 1)
+
+
 def test_wrong_maps(load):
     module = load("float same(float x) { return x; }")
     x = np.zeros((4, 3), F)

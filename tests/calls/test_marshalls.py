@@ -9,6 +9,7 @@ from slangrad.bindings import (
     PYTHON_TYPES,
     AccessType,
     Marshall,
+    ReturnContext,
     Shape,
     WriteToCursorMarshall,
     WriteToCursorMarshallInfo,
@@ -232,6 +233,58 @@ def test_values_that_are_written(module):
     module.scaled(2.0, np.ones((2, 3), F), _result=grid)
     assert grid.buffer.to_numpy().view(F).tolist() == [2] * 6
     assert grid.reads == [((2, 3), 3)] * 2
+
+
+class Film(Grid):
+    def __init__(self, result):
+        self.result = result
+
+
+class FilmMarshall(GridMarshall):
+    def __init__(self, layout, value):
+        super().__init__(layout)
+        self.value = value
+
+    def create_output(self, context, binding):
+        film = Film(None)
+        rows, film.width = context.call_shape
+        film.buffer, film.reads = context.device.create_buffer(size=4 * rows * film.width), []
+        return film
+
+    def read_output(self, context, binding, data):
+        data.made_for = str(self.value.slang_type), tuple(context.call_shape)
+        return data
+
+
+def refuse(layout, value):
+    assert isinstance(value, ReturnContext)
+    raise ValueError(f"no film for {value.slang_type}")
+
+
+def test_results_that_are_made(module):
+    PYTHON_TYPES[Film] = FilmMarshall
+    x = np.arange(6, dtype=F).reshape(2, 3)
+    film, other = (module.scaled.return_type(Film)(each, 2.0) for each in (x, x + 1))
+    assert film.buffer.to_numpy().view(F).tolist() == [0, 2, 4, 6, 8, 10]
+    assert other.buffer.to_numpy().view(F).tolist() == [2, 4, 6, 8, 10, 12]
+    assert film.made_for == ("float", (2, 3)) and film.reads == [((2, 3), 3)]
+    assert module.scaled(x, 2.0, _result=Film).width == 3
+    empty = module.scaled.return_type(Film)(np.zeros((0, 3), F), 2.0)
+    assert empty.made_for == ("float", (0, 3))
+    with pytest.raises(CallError, match="a Film has no place for the derivative"):
+        module.scaled.fwds.return_type(Film)(x, spy.diffPair(2.0, 1.0))
+    PYTHON_TYPES[Film] = lambda layout, value: GridMarshall(
+        layout
+    )  # makes no outputs: the class gets the result
+    made = module.scaled.return_type(Film)(x + 2, 2.0)
+    assert made.result.to_numpy().tolist() == (2 * x + 4).tolist()
+    PYTHON_TYPES[Film] = lambda layout, value: FilmMarshall(layout, value.result)  # knows values only
+    assert module.scaled.return_type(Film)(x, 2.0).result.to_numpy().tolist() == (2 * x).tolist()
+    PYTHON_TYPES[Film] = refuse
+    with pytest.raises(BoundVariableException, match="no film for float"):
+        module.scaled.return_type(Film)(x, 2.0)
+    del PYTHON_TYPES[Film]
+    assert module.scaled.return_type(Film)(3.0, 2.0).result == 6
 
 
 class Ray:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from slangrad.experimental.diffinstancelist import InstanceDifferentiableBuffer
 
 from slangrad import (
     BoundVariableException,
@@ -105,6 +106,28 @@ def test_instances_in_one_tensor(device, load):
     assert particles.speed().to_numpy().tolist() == [0] * 4
 
 
+def test_instances_with_gradients(device, load):
+    module = load("""
+        struct Body : IDifferentiable
+        {
+            float2 at;
+            float speed;
+            __init(float2 at, float speed) { this.at = at; this.speed = speed; }
+            [Differentiable] float next(float dt) { return at.x * at.y + speed * speed * dt; }
+        }
+    """)
+    bodies = InstanceDifferentiableBuffer(module.Body, shape=(3,))
+    x, dt = np.array([1, 2, 3], F), Tensor.from_numpy(device, np.array([4, 5, 6], F)).with_grads()
+    bodies.construct(at=float2(2, 3), speed=x)
+    found = bodies.next(dt=dt, _result="tensor").with_grads()
+    assert found.to_numpy().tolist() == (6 + x * x * dt.to_numpy()).tolist()
+    found.grad.copy_from_numpy(np.ones(3, F))
+    bodies.next.bwds(dt=dt, _result=found)
+    wanted = np.stack([np.full(3, 3), np.full(3, 2), 2 * x * dt.to_numpy()], axis=1)
+    assert bodies.buffer.grad.to_numpy().view(F).tolist() == wanted.tolist()
+    assert dt.grad.to_numpy().tolist() == (x * x).tolist()
+
+
 def test_instances_with_a_container_for_each_field(device, load):
     module = load(PARTICLES)
     position = Tensor.zeros(device, (2,), "float2")
@@ -120,9 +143,8 @@ def test_instances_with_a_container_for_each_field(device, load):
     particles.velocity = float2(10, 0)
     particles.step(np.array([1, 2], F))
     assert position.to_numpy().tolist() == [[14, 6], [24, 6]]
-    nested = InstanceList(
-        module.Particle, {"position": InstanceTensor(module.float2, (2,)), "velocity": float2(1, 1)}
-    )
+    zeros = InstanceTensor(module.float2, (2,), Tensor.zeros(device, (2,), "float2"))
+    nested = InstanceList(module.Particle, {"position": zeros, "velocity": float2(1, 1)})
     nested.step(2.0)
     assert nested.position.to_numpy().tolist() == [[2, 2], [2, 2]]
     with pytest.raises(AttributeError, match="'Particle' has no method or sub-type named 'stop'"):

@@ -4,7 +4,7 @@ from functools import cache
 from itertools import count
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.check.checked import Conversion
+from slangrad.check.model.checked import Conversion
 from slangrad.check.modules import Module, Program
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef
-from slangrad.check.substitution import identity
-from slangrad.check.types import StructType
+from slangrad.check.generics.substitution import identity
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import StructType
 from tests.check.programs import check, codes, expression, function, problem, program, type_of
 
 

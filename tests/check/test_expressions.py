@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.check import checked
+from slangrad.check.model import checked
 from tests.check.programs import check, codes, conversion_of, expression, type_of
 
 

@@ -1,10 +1,10 @@
 """Interfaces, associated types, extensions, generic structs; what requirements are for concrete types."""
 
-from slangrad.check import checked
-from slangrad.check.declref import DeclRef
-from slangrad.check.types import FLOAT, Type, vector
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import FLOAT, Type, vector
 from slangrad.syntax import ast
-from tests.check.programs import check, codes, expression, function, problem, program, type_of
+from tests.check.programs import check, codes, expression, function, problem, problems, program, type_of
 
 SHAPES = """
 interface IShape
@@ -317,3 +317,13 @@ def test_structs_have_a_default_constructor_where_one_is_required() -> None:
     form = expression(module, "T()").ref
     found = program().resolve(form.function, {parameter: kind})
     assert isinstance(found.declaration, ast.Constructor) and found.declaration.parent is struct
+
+
+def test_extensions_that_ask_each_other() -> None:
+    """About parameters that nothing tells: each answer once, not once for each order of questions."""
+    extensions = [
+        f"extension<F{i} : IInteger, T{i} : ITakes<F{i}>, A> A : ITakes<F{i}[{i + 2}]> {{}}" for i in range(8)
+    ]
+    takes = ["interface ITakes<F> {}", *extensions, "extension int : ITakes<int> {}"]
+    call = "int same<T : ITakes<int>>(T x) { return 1; } int f() { return same(3); }"
+    assert problems("\n".join([*takes, call])) == []

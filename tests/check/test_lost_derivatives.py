@@ -278,3 +278,41 @@ def test_whole_numbers_have_no_derivative_to_lose(body: str) -> None:
     [Differentiable] float powi(float x, int n) { float y = 1; for (int i = 0; i < n; i++) y *= x; return y; }
     """
     assert codes(f"{functions}[Differentiable] float f(float x, float t[8]) {{ {body} }}") == []
+
+
+IN_LISTS = """
+struct Plain { float a; }
+struct Open<T> : IDifferentiable { T x; int n; }
+struct Half : IDifferentiable { no_diff float w; float x; }
+struct Around : IDifferentiable { Half half; }
+static Plain kept;
+[Differentiable] float first(Open<float> o) { return o.x; }
+[Differentiable] float weight(Half h) { return h.w; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("Open<float> o = { x, 1 }; return o.x;", "'x' has no derivative for all instances of 'Open'"),
+        ("return Open<float>(x, 1).x;", "'x' has no derivative for all instances of 'Open'"),
+        ("Open<float> o[1] = { { x, 1 } }; return o[0].x;", "'x' has no derivative for all instances"),
+        ("return first({ x, 1 });", "'x' has no derivative for all instances of 'Open'"),
+        ("Half h = { x, x }; return h.w;", "'w' is no_diff"),
+        ("Half h; h = { x, x }; return h.w;", "'w' is no_diff"),
+        ("return weight(Half(x, 1));", "'w' is no_diff"),
+        ("Around a = { { x, 1 } }; return a.half.w;", "'w' is no_diff"),
+        ("Plain p = { x }; let f = (float y) => p.a * y; return f(2);", "'Plain' has no derivative"),
+        ("kept = { x }; return kept.a;", "a 'Plain' is stored in memory, which has no derivative"),
+        ("return bit_cast<Plain>(x).a;", "'bit_cast' is not differentiable"),
+    ],
+)
+def test_what_is_given_in_lists_captured_or_kept(body: str, reason: str) -> None:
+    found = problem(f"{IN_LISTS}[Differentiable] float f(float x) {{ {body} }}")
+    assert found.startswith(f"E0505: {reason}")
+    assert codes(f"{IN_LISTS}[Differentiable] float f(no_diff float x) {{ {body} }}") == []
+
+
+def test_lists_of_what_has_derivatives_lose_none() -> None:
+    body = "Half h = { detach(x), x }; Open<float> o = { detach(x), 1 }; return h.x * h.w * o.x;"
+    assert codes(f"{IN_LISTS}[Differentiable] float f(float x) {{ {body} }}") == []

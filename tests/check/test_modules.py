@@ -175,4 +175,7 @@ def test_macros_of_the_user_mean_nothing_in_the_library() -> None:
 
 def test_defines() -> None:
     program = Program(defines={"SIZE": "3"})
-    program.add_source("m", "float f(float a[SIZE]) { return a[2]; }")
+    text = "float f(float a[SIZE]) { return a[2]; }"
+    program.add_source("m", text)
+    with pytest.raises(CompileError, match="'SIZE' is not declared"):
+        Program().add_source("m", text)

@@ -1,8 +1,8 @@
 """What the host sees: functions and types by name, parameters, resolving a call."""
 
+from slangrad.check.model.types import BOOL, FLOAT, HALF, INT, Type, array, vector
 from slangrad.check.modules import Program
 from slangrad.check.reflect import Reflection
-from slangrad.check.types import BOOL, FLOAT, HALF, INT, Type, array, vector
 
 TEXT = """
 struct Point : IDifferentiable { float x; float y; no_diff int tag; float length() { return x; } }

@@ -6,10 +6,10 @@ import pytest
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.recursion import deep_recursion
-from slangrad.check import bodies
-from slangrad.check.files import STD
+from slangrad.check.bodies import bodies
 from slangrad.check.modules import Program
-from slangrad.check.standard import ON_REQUEST
+from slangrad.check.texts.files import STD
+from slangrad.check.texts.standard import ON_REQUEST
 from slangrad.syntax import ast
 from tests.check.programs import check, type_of
 

@@ -436,3 +436,72 @@ def test_threads_that_take_turns(stride):
         outcome = run(text.replace("256", stride), arguments | {"s": 256}, 256)
         assert outcome.waited
         assert outcome.arrays["total"][0] == arguments["x"][:size].sum()
+
+
+PLACES = """
+[shader("compute")] [numthreads(64, 1, 1)]
+void main(uint3 id : SV_DispatchThreadID, uniform float* x, uniform float* sums, uniform int stride, uniform int limit,
+    uniform uint n)
+{
+    if (id.x >= n)
+        return;
+    float v[6] = {x[id.x], 1, 2, x[id.x] * 2, 3, -x[id.x]};
+    for (int k = 0; k < 6; k++)
+        if (k * stride < limit)
+            InterlockedAdd(sums[k * stride], v[k]);
+}
+"""
+
+
+@pytest.mark.parametrize("lanes", (1, 4, 8, 16))
+@pytest.mark.parametrize("stride, limit", ((7, 100), (0, 1), (1, 4), (40, 41)))
+def test_places_that_the_launch_knows(stride, limit, lanes):
+    arguments = {"x": numbers(3000), "sums": numbers(50, 2), "stride": stride, "limit": limit, "n": 3000}
+    outcome = run(PLACES, arguments, 3008, lanes)
+    assert outcome.waited and "count=6" in compiled(PLACES, lanes=lanes).text("delayed")
+    assert outcome.arrays["sums"].tolist() == oracle(PLACES, arguments, 3008).arrays["sums"].tolist()
+
+
+def test_sums_at_places_are_the_same_for_any_number_of_threads():
+    arguments = {"x": parts(50_000), "sums": np.zeros(50, F), "stride": 9, "limit": 50, "n": 50_000}
+    results = {run(PLACES, arguments, 50_048, 16, each).arrays["sums"].tobytes() for each in (1, 2, 3)}
+    assert len(results) == 1
+
+
+NEIGHBORS = """
+[shader("compute")] [numthreads(64, 1, 1)]
+void main(uint3 id : SV_DispatchThreadID, uniform float* x, uniform float* a, uniform float* b, uniform float* c,
+    uniform uint n)
+{
+    if (id.x >= n)
+        return;
+    InterlockedAdd(a[id.x], x[id.x]);
+    InterlockedAdd(b[id.x], 2 * x[id.x]);
+    InterlockedAdd(c[id.x / 2], 3 * x[id.x]);
+}
+"""
+
+
+def neighbors(x, first, second, third):
+    memory = numbers(9000, 2)
+    places = {name: memory[at:] for name, at in zip("abc", (first, second, third), strict=True)}
+    return {"x": x, **places, "n": x.size}
+
+
+@pytest.mark.parametrize("lanes", (1, 4, 8, 16))
+@pytest.mark.parametrize(
+    "places",
+    ((0, 1, 2), (5, 3, 0), (0, 0, 0), (0, 4500, 2000), (4500, 0, 6000), (0, 3000, 6000), (0, 6000, 2990)),
+)
+def test_memory_that_overlaps(places, lanes):
+    arguments = neighbors(numbers(3000), *places)
+    outcome = run(NEIGHBORS, arguments, 3008, lanes)
+    expected = oracle(NEIGHBORS, arguments, 3008).arrays
+    assert outcome.waited
+    assert all(outcome.arrays[name].tolist() == expected[name].tolist() for name in "abc")
+
+
+def test_sums_in_memory_that_overlaps_are_the_same_for_any_number_of_threads():
+    arguments = neighbors(parts(4000), 1, 0, 2)
+    results = {run(NEIGHBORS, arguments, 4032, 16, each).arrays["b"].tobytes() for each in (1, 2, 3)}
+    assert len(results) == 1

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product
 
-from slangrad.check.candidates import Candidate
+from slangrad.check.calls.candidates import Candidate
 from slangrad.check.modules import Program
 from slangrad.check.reflect import FunctionView
 from slangrad.syntax import ast
@@ -77,7 +77,7 @@ NOT_DIFFERENTIABLE = frozenset((
     "WaveClusteredRotate", "WaveRotate", "WaveShuffle", "all", "and", "any", "asdouble", "asfloat", "asfloat16", "asint", "asint16",
     "asuint", "asuint16", "bit_cast", "bitfieldExtract", "bitfieldInsert", "countbits", "dot2add",
     "dot4add_i8packed", "dot4add_u8packed", "f16tof32", "f32tof16", "f32tof16_", "firstbithigh", "firstbitlow",
-    "isfinite", "isinf", "isnan", "makeArrayFromElement", "nextafter", "or", "packHalf2x16",
+    "isfinite", "isinf", "isnan", "loadCoherent", "storeCoherent", "makeArrayFromElement", "nextafter", "or", "packHalf2x16",
     "packSnorm2x16", "packSnorm4x8", "packUnorm2x16", "packUnorm4x8", "pack_clamp_s8", "pack_clamp_u8",
     "pack_s8", "pack_u8", "pcg_hash", "philox", "printf", "random_float", "random_normal", "reinterpret",
     "reversebits", "sign", "unpackHalf2x16ToFloat", "unpackSnorm2x16ToFloat", "unpackSnorm4x8ToFloat",
@@ -243,6 +243,7 @@ METHODS = frozenset((
     "toFloat", "scale", "getPrimal", "getDifferential", "operator()",
     "load", "load_once", "load_uniform", "store", "get", "getv", "set", "setv", "sample",
     "loadOnce", "storeOnce",  # of views: tests/calls/test_tensor_views.py
+    "add",  # of tensors made of tensors: tests/pytorch/test_autograd.py
 ))
 # fmt: on
 

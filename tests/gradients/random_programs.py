@@ -437,7 +437,7 @@ PARTS = {
     "Body":      ("{}.m", "{}.inner.v.y", "{}.inner.a[{i} % 3]", "{}.swing"),
     "Body[2]":   ("{}[{i} & 1].m", "{}[{i} & 1].inner.a[{i} % 3]", "{}[0].inner.v.x"),
 }
-CALLS = ("early({}, {}, {i})", "weighted({}, {})", "settled({}, {})", "curve(bend({}), hill({}), {i})", "measured(Disc(bend({})), bend({}), {i} & 3)",
+CALLS = ("early({}, {}, {i})", "weighted({}, 0.3lf * ({i}))", "settled({}, {})", "curve(bend({}), hill({}), {i})", "measured(Disc(bend({})), bend({}), {i} & 3)",
          "measured(Box(bend({}), 0.5lf), hill({}), {i} & 3)")
 VALUES: dict[str, Callable[[Writer], str]] = {
     "double":    lambda w: w.number(),

@@ -85,24 +85,26 @@ POINTS = np.array([-0.9, -0.2, 0.3, 0.7, 0.8, 1.1, 1.2], dtype=np.float64)
 ROUNDS = np.array([7, 0, 1, 2, 3, 12, 5], dtype=np.int32)
 
 
-def values(name: str, options: spy.Options, backend: str = "cpu", points: np.ndarray = POINTS) -> np.ndarray:
+def load(name: str, options: spy.Options, backend: str = "cpu") -> spy.Module:
+    device = spy.create_device(backend=backend, options=options)
+    return spy.Module.load_from_source(device, "long", source(name))
+
+
+def values(module: spy.Module, points: np.ndarray = POINTS) -> np.ndarray:
     """The value, the slope by forward and by reverse mode, the slope of the latter by reverse mode."""
-    module = spy.Module.load_from_source(
-        spy.create_device(backend=backend, options=options), "long", source(name)
-    )
     found: np.ndarray = module.all(points, ROUNDS, _result="numpy")
     return found
 
 
 @cache
 def kept_whole(name: str) -> np.ndarray:
-    return values(name, spy.Options(segment_trips=0, optimize=0), "interpreter")
+    return values(load(name, spy.Options(segment_trips=0), "interpreter"))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_modes_and_finite_differences_agree(name: str) -> None:
-    options = spy.Options(segment_trips=2)
-    found, up, down = (values(name, options, "interpreter", POINTS + h) for h in (0, 1e-6, -1e-6))
+    module = load(name, spy.Options(segment_trips=2), "interpreter")
+    found, up, down = (values(module, POINTS + h) for h in (0, 1e-6, -1e-6))
     np.testing.assert_allclose(found, kept_whole(name), rtol=1e-12)
     np.testing.assert_allclose(found[:, 1], found[:, 2], rtol=1e-12)
     numeric = (up - down)[:, [0, 2]] / 2e-6
@@ -114,7 +116,7 @@ def test_modes_and_finite_differences_agree(name: str) -> None:
     [("nested", 1, 3), ("counted", 4, 1), ("ended", 8, 3), ("nested", 16, 1), ("ended", 32, 2)],
 )
 def test_widths(name: str, lanes: int, trips: int) -> None:
-    found = values(name, spy.Options(segment_trips=trips, lanes=lanes, optimize=0))
+    found = values(load(name, spy.Options(segment_trips=trips, lanes=lanes, optimize=0)))
     np.testing.assert_allclose(found, kept_whole(name), rtol=1e-11)
 
 
@@ -344,6 +346,6 @@ def test_what_memory_held_before_does_not_matter(
     monkeypatch.setitem(cpu.RULES, "alloc", filled)
     monkeypatch.setattr(LaunchRecord, "_add_arena", add_arena)
     monkeypatch.setenv("SLANGRAD_CACHE", "0")
-    made = values(name, spy.Options(segment_trips=trips, lanes=lanes, optimize=0))
+    made = values(load(name, spy.Options(segment_trips=trips, lanes=lanes, optimize=0)))
     np.testing.assert_allclose(made, kept_whole(name), rtol=1e-11)
     assert bool(found) == bool(trips)

@@ -29,9 +29,9 @@ from slangrad.autodiff.requests import differentiate
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.formats import parse_format
 from slangrad.base.options import Options
-from slangrad.check.declref import DeclRef
-from slangrad.check.files import Files
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Module, Program
+from slangrad.check.texts.files import Files
 from slangrad.ir import core as ir
 from slangrad.ir import verify
 from slangrad.ir.interpret import Recorded, evaluate, evaluate_wave, run_kernel

@@ -159,11 +159,11 @@ CALLS = {
         error[E1004]: Could not call function 'f': No parameter named 'z'; there are x, y
           float f(float x, float y)"""),
     "values that do not fit": (lambda m: m.whole(np.array([0.5, 1.5])), """
-        error[E1010]: argument 'i': float64 values do not all fit into int32: 0.5 does not; pass array.astype(np.int32) if rounding is meant"""),
+        error[E1010]: Could not call function 'whole': argument 'i': float64 values do not all fit into int32: 0.5 does not; pass array.astype(np.int32) if rounding is meant"""),
     "the wrong rank": (lambda m: m.same(tensor(m, [1, 2, 3, 4])), """
-        error[E1005]: argument 'v': in shape (4,) the end, (4,), does not match the expected shape (3,) of 'float3'"""),
+        error[E1005]: Could not call function 'same': argument 'v': in shape (4,) the end, (4,), does not match the expected shape (3,) of 'float3'"""),
     "shapes that do not fit": (lambda m: m.f(tensor(m, [1, 2, 3]), tensor(m, [1, 2])), """
-        error[E1005]: Shape mismatch for argument 'y' between value (2) and call (3) in call dimension 0
+        error[E1005]: Could not call function 'f': Shape mismatch for argument 'y' between value (2) and call (3) in call dimension 0
           argument  value                             sizes  call dimensions
           x         Tensor of float with 1 dimension  (3,)   (0,)
           y         Tensor of float with 1 dimension  (2,)   (0,)
@@ -173,7 +173,7 @@ CALLS = {
           float plain(float x)
         note: mark it [Differentiable]"""),
     "a missing gradient": (lambda m: m.square.bwds(tensor(m, [1, 2]).with_grads(), _result=tensor(m, [0, 0])), """
-        error[E1007]: argument '_result': Tensor of float with 1 dimension has no input gradient, and bwds requires a tensor with an associated input gradient here
+        error[E1007]: Could not call function 'square': argument '_result': Tensor of float with 1 dimension has no input gradient, and bwds requires a tensor with an associated input gradient here
         note: attach one: _result = _result.with_grads()"""),
     "an index out of range": (lambda m: m.at(np.array([0, 7], dtype=np.int32)), """
         error[E0901]: index 7 is out of range: there are 3 elements

@@ -8,7 +8,7 @@ from __future__ import annotations
 from textwrap import dedent
 
 from slangrad.base.options import Options
-from slangrad.check.declref import DeclRef
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program
 from slangrad.ir import core, verify
 from slangrad.ir.text import print_function

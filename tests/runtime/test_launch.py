@@ -123,7 +123,9 @@ def test_every_thread_runs(native: Native, n: int, threads: int, drain: bool) ->
 
 @pytest.mark.parametrize("grid", [(0, 1, 1), (1, 0, 1), (1, 1, 0)])
 def test_an_empty_grid_runs_nothing(native: Native, grid: Grid) -> None:
-    cpu().launch(native(SQUARE, argument_size=16), bytes(16), grid)
+    x, y = np.full(4, 2, np.float32), np.full(4, -1, np.float32)
+    cpu().launch(native(SQUARE, argument_size=16), addresses(x, y), grid)
+    assert (y == -1).all()
 
 
 def test_a_negative_grid_is_refused(native: Native) -> None:
@@ -439,10 +441,13 @@ def test_an_exception_while_printing_reaches_the_caller(
     assert stdout.written == 1
 
 
-def test_without_standard_output_nothing_is_printed(native: Native, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_standard_output_nothing_is_printed(
+    native: Native, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.stdout", None)
     kernel = native(PRINT, ordered=True, sites=(Site(text="%d: %.2f\n"),))
     cpu().launch(kernel, b"", (1, 1, 1))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_options_choose_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from itertools import count
 
 from slangrad.autodiff.requests import differentiate
 from slangrad.base.options import Options
-from slangrad.check.declref import DeclRef
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.core import Program
 from slangrad.ir.interpret import Recorded, evaluate

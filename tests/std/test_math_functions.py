@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from slangrad.base.options import Options
-from slangrad.check.declref import DeclRef
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.core import Program
 from slangrad.ir.interpret import Machine, Recorded

@@ -49,6 +49,7 @@ def test_function():
     ("A<B<int>> x",              "in A<B<int>> x = -"),
     ("A<B<int>>x=1",             "in A<B<int>> x = 1"),
     ("A<int>x=1",                "in A<int> x = 1"),
+    ("x : A<B<int>>= 1",         "in A<B<int>> x = 1"),
     ("some IFoo x",              "in IFoo x = -"),
     ("unsigned int x",           "in unsigned int x = -"),
     ("::A::B x",                 "in ::A::B x = -"),
@@ -99,6 +100,9 @@ def test_operator_functions(text, name):
     ("<let each D : int>",        ["values D: int = -"]),
     ("<typename T, T V>",         ["type T:  = -", "value V: T = -"]),
     ("<T : I<A<int>>>",           ["type T: I<A<int>> = -"]),
+    ("<T = A<int>>",              ["type T:  = A<int>"]),
+    ("<T = A<B<int>>>",           ["type T:  = A<B<int>>"]),
+    ("<T, U = A<T>, V = B<A<T>>>", ["type T:  = -", "type U:  = A<T>", "type V:  = B<A<T>>"]),
 ])
 def test_generic_parameters(text, expected):
     shown = []

@@ -1,8 +1,8 @@
-"""The printed tree, walking and copying."""
+"""The printed tree, and walking it."""
 
 from slangrad.syntax import ast
 from slangrad.syntax.print import print_node
-from slangrad.syntax.walk import children, duplicate, walk
+from slangrad.syntax.walk import children, walk
 from tests.syntax.shapes import expression, parse, shape
 
 
@@ -41,11 +41,3 @@ def test_walk_goes_from_left_to_right():
     kinds = [type(node).__name__ for node in walk(tree)]
     assert kinds == ["Call", "Name", "Name", "Index", "Name", "IntLiteral"]
     assert [shape(child) for child in children(tree)] == ["f", "a", "b[1]"]
-
-
-def test_duplicate_shares_nothing_but_spans():
-    tree = expression("A<int>(x)[1]")
-    twin = duplicate(tree)
-    assert shape(twin) == shape(tree)
-    pairs = list(zip(walk(tree), walk(twin), strict=True))
-    assert all(first is not second and first.span is second.span for first, second in pairs)

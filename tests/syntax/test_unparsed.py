@@ -7,11 +7,12 @@ import pytest
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.source import SourceFile
-from slangrad.check.files import STD
+from slangrad.check.texts.files import STD
 from slangrad.syntax import ast
+from slangrad.syntax.copies import late_copy
 from slangrad.syntax.parser import parse_module
 from slangrad.syntax.print import print_node
-from slangrad.syntax.walk import children, duplicate
+from slangrad.syntax.walk import children
 
 
 def waiting(owner: ast.Declaration) -> Iterator[tuple[ast.Declaration, ast.Unparsed]]:
@@ -38,7 +39,7 @@ def test_the_tree_is_the_same_in_the_end(path: Path) -> None:
     source, reporter = SourceFile(path.name, path.read_text(encoding="utf-8")), Reporter()
     wanted = print_node(parse_module(source, reporter))
     original = parse_module(source, reporter, bodies_wait=True)
-    for module in (duplicate(original), original):
+    for module in (late_copy(original), original):
         for owner, body in list(waiting(module)):
             owner.body = body.parse(owner)
             assert all(each.parent is owner for each in declared_in(owner.body))
@@ -50,11 +51,3 @@ def declared_in(block: ast.Block) -> Iterator[ast.Declaration]:
     for statement in block.statements:
         if isinstance(statement, ast.DeclarationStatement):
             yield from statement.declarations
-
-
-def test_twins_have_parents_of_their_own() -> None:
-    text = "struct S { float x; float f() { return x; } }"
-    module = parse_module(SourceFile("test.slang", text), Reporter())
-    (twin,) = duplicate(module).members
-    assert twin is not module.members[0]
-    assert [each.parent for each in twin.members] == [twin, twin]

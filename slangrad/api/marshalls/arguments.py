@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from slangrad.api.call_data import MODES, BoundVariable
+from slangrad.api.functional.call_data import MODES, BoundVariable
+from slangrad.api.kernels.uniforms import Uniform, Uniforms
 from slangrad.api.marshalls.code import CodeGen, CodeGenBlock
 from slangrad.api.marshalls.marshall import BindContext, CallContext, NativeMarshall
-from slangrad.api.uniforms import Uniform, Uniforms
 from slangrad.call.module_index import reachable
-from slangrad.check.types import Type
+from slangrad.check.model.types import Type
 from slangrad.marshal.buffer_cursor import BufferCursor
 from slangrad.marshal.errors import BoundVariableException, CallError
 from slangrad.marshal.marshal import (
@@ -51,13 +51,13 @@ Factory = Callable[["SlangProgramLayout", Any], NativeMarshall]
 class TaughtMarshal(Marshal):
     """A value of a class that has a Marshall, which is made for the module that is called."""
 
-    def __init__(self, factory: Factory, value: Any) -> None:
+    def __init__(self, factory: Factory, value: Any, described: str = "") -> None:
         self._factory = factory
         self._value = value
         self._made: tuple[ProgramTypes, NativeMarshall] | None = None
-        self.described = type(value).__name__
+        self.described = described or type(value).__name__
 
-    def _marshall(self, types: ProgramTypes) -> NativeMarshall:
+    def marshall(self, types: ProgramTypes) -> NativeMarshall:
         if self._made is None or self._made[0] is not types:
             made = self._ask("its Marshall", lambda: self._factory(types.program(), self._value))
             self._made = types, self._checked(made)
@@ -83,7 +83,7 @@ class TaughtMarshal(Marshal):
             raise BoundVariableException("E1001", message) from error
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        marshall = self._marshall(types)
+        marshall = self.marshall(types)
         layout: SlangProgramLayout = types.program()
         context = context_of(layout, mode)
         try:
@@ -104,7 +104,7 @@ class TaughtMarshal(Marshal):
         return found
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        marshall, layout = self._marshall(types), types.program()
+        marshall, layout = self.marshall(types), types.program()
         try:
             found = marshall.resolve_types(context_of(layout, PRIMAL), layout.type_of(wanted))
         except (TypeError, ValueError, NotImplementedError) as error:
@@ -114,7 +114,7 @@ class TaughtMarshal(Marshal):
         return f"{marshall!r} offers {', '.join(str(each) for each in found)} for '{wanted}'"
 
     def bind(self, way: Way, spot: Spot) -> Node:
-        marshall = self._marshall(spot.types)
+        marshall = self.marshall(spot.types)
         if not marshall.is_writable:
             refuse_writes(spot, self.described)
         if spot.role.differentiates and marshall.has_derivative:
@@ -244,7 +244,7 @@ class TaughtLeaf(WritableLeaf):
     def outside(self) -> list[str]:
         return self.text.outside
 
-    def before(self) -> list[str]:
+    def before(self, classes: str) -> list[str]:
         along = self._along
         kind, name = f"ContextND<{len(along)}>", self.name
         lines = []

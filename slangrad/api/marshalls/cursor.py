@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.call_data import BoundVariable
+from slangrad.api.functional.call_data import BoundVariable
 from slangrad.api.marshalls.code import CodeGenBlock
 from slangrad.api.marshalls.marshall import BindContext, NativeValueMarshall
 from slangrad.api.marshalls.types import PYTHON_SIGNATURES, PYTHON_TYPES

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.call_data import AccessType, BoundVariable, CallMode
+from slangrad.api.functional.call_data import AccessType, BoundVariable, CallMode
 from slangrad.api.marshalls.code import CodeGenBlock
 from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.shape import Shape
 
 if TYPE_CHECKING:
-    from slangrad.api.device import Device
+    from slangrad.api.devices.device import Device
+    from slangrad.api.kernels.shader import SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
-    from slangrad.api.shader import SlangModule
 
 
 class BindContext:
@@ -147,6 +147,16 @@ class NativeMarshall:
 
     def read_calldata(self, context: CallContext, binding: BoundVariable, data: Any, result: Any) -> None:
         """Called after the launch with the value and with what `create_calldata` gave for it."""
+
+    # --- where the value is the result of a call, `f.return_type(Class)`
+
+    def create_output(self, context: CallContext, binding: BoundVariable) -> Any:
+        """A new object for a call of the shape `context.call_shape` to fill."""
+        return None
+
+    def read_output(self, context: CallContext | None, binding: BoundVariable, data: Any) -> Any:
+        """What the caller gets of the object that was filled."""
+        return data
 
 
 class Marshall(NativeMarshall):

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.api.marshalls.arguments import Factory, TaughtMarshal
 from slangrad.api.marshalls.marshall import NativeMarshall, NativeValueMarshall
+from slangrad.api.marshalls.outputs import binder_of
 from slangrad.api.reflection.slang_lookup import resolve_element_type
-from slangrad.marshal import registry
+from slangrad.marshal import registry, results
 from slangrad.marshal.errors import BoundVariableException, CallError
 
 if TYPE_CHECKING:
@@ -53,8 +54,11 @@ class _Table(dict[type, Any]):
 
 def _changed(kind: type) -> None:
     registry.unregister(kind)
+    results.teach(kind, None)
     if kind in PYTHON_TYPES:
         registry.register(kind, key_of_taught, marshal_of_taught)
+        if not hasattr(kind, "from_result"):
+            results.teach(kind, binder_of(kind, PYTHON_TYPES[kind]))
 
 
 #: For classes, what makes a Marshall: `factory(layout, value)`.

@@ -16,7 +16,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.type_kinds import ShapeKind
 
 if TYPE_CHECKING:
-    from slangrad.api.shader import ShaderProgram
+    from slangrad.api.kernels.shader import ShaderProgram
 
 
 class ReflectionCursor:

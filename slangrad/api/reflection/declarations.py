@@ -27,14 +27,14 @@ from slangrad.api.reflection.types import (
     VariableReflection,
     form_of,
 )
-from slangrad.check import types as checked
-from slangrad.check.bit_fields import is_bit_field, is_word
-from slangrad.check.lookup import BASE
-from slangrad.check.meanings import Candidate
+from slangrad.check.generics.substitution import self_type
+from slangrad.check.interfaces.lookup import BASE
+from slangrad.check.model import types as checked
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.types import Type, parameter_type
 from slangrad.check.modules import Module
+from slangrad.check.names.bit_fields import is_bit_field, is_word
 from slangrad.check.reflect import FunctionView
-from slangrad.check.substitution import self_type
-from slangrad.check.types import Type, parameter_type
 from slangrad.marshal.type_kinds import DeclarationKind
 from slangrad.syntax import ast
 

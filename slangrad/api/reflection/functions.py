@@ -21,13 +21,13 @@ from slangrad.api.reflection.types import (
     VariableReflection,
     expect,
 )
-from slangrad.check.bit_fields import is_word
-from slangrad.check.declref import DeclRef, visible_parameters
-from slangrad.check.lookup import BASE
-from slangrad.check.meanings import Candidate
+from slangrad.check.generics.signatures import declared_parameters, signature_of
+from slangrad.check.interfaces.lookup import BASE
+from slangrad.check.model.declref import DeclRef, visible_parameters
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.types import Array, Type, array, conjunction, is_pack, parameter_type
+from slangrad.check.names.bit_fields import is_word
 from slangrad.check.reflect import FunctionView
-from slangrad.check.signatures import declared_parameters, signature_of
-from slangrad.check.types import Array, Type, array, conjunction, is_pack, parameter_type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.type_kinds import ModifierID
 from slangrad.syntax import ast

@@ -35,9 +35,9 @@ from slangrad.api.reflection.types import (
 )
 from slangrad.base.brace_formats import text_hash
 from slangrad.call.module_index import reachable
-from slangrad.check.lookup import base_of
+from slangrad.check.interfaces.lookup import base_of
+from slangrad.check.model.types import VOID, InterfaceType, Type
 from slangrad.check.reflect import is_launch_parameter
-from slangrad.check.types import VOID, InterfaceType, Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, composite, round_up
 from slangrad.marshal.errors import CallError
@@ -48,7 +48,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
 if TYPE_CHECKING:
-    from slangrad.api.shader import ShaderProgram, ShaderStage, SlangEntryPoint
+    from slangrad.api.kernels.shader import ShaderProgram, ShaderStage, SlangEntryPoint
     from slangrad.call.program import ModuleTypes
 
 Found = TypeVar("Found")
@@ -116,7 +116,7 @@ class TypeLayoutReflection(BaseReflectionObject):
         context, inside = self._context, self._form.inside
         if context.make(TypeReflection, inside).kind is not TypeKind.struct:
             return []
-        found = context.fields(inside.type) if inside.members is None else inside.members
+        found = context.stored_fields(inside.type) if inside.members is None else inside.members
         offsets = self._layout.offsets or (0,) * len(found)
         rows = zip(found, offsets)
         return [
@@ -297,7 +297,7 @@ class ProgramLayout(BaseReflectionObject):
     def find_type_by_name(self, name: str) -> TypeReflection | None:
         """A type by name, its generic arguments filled in: "float3", "Grid<float, 4>"."""
         base, arguments = parse_generic_signature(expect(name, str, "find_type_by_name"))
-        block = BLOCKS.get(base) if len(arguments) == 1 else None
+        block = BLOCKS.get(base) if arguments else None
         for context in self._contexts:
             with context.asking():
                 found = context.types.find(name if block is None else arguments[0])

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from slangrad.call.program import Candidate, candidate_of
+from slangrad.check.model.types import VOID, Array, Type, array
 from slangrad.check.reflect import FunctionView, ParameterView
-from slangrad.check.types import VOID, Array, Type, array
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.slang_variables import SlangParameter
 from slangrad.marshal.type_kinds import ModifierID
@@ -44,7 +44,7 @@ class SlangFunction:
         self.full_name = full_name or self.name
 
     def __repr__(self) -> str:
-        return f'SlangFunction(full_name="{self.full_name}")'
+        return f'refl::Function(full_name="{self.full_name}")'
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.candidates))

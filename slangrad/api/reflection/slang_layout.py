@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.slang_functions import SlangFunction
 from slangrad.api.reflection.types import TypeReflection
-from slangrad.check import types as checked
+from slangrad.check.model import types as checked
+from slangrad.check.model.types import Type
 from slangrad.check.reflect import FunctionView
-from slangrad.check.types import Type
 from slangrad.marshal.slang_kinds import UNKNOWN, TensorAccess, TensorType, slang_type_of, tensor_name
 from slangrad.marshal.slang_type import SlangType, generic_arguments
 from slangrad.marshal.type_kinds import ScalarKind

@@ -12,10 +12,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slangrad.api.device import Device
-from slangrad.api.module import Module
+from slangrad.api.devices.device import Device
+from slangrad.api.functional.module import Module
 from slangrad.api.reflection.slang_layout import SlangProgramLayout
-from slangrad.check import types as checked
+from slangrad.check.model import types as checked
 from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.element_types import element_type as memory_type
 from slangrad.tensors.element_types import numpy_layout

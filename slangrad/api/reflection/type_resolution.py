@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from slangrad.api.call_data import MODES, BoundCall
+from slangrad.api.functional.call_data import MODES, BoundCall
 from slangrad.api.marshalls.marshall import BindContext
 from slangrad.api.reflection.slang_functions import SlangFunction
 from slangrad.call.program import Candidate
 from slangrad.call.resolve import Arguments, Survivor, arrange, attempt
-from slangrad.check.types import VOID
+from slangrad.check.model.types import VOID
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.registry import holds_objects, marshal_of, unwrap
 from slangrad.marshal.slang_type import SlangType

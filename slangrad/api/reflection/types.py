@@ -13,18 +13,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from slangrad.call.program import ModuleTypes
-from slangrad.check import types as checked
-from slangrad.check.differentiable import has_no_diff
+from slangrad.check.interfaces.differentiable import has_no_diff
+from slangrad.check.model import types as checked
+from slangrad.check.model.types import Type
 from slangrad.check.modules import Program
+from slangrad.check.names.user_attributes import UserAttribute, user_attributes, value_of
 from slangrad.check.reflect import Reflection
-from slangrad.check.types import Type
-from slangrad.check.user_attributes import UserAttribute, user_attributes, value_of
 from slangrad.ir import types as ir
 from slangrad.ir.layout import Layout, layout_of
 from slangrad.marshal.buffers import BYTES, STRUCTURED, standard_name
@@ -152,6 +152,15 @@ class Context:
             return ()
         with self.asking() as program:
             return tuple((reference.declaration, kind) for reference, kind in program.fields(t))
+
+    def stored_fields(self, t: Type) -> Members:
+        """With what is said about their place in memory, around them as well."""
+        rules, found = checked.rules_of(t), self.fields(checked.unstored(t))
+        with self.asking() as program:
+            return tuple(
+                (each, checked.stored(checked.stored(kind, program.info(each).rules), rules))
+                for each, kind in found
+            )
 
     def attributes(self, declaration: ast.Declaration) -> list[Attribute]:
         with self.asking() as program:
@@ -316,8 +325,8 @@ class TypeReflection(Attributed):
 
     def __init__(self, context: Context, form: Form) -> None:
         super().__init__(context)
-        self._form = form
-        self.checked = form.type
+        self._form = replace(form, type=checked.unstored(form.type))
+        self.checked = self._form.type
 
     def __repr__(self) -> str:
         return f"TypeReflection({self.kind.name} {self.full_name})"
@@ -470,15 +479,16 @@ def form_of(context: Context, declaration: ast.Declaration, t: Type) -> Form:
 
 def element_of(t: Type) -> Type | None:
     """What indexing gives, or following a pointer."""
+    rules, t = checked.rules_of(t), checked.unstored(t)
     name = standard_name(t)
     if name in _RESOURCES and name not in BYTES and isinstance(t, checked.StructType):
         found: Any = t.arguments[0]
         return found if isinstance(found, Type) else None
     if isinstance(t, checked.Matrix):
         return checked.vector(t.element, t.columns)
-    if isinstance(t, (checked.Vector, checked.Array, checked.Pointer)):
+    if isinstance(t, checked.Pointer):
         return t.element
-    return None
+    return checked.stored(t.element, rules) if isinstance(t, (checked.Vector, checked.Array)) else None
 
 
 def unwrapped(t: Type) -> Type:

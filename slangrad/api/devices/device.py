@@ -1,0 +1,567 @@
+"""Devices: where kernels run, and the modules loaded for them.
+
+    device = create_device(include_paths=["shaders"])        # SLANGRAD_BACKEND=interpreter for the oracle
+    module = device.load_module("polynomial")
+
+One session holds all modules of a device, so they can import each other. A device that was made is current
+(`current.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from slangrad.api.devices.compiler_options import SlangCompilerOptions
+from slangrad.api.devices.current import is_current, pop_current_device, push_current_device
+from slangrad.api.devices.features import (
+    FEATURES,
+    AdapterInfo,
+    DeviceDesc,
+    DeviceInfo,
+    DeviceType,
+    Feature,
+    ShaderModel,
+)
+from slangrad.api.devices.reports import HeapReport, ShaderCacheStats, cache_stats, heap_reports
+from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
+from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
+from slangrad.api.sessions.session import SHADER, SlangSession
+from slangrad.base.late import Late
+from slangrad.base.options import Options
+from slangrad.base.unique import Unique
+from slangrad.cache import store_of
+from slangrad.call.check_mode import CheckMode
+from slangrad.marshal.errors import CallError
+from slangrad.runtime.cpu import CpuDevice
+from slangrad.runtime.reports import write_text
+from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
+from slangrad.tensors.conversion import AnyArray
+
+if TYPE_CHECKING:
+    from slangrad.api.kernels.commands import CommandBuffer, CommandEncoder
+    from slangrad.api.kernels.fences import CommandQueueType, Fence, FenceDesc, QueryPool, QueryType
+    from slangrad.api.kernels.kernel import ComputeKernel, ComputePipeline
+    from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.api.kernels.shader_block import ShaderBlock
+    from slangrad.api.kernels.shader_cursor import ShaderObject
+    from slangrad.check.modules import Program
+
+COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
+FENCES = Late("slangrad.api.kernels.fences")
+BLOCK, CURSOR, REFLECTION = (
+    Late("slangrad.api.kernels.shader_block"),
+    Late("slangrad.api.kernels.shader_cursor"),
+    Late("slangrad.api.reflection.cursor"),
+)
+
+FORMATS = Late("slangrad.tensors.formats")
+
+SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always looked in
+
+CPU, INTERPRETER = "cpu", "interpreter"
+BACKENDS = (CPU, INTERPRETER)
+CPU_NAMES = (None, "automatic", CPU)
+
+
+class Device(Unique, RecordingCallbacks):
+    """Where functions and kernels run, and what is loaded for it: modules, memory, settings. The device that was made
+    last is current (`current_device`). With `with device:` it is, inside; `close()` ends its use."""
+
+    def __init__(
+        self,
+        type: DeviceType | str | None = None,
+        backend: str | None = None,
+        include_paths: Iterable[str | Path] = (),
+        defines: dict[str, str] | None = None,
+        options: Options | None = None,
+        compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
+        desc: DeviceDesc | None = None,
+        **described: Any,
+    ) -> None:
+        """See `create_device`. `defines` are macros of Slang, `options` settings of ours (the environment gives the
+        defaults), `compiler_options` those in SlangPy's words, `described` fields of a DeviceDesc. TypeError for
+        unknown names, CallError (E1015) for other kinds of devices."""
+        super().__init__()
+        self.desc = DeviceDesc() if desc is None else replace(desc)
+        for name, value in described.items():
+            self.desc.set(name, value)
+        self.backend = _backend(self.desc.type if type is None else type, backend)
+        self.type = self.desc.type = DeviceType.cpu
+        self.options = Options.from_environment() if options is None else options
+        self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
+        self.options = replace(self.options, store=self.desc.store() or self.options.store)
+        self.runtime = CpuDevice(self.options)
+        given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
+        given.include_paths = [*_folders(include_paths), *given.include_paths]
+        given.defines = {**given.defines, **(defines or {})}
+        self.desc.compiler_options = given
+        self.sessions: WeakSet[SlangSession] = WeakSet()
+        self.programs: WeakSet[ShaderProgram] = WeakSet()
+        self.hot_reload = HotReload(self, self.desc.enable_hot_reload)
+        self.checking = CheckMode() if self.options.check else None
+        self.slang_session = SlangSession(self, given, self.options, self.desc.module_cache_path)
+        self._submits: int = 0
+        self._close_callbacks: Callbacks[Device] = Callbacks()
+        _created.add(self)
+        push_current_device(self)
+
+    @contextmanager
+    def check_mode(
+        self, *, gradients: bool = True, rtol: float | None = None, atol: float = 0.0
+    ) -> Iterator[None]:
+        """A context: calls of functions and kernels inside stop at the first NaN or infinity (NotFiniteError) and where
+        a pointer leads to no memory (PointerError), and each `bwds` is compared with finite differences (GradientError)
+        where `gradients` is True. Tolerances follow the type unless `rtol` or `atol` is given."""
+        before = self.checking
+        self._check(CheckMode(gradients, rtol, atol))
+        try:
+            yield
+        finally:
+            self._check(before)
+
+    def _check(self, mode: CheckMode | None) -> None:
+        self.checking = mode
+        for session in list(self.sessions):
+            session.check(mode)
+
+    def __getattr__(self, name: str) -> Any:
+        raise import_module("slangrad.absent").missing("'Device'", name)
+
+    def __repr__(self) -> str:
+        return f"Device(type={self.type.name}, backend={self.backend!r})"
+
+    @property
+    def label(self) -> str:
+        """The name that it was given, for people; empty without one."""
+        return self.desc.label
+
+    # --- Life time ---
+
+    def __enter__(self) -> Device:
+        push_current_device(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if is_current(self):
+            pop_current_device()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called: what uses the device raises DeviceClosedError then."""
+        return self.runtime.is_closed
+
+    def close(self) -> None:
+        """Refuse all that would use the device from now on. Arrays that show memory of its tensors stay valid."""
+        if self.is_closed:
+            return
+        self.flush_print()
+        self.runtime.close()
+        self.hot_reload.stop()
+        _created.discard(self)
+        self._close_callbacks.tell(self)
+        for each in (self._close_callbacks, self.recordings_submitted, self.recordings_discarded):
+            each.clear()
+        if is_current(self):
+            pop_current_device()
+
+    def register_device_close_callback(self, callback: Callable[[Device], None]) -> int:
+        """Call `callback(device)` when the device is closed. Gives a number to unregister it by."""
+        return self._close_callbacks.add(callback)
+
+    def unregister_device_close_callback(self, callback_id: int) -> None:
+        """Forget the callback of that number; nothing where it is gone."""
+        self._close_callbacks.remove(callback_id)
+
+    @staticmethod
+    def get_created_devices() -> list[Device]:
+        """All devices that somebody holds and that are not closed."""
+        return list(_created)
+
+    @staticmethod
+    def enumerate_adapters(type: DeviceType | str | None = None) -> list[AdapterInfo]:
+        """What `create_device` can make a device of: the machine's processors, for `cpu` and `automatic`."""
+        return [AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
+
+    def set_cuda_context_current(self) -> None:
+        """Nothing: this device has no context of CUDA."""
+
+    def explain(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """What the reverse sweeps of a call keep and why: `device.explain(module.f.bwds, x, _result=y)`."""
+        return function.compile(*args, **kwargs).explanation
+
+    # --- Reports ---
+
+    def report_heaps(self) -> list[HeapReport]:
+        """The memory that tensors and buffers take."""
+        return heap_reports()
+
+    def get_compilation_reports(self) -> list[dict[str, Any]]:
+        """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
+        `enable_compilation_reports=True`."""
+        wanted = self.desc.enable_compilation_reports
+        return [each.get_compilation_report() for each in list(self.programs) if wanted and each.pipelines]
+
+    # --- What kernels print ---
+
+    def flush_print(self) -> None:
+        """Write what `print` of sgl.device.print has printed to the standard output. `create_device(enable_print=True)`
+        makes it print."""
+        write_text(self.flush_print_to_string())
+
+    def flush_print_to_string(self) -> str:
+        """What was printed since the last time, line by line."""
+        found: str = self.runtime.printed.take()
+        return found
+
+    # --- Files that change ---
+
+    @property
+    def shader_cache_stats(self) -> ShaderCacheStats:
+        """How much the folder of compiled kernels holds, and how often kernels were looked for there. The user's folder
+        is counted for all devices of the process, one of the device's own (`shader_cache_path`) for the device."""
+        return cache_stats(store_of(self.options))
+
+    def reload_all_programs(self) -> None:
+        """Load all modules anew. A ReloadWarning where the new texts have errors; all stays as it was then."""
+        self.hot_reload.reload_all()
+
+    def hot_reload_check(self) -> None:
+        """Look at the files of modules now, and load what has changed; else a thread looks and the next call loads."""
+        self.hot_reload.check()
+
+    def set_hot_reload_delay(self, timeout_ms: int) -> None:
+        """How many milliseconds pass between two looks at the files."""
+        self.hot_reload.set_delay(timeout_ms / 1000)
+
+    def register_shader_hot_reload_callback(self, callback: Callable[[ShaderHotReloadEvent], object]) -> int:
+        """Call `callback(event)` after each reload, in the thread that asked for it or called. Gives a number to
+        unregister it by."""
+        return self.hot_reload.callbacks.add(callback)
+
+    def unregister_shader_hot_reload_callback(self, callback_id: int) -> None:
+        self.hot_reload.callbacks.remove(callback_id)
+
+    # --- Modules and kernels ---
+
+    @property
+    def program(self) -> Program:
+        """All modules of the device's own session."""
+        return self.slang_session.program
+
+    def create_slang_session(
+        self,
+        compiler_options: SlangCompilerOptions | Mapping[str, Any] | None = None,
+        add_default_include_paths: bool = True,
+        cache_path: str | Path | None = None,
+    ) -> SlangSession:
+        """A session with settings of its own; it knows nothing of the modules of others. Modules that it reads from
+        files are compiled into the folder `cache_path`, too."""
+        return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options, cache_path)
+
+    def load_module(self, module_name: str) -> SlangModule:
+        """A module of the device's own session: the file `module_name`, with or without `.slang`, in the include
+        paths. SlangCompileError where it is wrong or missing."""
+        return self.slang_session.load_module(module_name)
+
+    def load_module_from_source(
+        self, module_name: str, source: str, path: str | Path | None = None
+    ) -> SlangModule:
+        """A module of the device's own session from its text. `path` is named in messages, and its folder is looked
+        in for imports. SlangCompileError where it is wrong."""
+        return self.slang_session.load_module_from_source(module_name, source, path)
+
+    def load_module_from_ir_blob(
+        self, module_name: str, blob: bytes, path: str | Path | None = None
+    ) -> SlangModule:
+        """A module of the device's own session from the bytes of a precompiled one (`SlangModule.serialize`). `path` is
+        named in messages, and its folder is looked in for imports. SlangCompileError (E0330) for other bytes."""
+        return self.slang_session.load_module_from_ir_blob(module_name, blob, path)
+
+    def link_program(
+        self,
+        modules: Sequence[SlangModule],
+        entry_points: Sequence[SlangEntryPoint],
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions."""
+        return self.slang_session.link_program(modules, entry_points, link_options)
+
+    def compose_modules(
+        self,
+        name: str,
+        modules: Sequence[SlangModule],
+        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
+    ) -> SlangModule:
+        """Modules under one name, with the entry points of all. `type_conformances` say which types interfaces can
+        hold."""
+        return self.slang_session.compose_modules(name, modules, type_conformances)
+
+    def load_program(
+        self,
+        module_name: str,
+        entry_point_names: Sequence[str],
+        additional_source: str | None = None,
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """The program of a module (see `load_module`) and of its entry points of these names. `additional_source` is
+        one more module that is linked."""
+        return self.slang_session.load_program(
+            module_name, entry_point_names, additional_source, link_options
+        )
+
+    def create_compute_kernel(self, program: ShaderProgram) -> ComputeKernel:
+        """Compile the first entry point of a program."""
+        if not isinstance(program, SHADER.ShaderProgram):
+            note = "link_program() and load_program() give one"
+            raise CallError("E1020", f"program: {type(program).__name__} is no program", (), note)
+        made: ComputeKernel = KERNEL.ComputeKernel(program)
+        return made
+
+    def create_compute_pipeline(
+        self, program: ShaderProgram, defer_target_compilation: bool = False, label: str = ""
+    ) -> ComputePipeline:
+        """What a kernel launches, for cursors: `compute_pass.bind_pipeline(pipeline)`. It is compiled now."""
+        made: ComputePipeline = KERNEL.ComputePipeline(program)
+        return made
+
+    def create_root_shader_object(self, program: ShaderProgram) -> ShaderObject:
+        """The parameters of a program, to be written by cursors."""
+        made: ShaderObject = CURSOR.ShaderObject(KERNEL.ComputePipeline(program))
+        return made
+
+    def create_texture(self, *given: Any, **named: Any) -> Any:
+        """Refused: devices have buffers and tensors."""
+        note = (
+            "a Tensor of vectors holds an image: Tensor.load_from_image(device, path), t.sample(uv) in Slang"
+        )
+        raise CallError("E9001", "create_texture: there are no textures", (), note)
+
+    def create_shader_object(self, type_layout: Any) -> ShaderBlock:
+        """Values for a struct, constant buffer or parameter block, to be written by a cursor and passed to launches:
+        `type_layout` is the type's layout or a cursor to it, `kernel.reflection["spring"]`. CallError (E1015, E1019)
+        for what has no fields."""
+        made: ShaderBlock = BLOCK.ShaderBlock(type_layout)
+        return made
+
+    def create_buffer(
+        self,
+        desc: BufferDesc | int | None = None,
+        *,
+        size: int | None = None,
+        element_count: int | None = None,
+        struct_size: int | None = None,
+        struct_type: object = None,
+        resource_type_layout: object = None,
+        format: Any = None,
+        usage: BufferUsage = READ_WRITE,
+        memory_type: MemoryType = MemoryType.device_local,
+        label: str = "",
+        data: AnyArray | None = None,
+    ) -> Buffer:
+        """Memory of `size` bytes, of `element_count` elements, or as big as `data`, a contiguous NumPy array which is
+        copied into it. Without `data` the bytes are not initialized.
+
+        Elements have a `struct_size` in bytes, or a type: `struct_type`, that of a `format`, or that of a structured
+        buffer's `resource_type_layout`. Without unordered access in `usage` no kernel writes there. `label` is a name
+        for people. ValueError where sizes do not fit together, TypeError for what is no array.
+        """
+        if isinstance(desc, BufferDesc):
+            return Buffer.create(
+                self,
+                desc.size,
+                struct_size=desc.struct_size or None,
+                usage=desc.usage,
+                memory_type=desc.memory_type,
+                data=data,
+                label=desc.label,
+            )
+        element = struct_type
+        if resource_type_layout is not None:
+            element = REFLECTION.element_of_resource(resource_type_layout)
+        elif element is None and format is not None:
+            element = FORMATS.element_of(format)
+        return Buffer.create(
+            self,
+            size if desc is None else desc,
+            element_type=element,
+            element_count=element_count,
+            struct_size=struct_size or None,
+            usage=usage,
+            memory_type=memory_type,
+            data=data,
+            label=label,
+        )
+
+    # --- Commands ---
+
+    def create_command_encoder(self, queue: CommandQueueType | None = None) -> CommandEncoder:
+        """Records commands, which run when they are submitted."""
+        made: CommandEncoder = COMMANDS.CommandEncoder(self, queue)
+        return made
+
+    def create_fence(
+        self, desc: FenceDesc | None = None, *, initial_value: int = 0, shared: bool = False
+    ) -> Fence:
+        """A number that submitted commands signal, for others to wait for."""
+        given = FENCES.FenceDesc(initial_value, shared) if desc is None else desc
+        made: Fence = FENCES.Fence(self, given)
+        return made
+
+    def create_query_pool(self, type: QueryType, count: int) -> QueryPool:
+        """Room for the times that `encoder.write_timestamp(pool, index)` notes."""
+        made: QueryPool = FENCES.QueryPool(self, FENCES.QueryPoolDesc(type, count))
+        return made
+
+    def submit_command_buffer(
+        self, command_buffer: CommandBuffer, queue: object = None, cuda_stream: object = None
+    ) -> int:
+        """Run recorded commands; they are finished when this returns. Gives a number for `wait_for_submit`."""
+        if not isinstance(command_buffer, COMMANDS.CommandBuffer):
+            kind = type(command_buffer).__name__
+            raise COMMANDS.CommandError(
+                "E1021", f"{kind} is no command buffer", (), "encoder.finish() gives one"
+            )
+        if command_buffer.device is not self:
+            raise COMMANDS.CommandError("E1021", "the command buffer belongs to another device")
+        command_buffer.run()
+        self._submits += 1
+        command_buffer.submitted(self._submits)
+        return int(self._submits)
+
+    def submit_command_buffers(
+        self,
+        command_buffers: Sequence[CommandBuffer],
+        wait_fences: Sequence[Fence] = (),
+        wait_fence_values: Sequence[int] = (),
+        signal_fences: Sequence[Fence] = (),
+        signal_fence_values: Sequence[int] = (),
+        queue: object = None,
+        cuda_stream: object = None,
+    ) -> int:
+        """The same for several, with fences that are waited for before, and signaled after."""
+        if wait_fences:
+            FENCES.check_waits(wait_fences, wait_fence_values)
+        for each in command_buffers:
+            self.submit_command_buffer(each)
+        if signal_fences:
+            FENCES.signal_all(signal_fences, signal_fence_values)
+        return int(self._submits)
+
+    def is_submit_finished(self, id: int) -> bool:
+        """Whether a submission has finished; each has when `submit_command_buffer` returns."""
+        return id <= self._submits
+
+    def wait_for_submit(self, id: int) -> None:
+        """Wait for a submission, by the number that `submit_command_buffer` gave."""
+        self.synchronize()
+
+    # --- Abilities ---
+
+    @property
+    def features(self) -> list[Feature]:
+        """All that `has_feature` answers with True."""
+        return list(FEATURES)
+
+    def has_feature(self, feature: Feature | str) -> bool:
+        """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
+        name = feature.name if isinstance(feature, Feature) else feature
+        return any(name == each.name for each in FEATURES)
+
+    @property
+    def supported_shader_model(self) -> ShaderModel:
+        """The highest of Direct3D's versions; all of it that is not about graphics is here."""
+        return max(ShaderModel)
+
+    @property
+    def info(self) -> DeviceInfo:
+        """What the device is: the type, the backend's name, the processor's name."""
+        return DeviceInfo(self.type, self.backend.upper(), _processor())
+
+    # --- Waiting ---
+
+    def synchronize(self) -> None:
+        """Wait for everything that was launched."""
+        self.runtime.synchronize()
+
+    wait = synchronize
+
+    def wait_for_idle(self, queue: object = None) -> None:
+        """See `synchronize`."""
+        self.synchronize()
+
+    def sync_to_cuda(self, cuda_stream: int = 0) -> None:
+        """Nothing: what was submitted has finished, and memory is the host's."""
+
+    def sync_to_device(self, cuda_stream: int = 0) -> None:
+        """See `sync_to_cuda`."""
+
+
+def create_device(
+    type: DeviceType | str | None = None,
+    backend: str | None = None,
+    include_paths: Iterable[str | Path] = (),
+    **described: Any,
+) -> Device:
+    """A new device, which becomes the current one: the machine's processors, or the interpreter of the IR.
+
+    `type` is None, "automatic", "cpu" or the DeviceType of these; `backend` is "cpu" or "interpreter", by default what
+    SLANGRAD_BACKEND says, else "cpu". `import` in Slang looks in `include_paths`, after the folder of the importing
+    file. `described` are arguments of `Device` (`options`, `defines`, `compiler_options`) and fields of a DeviceDesc.
+    CallError (E1015) for devices and backends that do not exist; TypeError for unknown names.
+    """
+    return Device(type, backend, include_paths, **described)
+
+
+def create_torch_device(
+    type: DeviceType | str | None = None,
+    torch_device: Any = None,
+    include_paths: Iterable[str | Path] = (),
+    **described: Any,
+) -> Device:
+    """`create_device`: each device takes PyTorch's tensors that are on the CPU. CallError (E1015) where
+    `torch_device` names another one."""
+    if torch_device is not None and not str(torch_device).startswith("cpu"):
+        raise CallError("E1015", f"torch_device: there is no backend for '{torch_device}'", (), "pass 'cpu'")
+    return create_device(type, None, include_paths, **described)
+
+
+# Those that are neither closed nor gone.
+_created: weakref.WeakSet[Device] = weakref.WeakSet()
+
+
+def _processor() -> str:
+    return platform.processor() or platform.machine()
+
+
+def _name_of(type: DeviceType | str | None) -> str | None:
+    return type.value if isinstance(type, DeviceType) else type
+
+
+def _backend(type: DeviceType | str | None, backend: str | None) -> str:
+    wanted = _name_of(type)
+    if wanted not in CPU_NAMES:
+        message = f"type: there is no backend for '{wanted}'"
+        raise CallError("E1015", message, (), "leave it out, or pass DeviceType.cpu")
+    name = backend or os.environ.get("SLANGRAD_BACKEND") or CPU
+    if name not in BACKENDS:
+        raise CallError("E1015", f"backend: unknown backend '{name}'", (), f"there are {', '.join(BACKENDS)}")
+    return name
+
+
+def _folders(include_paths: Iterable[str | Path]) -> list[Path]:
+    if isinstance(include_paths, (str, Path)):
+        raise CallError("E1015", "include_paths: expected a list of folders, not one path")
+    folders = list(include_paths)
+    for each in folders:
+        if not isinstance(each, (str, os.PathLike)):
+            raise CallError("E1015", f"include_paths: {type(each).__name__} is no path")
+    return [Path(each) for each in folders]

@@ -1,0 +1,1 @@
+"""Modules whose functions and types are called like those of Python."""

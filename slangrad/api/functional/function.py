@@ -1,0 +1,371 @@
+"""Functions: immutable; `map`, `set`, `bwds` and the like return changed copies.
+
+module.polynomial(a=2, b=8, c=-1, x=x)              calls
+module.polynomial.bwds(a=2, b=8, c=-1, x=x, _result=result)
+module.polynomial.map(x=(0,)).return_type(Tensor)(2, 8, -1, x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from inspect import signature
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from slangrad.base.late import Late
+from slangrad.base.unique import Unique
+from slangrad.call.caller import Caller
+from slangrad.call.given import Source, Tree, gathered, merge
+from slangrad.call.lasting import LastingCaller
+from slangrad.call.launchable import Launchable
+from slangrad.call.repeated import RepeatedCall
+from slangrad.call.request import Settings, settings_key
+from slangrad.marshal import results
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
+from slangrad.marshal.slang_type import SlangType
+from slangrad.tensors.shape import as_integers
+
+if TYPE_CHECKING:
+    from slangrad.api.functional.call_data import CallData
+    from slangrad.api.functional.module import Module
+    from slangrad.api.functional.struct import Struct
+    from slangrad.api.kernels.commands import CommandEncoder
+    from slangrad.api.kernels.kernel import ComputeKernel
+    from slangrad.api.kernels.shader import TypeConformance
+    from slangrad.api.reflection.slang_functions import SlangFunction
+    from slangrad.marshal.slang_variables import SlangParameter
+
+RAW, CURSOR = Late("slangrad.api.kernels.raw_dispatch"), Late("slangrad.api.kernels.globals_cursor")
+COMMANDS = Late("slangrad.api.kernels.commands")
+FUNCTIONS, CALL_DATA = (
+    Late("slangrad.api.reflection.slang_functions"),
+    Late("slangrad.api.functional.call_data"),
+)
+MOST_IN_GROUP = 1024
+APPEND = "_append_to"
+
+
+class Function(Unique):
+    """The functions of one name in a module (overloads together), and how they are called. `map`, `set`,
+    `return_type` and so on return other functions; none changes."""
+
+    # fmt: off
+    __slots__ = ("__weakref__", "_backward", "_calls", "_group", "_kernel", "_modes", "_settings", "_tangent",
+                 "module", "name", "struct")
+    # fmt: on
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        calls: LastingCaller,
+        struct: Struct | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.module = module
+        self.name = name
+        self.struct = struct
+        self._calls = calls
+        found = settings or Settings()
+        self._settings = replace(found, key=settings_key(found))
+        self._backward: Function | None = None
+        self._tangent: Function | None = None
+        self._modes: dict[tuple[str, int], Function] = {}
+        self._group: tuple[int, int, int] | None = None
+        self._kernel: ComputeKernel | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it: once for each element of the arguments, after broadcasting.
+
+        Arguments are in the order of the parameters or by their names; methods take `this` first. `_result` is what
+        is filled or made: a Tensor or array of the call's shape, or "tensor", "numpy", "torch". `_append_to` is an
+        encoder that records the call. Gives a number, host vector or dict if the call has no dimensions, a Tensor if
+        it has some, a torch tensor if an argument is one, None if nothing is returned or `_result` is filled.
+
+        BoundVariableException (E1001), ResolveException (E1002 to E1004) and CallError (E1005 and others) where the
+        arguments do not fit; CallCompileError where the kernel is refused; BoundsError, KernelAssertionError,
+        MemoryError and others of what the kernel reports.
+        """
+        if kwargs and APPEND in kwargs:
+            encoder = kwargs.pop(APPEND)
+            if encoder is not None:
+                return self.append_to(encoder, *args, **kwargs)
+        caller = self._calls.now
+        if caller.generation.expired:
+            caller = self._calls.renewed()
+        return caller.call(self._settings, args, kwargs)
+
+    call = __call__
+
+    @property
+    def _caller(self) -> Caller:
+        return self._calls.current()
+
+    def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+        """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
+        caller = self._caller
+        COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
+        command_encoder.record(caller.later(self._settings, args, kwargs))
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
+        return self._caller.compile(self._settings, args, kwargs).stages
+
+    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
+        """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
+        compiled, and not run.
+        """
+        made: CallData = CALL_DATA.CallData(self, self._caller.inspected(self._settings, args, kwargs))
+        return made
+
+    @property
+    def parameters(self) -> tuple[SlangParameter, ...]:
+        """The parameters, `this` of methods first; of the first overload where there are several."""
+        found: tuple[SlangParameter, ...] = FUNCTIONS.parameters_of(
+            self._caller.candidates[0], self.module.layout
+        )
+        return found
+
+    @property
+    def result(self) -> SlangType | None:
+        """The type of the result, None without one; of the first overload where there are several."""
+        found = FUNCTIONS.result_type(self._caller.candidates[0])
+        return None if found is None else self.module.layout.type_of(found)
+
+    @property
+    def slang_function(self) -> SlangFunction:
+        """The functions of the name as reflection knows them."""
+        layout = self.module.layout
+        if self.struct is None:
+            return layout.require_function_by_name(self.name)
+        return layout.require_function_by_name_in_type(self.struct, self.name)
+
+    _slang_func = slang_function  # SlangPy's name
+
+    def as_func(self) -> Function:
+        """Itself: what a name means is a function here, for type checkers."""
+        return self
+
+    def as_struct(self) -> Struct:
+        """ValueError: a function is no type."""
+        raise ValueError(f"Cannot convert function '{self.name}' to a type")
+
+    def __repr__(self) -> str:
+        return f"Function({self.name})"
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._caller.candidates))
+
+    def _with(self, **changes: Any) -> Function:
+        return self._copy(self.module, self._calls, self.struct, replace(self._settings, **changes))
+
+    def _copy(
+        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+    ) -> Function:
+        made = Function(module, self.name, calls, struct, settings)
+        made._group = self._group
+        return made
+
+    def map(self, *args: Any, **kwargs: Any) -> Function:
+        """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
+
+        For each parameter, by position or name: a tuple with the call dimension of each dimension of the argument,
+        `map(x=(1, 0))`; a type or its name, `map(x="float3")`; None for what is matched from the right; a dict for
+        the fields of a dict. A call raises CallError (E1009) where the argument has other dimensions.
+        """
+        return self._with(map_positional=args, map_named=kwargs)
+
+    def set(self, *args: Any, **kwargs: Any) -> Function:
+        """Values outside of functions: by name, as a dict, or a callable that each call asks for one."""
+        if args and kwargs:
+            raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
+        if len(args) > 1 or not (args or kwargs):
+            raise CallError("E1013", "Set requires one dict or callable, or keyword arguments")
+        given = args[0] if args else kwargs
+        if not isinstance(given, Mapping) and not callable(given):
+            kind = type(given).__name__
+            raise CallError("E1013", f"Set requires a dict, a callable or keyword arguments, not {kind}")
+        return self._given(given if isinstance(given, Mapping) else self._asking(given))
+
+    def write(self, fn: Callable[..., object], *args: Any, **kwargs: Any) -> Function:
+        """Let each call ask `fn(cursor, *args, **kwargs)` to write values outside of functions to a cursor."""
+        if not callable(fn):
+            raise CallError("E1013", f"write requires a callable, not {type(fn).__name__}")
+
+        def written() -> Tree:
+            tree: Tree = {}
+            fn(CURSOR.GlobalsCursor(self.module.types, tree), *args, **kwargs)
+            return tree
+
+        return self._given(written)
+
+    def _given(self, source: Source) -> Function:
+        return self._with(given=(*self._settings.given, source))
+
+    def _asking(self, ask: Callable[..., Mapping[str, Any]]) -> Source:
+        """A callable without parameters; one that has a parameter is told the function."""
+        try:
+            signature(ask).bind()
+        except TypeError:
+            return lambda: ask(self)
+        except ValueError:  # nothing is known about it
+            pass
+        return ask
+
+    def constants(self, values: Mapping[str, Any]) -> Function:
+        """Values for constants that the module leaves open: `extern static const int N;`."""
+        return self._in(self.module.with_constants(values))
+
+    def prelude(self, code: str) -> Function:
+        """The function with Slang text beside its module's: types and values that it leaves open, for one."""
+        return self._in(self.module.with_prelude(code))
+
+    def _in(self, module: Module) -> Function:
+        """The same function of the module made anew."""
+        owner = None if self.struct is None else module.require_struct(self.struct.name)
+        found = module.require_function(self.name) if owner is None else owner.require_function(self.name)
+        return self._copy(module, found._calls, owner, self._settings)
+
+    def type_conformances(self, conformances: Sequence[TypeConformance | tuple[Any, ...]]) -> Function:
+        """Say which types values of interface types can have that come from outside, and their ids."""
+        given = RAW.named_conformances((*self._settings.conformances, *conformances))
+        return self._with(conformances=given)
+
+    def thread_group_size(self, size: Any) -> Function:
+        """Threads of a group in x, y and z, for `dispatch`."""
+        x, y, z = (int(each) for each in size)
+        if min(x, y, z) < 1 or x * y * z > MOST_IN_GROUP:
+            raise CallError("E1014", f"thread_group_size: {[x, y, z]} must be positive, 1024 in all at most")
+        made = self._with()
+        made._group = (x, y, z)
+        return made
+
+    def call_group_shape(self, shape: Any) -> Function:
+        """Make calls in groups of this shape: the last dimensions of the call, at most 1024 calls together."""
+        sizes = as_integers(shape, "call_group_shape")
+        for dimension, size in enumerate(sizes):
+            if size < 1:
+                message = f"call_group_shape[{dimension}] = {size} is no size: all must be >= 1"
+                raise CallError("E1014", message)
+        if prod(sizes) > MOST_IN_GROUP:
+            message = (
+                f"call_group_shape {list(sizes)} has {prod(sizes)} calls, and a group at most {MOST_IN_GROUP}"
+            )
+            raise CallError("E1014", message)
+        return self._with(group=sizes)
+
+    def dispatch(
+        self,
+        thread_count: Any,
+        vars: Mapping[str, Any] | None = None,
+        command_encoder: Any = None,
+        **parameters: Any,
+    ) -> None:
+        """Launch the function over `thread_count` threads in x, y and z, rounded up to whole groups; its first
+        parameter is `uint3 dispatchThreadID`. `vars` are values outside of functions, `parameters` the other
+        parameters by name; with an encoder it runs later. CallError (E1017, E1018) for names that are unknown and
+        values that are missing."""
+        caller = self._caller
+        if self._kernel is None or self._kernel.generation is not caller.generation:
+            own = self.module.device_module
+            self._kernel = RAW.make_kernel(
+                own, self.name, caller.candidates, self._group, self._settings.conformances
+            )
+        values = gathered(self._settings.given)
+        merge(values, vars or {})
+        self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
+
+    def return_type(self, kind: Any) -> Function:
+        """What calls return: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the
+        result; if it has `from_result(module, result)`, that is. CallError (E1011) for others."""
+        results.kind_of(kind)
+        return self._with(result=kind)
+
+    def bind(self, this: Any) -> Function:
+        """The method of one object, or of many: `this` comes before the other arguments of each call."""
+        return BoundFunction(self, this)
+
+    @property
+    def bwds(self) -> Function:
+        """The reverse-mode derivative. It is called with the arguments of the call, whose gradients get more: those
+        of tensors with `with_grads()` and of `diffPair`s. `_result` holds the cotangent of what is returned, in its
+        gradient; without it, it is one. ResolveException (E1002) where the function is not differentiable."""
+        if self._backward is None:
+            self._backward = self._with(mode=BACKWARD)
+        return self._backward
+
+    @property
+    def fwds(self) -> Function:
+        """The forward-mode derivative: tangents of inputs (`diffPair`, `grad_in` of tensors) to those of outputs
+        (`grad_out`). Gives a `diffPair`, or a Tensor whose `grad` is the tangent."""
+        if self._tangent is None:
+            self._tangent = self._with(mode=TANGENT)
+        return self._tangent
+
+    # --- what derivatives as values are made of
+
+    def with_mode(self, mode: str, order: int = 1) -> Function:
+        """The function in a mode of calls, which is kept. In the mode `hvp` tangents of inputs are read from `grad_in`,
+        and derivatives of that order, of the gradient in their direction, are added to `grad_out`."""
+        if mode in (BACKWARD, TANGENT):
+            return self.bwds if mode == BACKWARD else self.fwds
+        if (mode, order) not in self._modes:
+            self._modes[mode, order] = self._with(mode=mode, order=order)
+        return self._modes[mode, order]
+
+    @property
+    def is_primal(self) -> bool:
+        return self._settings.mode == PRIMAL
+
+    @property
+    def result_kind(self) -> str:
+        """What calls were told to return: "tensor", "numpy" or nothing."""
+        return results.kind_of(self._settings.result) or "" if self._settings.result is not None else ""
+
+    def bound(self, *args: Any, **kwargs: Any) -> Launchable:
+        """How the arguments of a call are bound; nothing is run."""
+        return self._caller.bound(self._settings, args, kwargs)
+
+    def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
+        compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
+        """
+        return RepeatedCall(self._calls, self._settings, args, kwargs)
+
+
+class BoundFunction(Function):
+    """A method with its `this`."""
+
+    __slots__ = ("this",)
+
+    def __init__(self, function: Function, this: Any) -> None:
+        super().__init__(function.module, function.name, function._calls, function.struct, function._settings)
+        self._group = function._group
+        self.this = this
+
+    def _copy(
+        self, module: Module, calls: LastingCaller, struct: Struct | None, settings: Settings
+    ) -> Function:
+        return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return super().__call__(self.this, *args, **kwargs)
+
+    call = __call__
+
+    def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+        super().append_to(command_encoder, self.this, *args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> Any:
+        return super().compile(self.this, *args, **kwargs)
+
+    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
+        return super().debug_build_call_data(self.this, *args, **kwargs)
+
+    def bound(self, *args: Any, **kwargs: Any) -> Launchable:
+        return super().bound(self.this, *args, **kwargs)
+
+    def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+        return super().bind_call(self.this, *args, **kwargs)

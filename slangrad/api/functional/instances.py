@@ -1,0 +1,123 @@
+"""Values of a struct whose methods are called like an object's: as one tensor, or a container for each field.
+
+particles = InstanceTensor(module.Particle, (1000,))
+particles.construct(position=float2(10, 10), velocity=rand_float(-1, 1))       the constructor, 1000 times
+particles.step(0.1)                                                            a method, 1000 times
+
+InstanceList(module.Particle, {"position": tensor, "velocity": float2(0, 1)})
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slangrad.api.functional.function import Function
+from slangrad.api.functional.packed import PackedArg, pack
+from slangrad.api.functional.struct import Struct
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.plain import TYPE_KEY
+from slangrad.tensors.shape import Shape
+from slangrad.tensors.tensor import Tensor
+
+if TYPE_CHECKING:
+    from slangrad.api.functional.module import Module
+
+_OWN = ("_data", "_struct")
+
+
+class InstanceList:
+    """Values of a struct, with methods: `particles.step(0.1)` calls `Particle.step` for all of them. `data` is a
+    container of structs, or a dict with a value or container for each field; fields are attributes then."""
+
+    def __init__(self, struct: Struct, data: Any = None) -> None:
+        self._struct = struct
+        self._data: Any = {} if data is None else data
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._struct.name})"
+
+    def set_data(self, data: Any) -> None:
+        """Other data from now on."""
+        self._data = data
+
+    def get_this(self) -> Any:
+        """What stands for the instances in a call."""
+        if isinstance(self._data, dict):
+            return {TYPE_KEY: self._struct.spelled, **self._data}
+        return self._data
+
+    def update_this(self, value: Any) -> None:
+        """Calls write to the containers themselves."""
+
+    def construct(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the constructor for all instances."""
+        self._struct.constructor()(*args, **kwargs, _result=self)
+
+    def pack(self) -> PackedArg:
+        """The instances put together once, for many calls."""
+        return pack(self._struct.module, self)
+
+    def _has_field(self, name: str) -> bool:
+        return isinstance(self._data, dict) and name in self._struct.fields
+
+    def __getattr__(self, name: str) -> Any:
+        """A field's data, or a method of all instances."""
+        if name.startswith("__") or name in _OWN:
+            raise AttributeError(name)
+        if self._has_field(name):
+            return self._data.get(name)
+        found = self._struct[name]
+        return found.bind(self) if isinstance(found, Function) else found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _OWN and self._has_field(name):
+            self._data[name] = value
+        else:
+            super().__setattr__(name, value)
+
+
+class InstanceTensor(InstanceList):
+    """Instances in one tensor of a shape, which is made where none is given; it is not initialized then."""
+
+    def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
+        super().__init__(struct, Tensor.empty(struct.module.device, shape, struct) if data is None else data)
+
+    @classmethod
+    def from_result(cls, module: Module, result: Any) -> InstanceTensor:
+        """The result of a call, which has dimensions, as instances."""
+        if not isinstance(result, Tensor):
+            message = f"a call without dimensions returns {type(result).__name__}, which is no {cls.__name__}"
+            raise CallError("E1011", message, (), "leave return_type out")
+        return cls(module.require_struct(str(result.dtype)), result.shape, result)
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor with the values."""
+        found: Tensor = self._data
+        return found
+
+    @property
+    def shape(self) -> Shape:
+        """The tensor's shape."""
+        return self.tensor.shape
+
+    def to_numpy(self) -> Any:
+        """A copy: the shape, then the bytes of a struct."""
+        return self.tensor.to_numpy()
+
+    def copy_from_numpy(self, data: Any) -> None:
+        """Overwrite all structs; see `Tensor.copy_from_numpy`."""
+        self.tensor.copy_from_numpy(data)
+
+
+class InstanceDifferentiableBuffer(InstanceTensor):
+    """Instances in one tensor with gradients, which is made where none is given: `bwds` of their methods adds to it."""
+
+    def __init__(self, struct: Struct, shape: Any, data: Tensor | None = None) -> None:
+        made = Tensor.empty(struct.module.device, shape, struct).with_grads() if data is None else data
+        super().__init__(struct, shape, made)
+
+    @property
+    def buffer(self) -> Tensor:
+        """The tensor with the values; its `grad` has the gradients."""
+        return self.tensor

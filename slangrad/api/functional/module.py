@@ -1,0 +1,330 @@
+"""Modules: Slang files and texts, whose functions are called like Python's.
+
+module = Module.load_from_file(device, "polynomial.slang")
+module.polynomial(a=2, b=8, c=-1, x=x)
+module["sum<8>"](values)              generic arguments in the name
+module.Particle                       types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slangrad.api.devices.device import Device
+from slangrad.api.functional.function import Function
+from slangrad.api.functional.struct import Struct
+from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
+from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
+from slangrad.base.late import Late
+from slangrad.base.unique import Unique
+from slangrad.call.caller import Caller
+from slangrad.call.lasting import LastingCaller
+from slangrad.call.module_index import UNKNOWN
+from slangrad.call.plan_store import PlanStore
+from slangrad.call.torch_graphs import leave_out_of_graphs
+from slangrad.check.model.types import Type
+from slangrad.marshal.errors import CallError, NameNotFound
+from slangrad.marshal.literals import spell_value
+from slangrad.marshal.saved import Unsaved, restored_type, saved_type
+from slangrad.marshal.slang_type import SavedType
+from slangrad.marshal.spelling import spell
+
+if TYPE_CHECKING:
+    from slangrad.api.kernels.shader import SlangModule
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
+    from slangrad.call.program import ModuleTypes
+    from slangrad.check.reflect import FunctionView, Reflection
+
+LAYOUT = Late("slangrad.api.reflection.slang_layout")
+Find = Callable[["Reflection"], Sequence["FunctionView"]]
+
+_OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
+
+
+class Module(Unique):
+    """The functions and types of a module, to be called: `module.name`, `module["sum<8>"]`. A name that is missing is
+    a NameNotFound, which is an AttributeError. `options` are `strict_broadcasting` (True: no dimensions are added in
+    front of arguments); modules of `link` are linked with it."""
+
+    def __init__(
+        self,
+        device_module: SlangModule | LoadedModule,
+        options: dict[str, Any] | None = None,
+        link: Sequence[Module | SlangModule] = (),
+    ) -> None:
+        leave_out_of_graphs()
+        self._loaded = self._unlinked = _handle_of(device_module)
+        self.session: SlangSession = self._loaded.session
+        if link:
+            given = [each.device_module if isinstance(each, Module) else each for each in link]
+            self._loaded = _handle_of(self.session.linked(self.device_module, given))
+        self.device: Device = self.session.device
+        self.name = self._loaded.name
+        self.options = _checked_options(options)
+        self._layout: SlangProgramLayout | None = None
+        self.link = tuple(link)
+        self._generation = self.session.generation
+        self._found: dict[str, Function | None] = {}  # in this generation
+        self._functions: dict[str, Function] = {}  # in all of them
+        self._structs: dict[str, Struct] = {}
+        self._with_constants: dict[str, Module] = {}
+        self._with_preludes: dict[str, Module] = {}
+
+    @property
+    def known(self) -> KnownModule:
+        """The module as it is now, after a look at files that have changed."""
+        if self._generation.expired:
+            self.session.refresh()
+            self._generation = self.session.generation
+            self._found = {}
+        found = self._generation.of(self._loaded)
+        if found.layout is None:
+            found.layout = lambda: self.layout
+        return found
+
+    @property
+    def device_module(self) -> SlangModule:
+        """The module as kernels see it."""
+        return self.session.module_of(self._loaded)
+
+    @property
+    def view(self) -> Reflection:
+        return self.known.view
+
+    @property
+    def types(self) -> ModuleTypes:
+        return self.known.all_types
+
+    @staticmethod
+    def load_from_file(
+        device: Device,
+        path: str,
+        options: dict[str, Any] | None = None,
+        link: Sequence[Module | SlangModule] = (),
+    ) -> Module:
+        """The module of a file: a path, or a name in the include paths, with or without `.slang`. SlangCompileError,
+        with all errors, where it is wrong or missing."""
+        return Module(_session_of(device).load(str(path)), options, link)
+
+    @staticmethod
+    def load_from_source(
+        device: Device,
+        name: str,
+        source: str,
+        options: dict[str, Any] | None = None,
+        link: Sequence[Module | SlangModule] = (),
+    ) -> Module:
+        """A module of this name from its text. SlangCompileError, with all errors, where it is wrong."""
+        return Module(_session_of(device).add_source(name, source), options, link)
+
+    @staticmethod
+    def load_from_module(
+        device: Device,
+        module: Module | SlangModule,
+        options: dict[str, Any] | None = None,
+        link: Sequence[Module | SlangModule] = (),
+    ) -> Module:
+        """The same module with other options."""
+        return Module(module._loaded if isinstance(module, Module) else module, options, link)
+
+    @property
+    def layout(self) -> SlangProgramLayout:
+        """Reflection: types and functions by name; parameters and entry points are in its `program_layout`."""
+        if self._layout is None:
+            self._layout = LAYOUT.SlangProgramLayout(self.device_module.layout)
+            self._layout.newest = lambda: self.layout
+        elif self._layout.types.view is not self.view:
+            self._layout.on_hot_reload(self.device_module.layout)
+        self._layout.device_module = self.device_module
+        found: SlangProgramLayout = self._layout
+        return found
+
+    def __repr__(self) -> str:
+        return f"Module(name={self.name!r}, linked_modules={[each.name for each in self.link]})"
+
+    def with_constants(self, values: Mapping[str, Any]) -> Module:
+        """The module with constants that it leaves open: `extern static const int N;`."""
+        if not isinstance(values, Mapping):
+            raise CallError("E1013", f"constants: a dict is needed, not {type(values).__name__}")
+        text = "\n".join(self._constant(name, value) for name, value in values.items())
+        if text not in self._with_constants:
+            name = f"constants {len(self._with_constants)} of {self.device_module.checked.name}"
+            given = self.session.load_module_from_source(name, text)
+            self._with_constants[text] = Module(self._loaded, self.options, (*self.link, given))
+        return self._with_constants[text]
+
+    def _constant(self, name: str, value: Any) -> str:
+        found = self.session.program.extern_constants(self.view.module)
+        if name not in found:
+            known = ", ".join(found) or "none"
+            message = f"constants: there is no 'extern static const' of the name '{name}'"
+            raise CallError("E1013", message, (), f"there are {known}")
+        spelled = spell_value(value, name)
+        if getattr(found[name], "is_integer", False) and isinstance(value, (float, np.floating)):
+            message = (
+                f"constants: '{name}' of type '{found[name]}' cannot be {type(value).__name__} {value!r}"
+            )
+            raise CallError("E1013", message, (), "use int(x) if cutting off is meant")
+        return f"export static const {found[name]} {name} = {spelled};"
+
+    def with_prelude(self, text: str) -> Module:
+        """The module with a text that stands beside its own, and may define what it leaves open."""
+        if not isinstance(text, str):
+            raise CallError("E1013", f"prelude: a text is needed, not {type(text).__name__}")
+        if text not in self._with_preludes:
+            made = Module(self.session.with_text(self._unlinked, text), self.options, self.link)
+            self._with_preludes[text] = made
+        return self._with_preludes[text]
+
+    # --- Names ---
+
+    def find_function(self, name: str) -> Function | None:
+        """The functions of a name, generic arguments perhaps in it; None when there are none."""
+        if self._generation.expired or name not in self._found:
+            known = self.known
+            self._found[name] = self._find(known, name, name, lambda view: view.find_functions(name), None)
+        return self._found[name]
+
+    def _find(
+        self, known: KnownModule, label: str, name: str, views: Find, struct: Struct | None
+    ) -> Function | None:
+        """Functions, if there are any; `label` names them in this module."""
+        exists = UNKNOWN if known.generation.is_parsed else known.facts.get("function", label)
+        if exists is UNKNOWN:
+            exists = bool(views(known.view))
+            known.facts.put("function", label, exists)
+        if not exists:
+            return None
+        key = label if struct is None else f"{label} of {struct.spelled}"
+        if key not in self._functions:
+            self._functions[key] = self._make_function(label, name, views, struct)
+        return self._functions[key]
+
+    def require_function(self, name: str) -> Function:
+        """The functions of a name, as `find_function`; NameNotFound when there are none."""
+        found = self.find_function(name)
+        if found is None:
+            raise self._not_found(name, "function", self.view.function_names())
+        return found
+
+    def find_struct(self, name: str) -> Struct | None:
+        """A type by name, `float3` and `Foo<4>` too; None when there is none."""
+        found = self.find_type(name)
+        return None if found is None else self.struct_of(found)
+
+    def find_type(self, name: str) -> Type | None:
+        """The type itself, or what an earlier process has kept of it."""
+        module = self.known
+        known = UNKNOWN if module.generation.is_parsed else module.facts.get("type", name)
+        if known is not UNKNOWN:
+            return None if known is None else restored_type(known)
+        found = module.view.find_type(name)
+        try:
+            module.facts.put("type", name, None if found is None else saved_type(found, module.all_types))
+        except Unsaved:  # it depends on what is not known yet
+            return found
+        return found
+
+    def require_struct(self, name: str) -> Struct:
+        """A type by name, as `find_struct`; NameNotFound when there is none."""
+        found = self.find_struct(name)
+        if found is None:
+            raise self._not_found(name, "struct", self.view.type_names())
+        return found
+
+    def find_function_in_struct(self, struct: Struct | str, name: str) -> Function | None:
+        """A method, static or not, or a constructor."""
+        owner = self.find_struct(struct) if isinstance(struct, str) else struct
+        if owner is None:
+            return None
+        spelled = owner.spelled
+        label = f"{spelled}.{name}"
+        views: Find = lambda view: view.find_functions(label)
+        if name == "__init":
+            views = lambda view: _constructors(view, spelled)
+        return self._find(self.known, label, name, views, owner)
+
+    def struct_of(self, checked: Type) -> Struct:
+        """The one Struct for a checked type."""
+        key = checked.spelled if isinstance(checked, SavedType) else spell(checked)
+        found = self._structs.get(key)
+        if found is None:
+            found = self._structs[key] = Struct(self, checked)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        """A function or, if there is none of that name, a type."""
+        found = self.find_function(name) or self.find_struct(name)
+        if found is None:
+            known = ", ".join((*self.view.function_names(), *self.view.type_names())) or "none"
+            raise NameNotFound(
+                f"Module '{self.name}' has no function or type named '{name}'", f"there are {known}"
+            )
+        return found
+
+    def _make_function(self, label: str, name: str, views: Find, struct: Struct | None) -> Function:
+        strict = self.options.get("strict_broadcasting", False)
+
+        def caller(generation: Generation) -> Caller:
+            known = generation.of(self._loaded)
+
+            def binder() -> Any:
+                found = _own(views(known.view))
+                if not found:
+                    raise self._not_found(label, "function", known.view.function_names())
+                candidates = [FRONT.candidate_of(view, known.all_types) for view in found]
+                return FRONT.Binder(name, candidates, known.all_types, known.imports)
+
+            store = PlanStore(known.key, label, generation.settings, generation.target, known.types)
+            return Caller(name, binder, generation, store, strict, self)
+
+        return Function(self, name, LastingCaller(self.session, caller), struct)
+
+    def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
+        return NameNotFound(
+            f"Could not find {what} '{name}' in module '{self.name}'",
+            f"there are {', '.join(known) or 'none'}",
+        )
+
+
+def _session_of(device: object) -> SlangSession:
+    if not isinstance(device, Device):
+        kind = type(device).__name__
+        raise CallError("E1015", f"device: {kind} is no device", (), "create_device() makes one")
+    return device.slang_session
+
+
+def _handle_of(given: Any) -> LoadedModule:
+    if isinstance(given, LoadedModule):
+        return given
+    if not isinstance(given, SHADER.SlangModule):
+        note = "Module.load_from_file() and Module.load_from_source() load one"
+        raise CallError("E1015", f"Module: {type(given).__name__} is no SlangModule", (), note)
+    loaded: LoadedModule = given.loaded
+    return loaded
+
+
+def _constructors(view: Reflection, spelled: str) -> Sequence[FunctionView]:
+    found = view.find_type(spelled)
+    return () if found is None else view.find_constructors(found)
+
+
+def _own(views: Sequence[FunctionView]) -> Sequence[FunctionView]:
+    """Functions of the library stand back where a module has some of that name."""
+    found = [view for view in views if not view.declaration.span.source.is_library]
+    return found or views
+
+
+def _checked_options(options: dict[str, Any] | None) -> dict[str, Any]:
+    for name, value in (options or {}).items():
+        if name not in _OPTIONS or not isinstance(value, _OPTIONS[name]):
+            raise CallError("E1015", f"options: {name}={value!r}", (), f"there are {', '.join(_OPTIONS)}")
+    return dict(options or {})

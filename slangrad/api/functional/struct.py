@@ -1,0 +1,169 @@
+"""Structs and other types of a module: name spaces of methods, constructors, element types.
+
+Particle = module.Particle
+Tensor.empty(device, (100,), Particle)         Particle.fields["mass"]
+Particle(1.0, velocity)                        calls its constructor
+Particle.step(this, 0.1)                       calls a method
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from slangrad.api.functional.function import Function
+from slangrad.base.unique import Unique
+from slangrad.check.model.types import Type
+from slangrad.marshal.errors import CallError, NameNotFound
+from slangrad.marshal.marshal import ProgramTypes
+from slangrad.marshal.slang_type import SavedType, SlangType
+from slangrad.marshal.spelling import spell
+
+if TYPE_CHECKING:
+    from slangrad.api.devices.device import Device
+    from slangrad.api.functional.module import Module
+    from slangrad.api.kernels.shader import SlangModule
+    from slangrad.api.reflection.slang_layout import SlangProgramLayout
+    from slangrad.api.sessions.session import SlangSession
+
+
+class Struct(Unique, SlangType):
+    """A type of a module: an element type of tensors, and a name space. `Type.method(this, ...)` calls a method,
+    `Type(...)` a constructor, `Type.Inner` is a type inside of it."""
+
+    __slots__ = ("_found", "_functions", "_made_in", "_text", "module")
+
+    def __init__(self, module: Module, checked: Type) -> None:
+        self.module = module
+        self._made_in = module.known.generation
+        self._found = checked
+        self._program = None
+        self._text = checked.spelled if isinstance(checked, SavedType) else spell(checked)
+        self._functions: dict[str, Function] = {}
+
+    @property
+    def _types(self) -> ProgramTypes:  # type: ignore[override]
+        found: ProgramTypes = self.module.known.types
+        return found
+
+    @property
+    def _given(self) -> Type:
+        """The type as it is now: a reload may have changed it."""
+        generation = self.module.known.generation
+        if self._made_in is not generation:
+            found = self.module.find_type(self._text)
+            if found is None:
+                message = f"Module '{self.module.name}' has no type '{self._text}' any more"
+                raise CallError("E1012", message, (), "its file has changed")
+            self._made_in, self._found, self._functions = generation, found, {}
+        return self._found
+
+    @_given.setter
+    def _given(self, found: Type) -> None:
+        self._found = found
+
+    def __repr__(self) -> str:
+        return f"Struct({self._text})"
+
+    @property
+    def program(self) -> SlangProgramLayout:
+        return self.module.layout
+
+    @property
+    def struct(self) -> SlangType:
+        """The type by itself, as an object of its kind."""
+        return self.program.type_of(self.checked)
+
+    @property
+    def type(self) -> SlangType:
+        return self.struct
+
+    @property
+    def device_module(self) -> SlangModule:
+        """The type's module as kernels see it."""
+        return self.module.device_module
+
+    @property
+    def session(self) -> SlangSession:
+        """The module's session."""
+        return self.module.session
+
+    @property
+    def device(self) -> Device:
+        """The module's device."""
+        return self.module.device
+
+    def as_struct(self) -> Struct:
+        """Itself: what a name means is a type here, for type checkers."""
+        return self
+
+    def as_func(self) -> Function:
+        """ValueError: a type is no function."""
+        raise ValueError(f"Cannot convert type '{self.name}' to a function: Type(...) calls its constructor")
+
+    @property
+    def methods(self) -> dict[str, Function]:
+        """Methods, static ones too, by name."""
+        found = {name: self._find_function(name) for name in self.module.view.member_names(self.checked)}
+        return {name: function for name, function in found.items() if function is not None}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the constructor; where none is declared, with a value for each field, in order or by name."""
+        return self.constructor()(*args, **kwargs)
+
+    def constructor(self) -> Function:
+        """What `Type(...)` calls. NameNotFound where none is declared and there are no fields."""
+        found = self._find_function("__init")
+        if found is None and self.fields:
+            fields = [(name, field.type.spelled) for name, field in self.fields.items()]
+            parameters = ", ".join(f"{kind} {name}" for name, kind in fields)
+            body = " ".join(f"this.{name} = {name};" for name, _ in fields)
+            text = f"extension {self.spelled} {{ __init({parameters}) {{ {body} }} }}"
+            found = self.module.with_prelude(text).require_struct(self.spelled).require_function("__init")
+        return self.require_function("__init") if found is None else found
+
+    def find_function(self, name: str) -> Function | None:
+        """A method, or None."""
+        return self._find_function(name)
+
+    def require_function(self, name: str) -> Function:
+        """A method or constructor (`__init`); NameNotFound when there is none."""
+        found = self._find_function(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def find_struct(self, name: str) -> Struct | None:
+        """A type inside of this one, or None."""
+        return self.module.find_struct(f"{self.name}.{name}")
+
+    def require_struct(self, name: str) -> Struct:
+        """A type inside of this one; NameNotFound when there is none."""
+        found = self.find_struct(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._find_function(name) or self.find_struct(name)
+        if found is None:
+            raise self._missing(name)
+        return found
+
+    def _find_function(self, name: str) -> Function | None:
+        found = self._functions.get(name)
+        if found is None or self._made_in.expired:
+            found = self.module.find_function_in_struct(self, name)
+            if found is not None:
+                self._functions[name] = found
+        return found
+
+    def _missing(self, name: str) -> NameNotFound:
+        members = ", ".join(self.module.view.member_names(self.checked)) or "none"
+        return NameNotFound(
+            f"Type '{self.name}' has no method or sub-type named '{name}'", f"its members are {members}"
+        )

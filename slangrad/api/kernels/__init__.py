@@ -1,0 +1,1 @@
+"""Kernels that users write: programs, parameters by name, launches, commands."""

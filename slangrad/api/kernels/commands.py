@@ -1,0 +1,290 @@
+"""Commands that are recorded and run later, in their order.
+
+    encoder = device.create_command_encoder()
+    kernel.dispatch([64, 1, 1], vars, command_encoder=encoder)
+    encoder.copy_buffer(target, 0, source, 0, 256)
+    device.submit_command_buffer(encoder.finish())
+
+What a command refers to stays alive until its buffer is gone. Values of parameters are those of the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from types import TracebackType
+from typing import Any, NamedTuple
+from weakref import finalize
+
+import numpy as np
+
+from slangrad.api.kernels.callbacks import CommandRecordingDiscardedEvent, CommandRecordingSubmittedEvent
+from slangrad.api.kernels.fences import CommandQueueType, QueryPool
+from slangrad.api.kernels.kernel import ComputePipeline
+from slangrad.api.kernels.shader_cursor import ShaderObject
+from slangrad.marshal.errors import CallError
+from slangrad.runtime.device import Grid, Region
+from slangrad.tensors.buffer import BYTES, Buffer, as_source
+from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.strided import StridedView
+
+Command = Callable[[], object]
+
+_RECORDINGS = count(1)
+
+
+GROUP_COUNTS = 12  # bytes of an rhi::IndirectDispatchArguments
+
+
+class CommandError(CallError, RuntimeError):
+    """A command that cannot be recorded."""
+
+
+class BufferOffsetPair(NamedTuple):
+    """A place in a buffer, in bytes."""
+
+    buffer: Buffer
+    offset: int = 0
+
+
+def _discarded(device: Any, recording_id: int) -> None:
+    device.recordings_discarded.tell(CommandRecordingDiscardedEvent(device, recording_id))
+
+
+class _Recording:
+    """Commands of a device, with the number of their recording; it hears if they are gone without having run."""
+
+    def __init__(self, device: Any, queue: CommandQueueType, recording_id: int) -> None:
+        self.device = device
+        self.queue = queue
+        self.recording_id = recording_id
+        self._discard = finalize(self, _discarded, device, recording_id)
+        self._discard.atexit = False
+
+
+class CommandBuffer(_Recording):
+    """Finished commands. `recording_id` is the number of the encoder that recorded them."""
+
+    def __init__(
+        self, device: Any, queue: CommandQueueType, recording_id: int, commands: tuple[Command, ...]
+    ) -> None:
+        super().__init__(device, queue, recording_id)
+        self._commands = commands
+
+    def run(self) -> None:
+        """Run all commands, in their order."""
+        for command in self._commands:
+            command()
+
+    def submitted(self, submit_id: int) -> None:
+        """They have run: tell it, the first time."""
+        if self._discard.detach() is not None:
+            event = CommandRecordingSubmittedEvent(self.device, self.recording_id, self, submit_id)
+            self.device.recordings_submitted.tell(event)
+
+
+class CommandEncoder(_Recording):
+    """Records commands until it is finished. `recording_id` is a number that no other encoder has."""
+
+    def __init__(self, device: Any, queue: CommandQueueType | None = None) -> None:
+        super().__init__(device, queue or CommandQueueType.graphics, next(_RECORDINGS))
+        self._commands: list[Command] | None = []
+        self._pass: ComputePassEncoder | None = None
+
+    def record(self, command: Command) -> None:
+        if self._commands is None:
+            raise CommandError("E1021", "Command encoder is finished", (), "make another one")
+        self._commands.append(command)
+
+    def finish(self) -> CommandBuffer:
+        """What was recorded; nothing can be added afterwards."""
+        if self._pass is not None:
+            raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
+        commands, self._commands = self._commands, None
+        if commands is None:
+            raise CommandError("E1021", "Command encoder is finished", (), "submit what finish() gave")
+        self._discard.detach()
+        return CommandBuffer(self.device, self.queue, self.recording_id, tuple(commands))
+
+    # --- Memory ---
+
+    def copy_buffer(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, size: int) -> None:
+        """Copy bytes from one buffer to another."""
+        self.check_range(dst, dst_offset, size, "dst")
+        self.check_range(src, src_offset, size, "src")
+        dst.require_writes()
+        runtime = self.device.runtime
+        self.record(lambda: runtime.copy(dst.address + dst_offset, src.address + src_offset, size))
+
+    def clear_buffer(self, buffer: Buffer, range: tuple[int, int] | None = None) -> None:
+        """Set bytes to zero: all, or `range`, an offset and a size."""
+        offset, size = (0, buffer.size) if range is None else range
+        self.check_range(buffer, offset, size, "buffer")
+        buffer.require_writes()
+        region = Region(buffer.address + offset, (size,), (1,), BYTES)
+        runtime = buffer.runtime
+        self.record(lambda: (buffer, runtime.clear(region)))
+
+    def clear_tensor(self, tensor: StridedView) -> None:
+        """Set the elements of a tensor to zero, and nothing between them."""
+        if not isinstance(tensor, StridedView) or tensor.storage.runtime is not self.device.runtime:
+            raise CommandError("E1021", "tensor: a tensor of the encoder's device is needed")
+        tensor.storage.require_writes()
+        self.record(tensor.clear)
+
+    def upload_buffer_data(self, buffer: Buffer, offset: int, data: AnyArray) -> None:
+        """Write an array as it is now."""
+        source = as_source(data, "data").copy()
+        self.check_range(buffer, offset, source.nbytes, "upload")
+        buffer.require_writes()
+        self.record(lambda: buffer.runtime.write(buffer.address + offset, source))
+
+    def check_range(self, buffer: Buffer, offset: int, size: int, what: str) -> None:
+        if not isinstance(buffer, Buffer):
+            raise CommandError("E1021", f"{what}: {type(buffer).__name__} is no buffer")
+        if buffer.runtime is not self.device.runtime:
+            raise CommandError("E1021", f"{what}: the buffer belongs to another device")
+        if offset < 0 or size < 0 or offset + size > buffer.size:
+            message = f"bytes {offset} to {offset + size} are not in a buffer of {buffer.size}"
+            if what == "upload":
+                message = f"upload would exceed the size of the destination buffer: {message}"
+            raise CommandError("E1021", f"{what}: {message}")
+
+    # --- Queries ---
+
+    def write_timestamp(self, query_pool: QueryPool, index: int) -> None:
+        """Note in the pool when the commands before this one have run."""
+        query_pool.check(index)
+        self.record(lambda: query_pool.write(index))
+
+    def resolve_query(
+        self, query_pool: QueryPool, index: int, count: int, buffer: Buffer, offset: int
+    ) -> None:
+        """Write results of queries to a buffer, as uint64."""
+        query_pool.check(index, count)
+        self.check_range(buffer, offset, 8 * count, "buffer")
+        buffer.require_writes()
+
+        def write() -> None:
+            ticks = np.array(query_pool.get_results(index, count), np.uint64)
+            buffer.runtime.write(buffer.address + offset, ticks.view(np.uint8))
+
+        self.record(write)
+
+    # --- Kernels ---
+
+    def begin_compute_pass(self) -> ComputePassEncoder:
+        """A pass, in which pipelines are bound and launched; it is used with `with`, or ended by `end()`."""
+        if self._pass is not None:
+            raise CommandError("E1021", "a compute pass of the command encoder is open", (), "call its end()")
+        self._pass = ComputePassEncoder(self)
+        return self._pass
+
+    def end_pass(self) -> None:
+        """End the compute pass that is open, if one is."""
+        self._pass = None
+
+    def launch(
+        self, pipeline: ComputePipeline, arguments: bytes, grid: Callable[[], Grid], used: object
+    ) -> None:
+        """Record a launch; `grid` is asked when it runs, `used` is kept alive."""
+        kernel, runtime = pipeline.compiled.kernel, self.device.runtime
+        self.record(lambda: (used, runtime.launch(kernel, arguments, grid())))
+
+    def execute_callback(self, callback: Callable[[None], object]) -> None:
+        """Call `callback(None)` between the commands: where SlangPy passes a handle of the graphics card's commands,
+        there is none."""
+        if not callable(callback):
+            raise CommandError("E1021", f"execute_callback: {type(callback).__name__} cannot be called")
+        self.record(lambda: callback(None))
+
+    def global_barrier(self) -> None:
+        """Commands run one after the other, so each sees what those before it wrote."""
+
+    def set_buffer_state(self, buffer: Buffer, state: object) -> None:
+        """Memory has no states: see `global_barrier`."""
+
+    # --- What only tools see ---
+
+    def push_debug_group(self, name: str, color: object = None) -> None:
+        """Groups of commands have names for tools of graphics cards only."""
+
+    def pop_debug_group(self) -> None:
+        """See `push_debug_group`."""
+
+    def insert_debug_marker(self, name: str, color: object = None) -> None:
+        """See `push_debug_group`."""
+
+
+def check_encoder(given: object, device: Any, what: str) -> None:
+    """CommandError for what is no encoder of a device that is to record a call or launch."""
+    if not isinstance(given, CommandEncoder):
+        note = "device.create_command_encoder() makes one"
+        raise CommandError("E1021", f"{what}: {type(given).__name__} is no command encoder", (), note)
+    if given.device is not device:
+        raise CommandError("E1021", f"{what}: the command encoder belongs to another device")
+
+
+class ComputePassEncoder:
+    """Launches of bound pipelines."""
+
+    def __init__(self, encoder: CommandEncoder) -> None:
+        self._encoder = encoder
+        self._root: ShaderObject | None = None
+
+    def __enter__(self) -> ComputePassEncoder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the pass; its launches are commands of the encoder."""
+        self._encoder.end_pass()
+
+    def write_timestamp(self, query_pool: QueryPool, index: int) -> None:
+        """See `CommandEncoder.write_timestamp`."""
+        self._encoder.write_timestamp(query_pool, index)
+
+    def bind_pipeline(
+        self, pipeline: ComputePipeline, root_object: ShaderObject | None = None
+    ) -> ShaderObject:
+        """What is launched from now on; returns where its parameters go."""
+        self._root = ShaderObject(pipeline.current()) if root_object is None else root_object
+        return self._root
+
+    def dispatch(self, thread_count: Any) -> None:
+        """Launch whole groups of threads, at least `thread_count`."""
+        root = self._bound()
+        grid = root.pipeline.grid_of(thread_count)
+        self._encoder.launch(root.pipeline, root.pack(), lambda: grid, root.kept())
+
+    def dispatch_compute(self, thread_group_count: Any) -> None:
+        """Launch groups."""
+        self.dispatch(_threads(thread_group_count, self._bound().pipeline))
+
+    def dispatch_compute_indirect(self, arg_buffer: Buffer | BufferOffsetPair | tuple[Buffer, int]) -> None:
+        """Launch as many groups as a buffer says when the launch runs: three uint32, an
+        `rhi::IndirectDispatchArguments` of `import sgl.device.rhi`. They lie at the buffer's start, or at an offset in
+        bytes."""
+        buffer, offset = (arg_buffer, 0) if isinstance(arg_buffer, Buffer) else arg_buffer
+        self._encoder.check_range(buffer, offset, GROUP_COUNTS, "arg_buffer")
+        root = self._bound()
+        pipeline = root.pipeline
+
+        def grid() -> Grid:
+            groups = np.frombuffer(buffer.read_bytes(offset, GROUP_COUNTS), np.uint32)
+            return pipeline.grid_of(_threads(groups.tolist(), pipeline))
+
+        self._encoder.launch(pipeline, root.pack(), grid, root.kept())
+
+    def _bound(self) -> ShaderObject:
+        if self._root is None:
+            raise CommandError("E1021", "no pipeline is bound", (), "call bind_pipeline(kernel.pipeline)")
+        return self._root
+
+
+def _threads(groups: Any, pipeline: ComputePipeline) -> list[int]:
+    return [int(count) * threads for count, threads in zip(groups, pipeline.thread_group_size)]

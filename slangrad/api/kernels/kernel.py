@@ -1,0 +1,337 @@
+"""Compute kernels: entry points that are launched over threads, with their parameters by name.
+
+    kernel = device.create_compute_kernel(program)
+    kernel.dispatch(thread_count=[1000, 1, 1], vars={"scale": 2.0}, data=buffer)
+
+`vars` are the parameters outside of functions, keywords those of the entry point. The number of threads is rounded
+up to whole groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import index
+from time import perf_counter
+from typing import Any
+
+from slangrad.api.kernels.shader import GlobalParameter, ShaderProgram, ShaderStage
+from slangrad.api.kernels.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
+from slangrad.api.reflection.cursor import ReflectionCursor
+from slangrad.base.late import Late
+from slangrad.check.model.types import Type, stored
+from slangrad.ir.types import Pointer as Address
+from slangrad.marshal.errors import CallError
+from slangrad.runtime.device import Grid
+
+COMMANDS = Late("slangrad.api.kernels.commands")
+MOST_THREADS = 1 << 32
+
+# Where the values of a parameter go: pairs of a uniform and its first scalar.
+Scalars = list[Any]
+
+
+class Slot:
+    """A parameter by name: its uniform, and where its scalars lie; -1 when the kernel does not read it."""
+
+    __slots__ = ("at", "name", "uniform")
+
+    def __init__(self, name: str, uniform: Uniform, at: int) -> None:
+        self.name = name
+        self.uniform = uniform
+        self.at = at
+
+    def put(self, values: Scalars, value: Any) -> None:
+        if self.at >= 0:
+            self.uniform.put(values, self.at, value, self.name)
+        else:
+            self.uniform.put([0] * self.uniform.count, 0, value, self.name)
+
+
+class BlockSlot:
+    """`cbuffer C { }`: a dict of its members, each of which lies somewhere else."""
+
+    __slots__ = ("members", "name")
+
+    def __init__(self, name: str, members: Mapping[str, Slot]) -> None:
+        self.name = name
+        self.members = members
+
+    def put(self, values: Scalars, value: Any) -> None:
+        if not isinstance(value, Mapping):
+            raise CallError("E1019", f"parameter '{self.name}' is a block: pass a dict with its members")
+        for name, each in value.items():
+            found = self.members.get(name)
+            if found is None:
+                raise unknown(f"'{self.name}' has no member '{name}'", name, self.members)
+            found.put(values, each)
+
+
+class ComputePipeline:
+    """A program that is compiled for compute; with checks, if it is made in check mode."""
+
+    def __init__(self, program: ShaderProgram) -> None:
+        self.program = program
+        self.device = program.device
+        self._newer = self
+        self.began = perf_counter()
+        with program.session.lock:
+            self.generation = program.session.generation
+            self._make()
+        self.seconds = perf_counter() - self.began
+        program.pipelines.add(self)
+
+    def current(self) -> ComputePipeline:
+        """The pipeline of the program as it is now, after a look at files that have changed."""
+        if self._newer.generation.expired:
+            session = self.program.session
+            session.refresh()
+            if self._newer.generation is not session.generation:
+                self._newer = ComputePipeline(self.program)
+        return self._newer
+
+    def _make(self) -> None:
+        program = self.program
+        if not program.entry_points:
+            raise CallError(
+                "E1020", "the program has no entry point", (), "link it with module.entry_point(name)"
+            )
+        self.entry = program.entry_points[0]
+        if self.entry.stage is not ShaderStage.compute:
+            stage = self.entry.stage.name
+            raise CallError(
+                "E1020", f"'{self.entry.name}' is for the stage '{stage}', kernels are for compute"
+            )
+        if self.entry.declaration.generics and not self.entry.reference.substitution:
+            note = "entry.specialize([SpecializationArg.from_type(name), ...]) gives it arguments"
+            raise CallError("E1020", f"entry point '{self.entry.name}' is generic", (), note)
+        self.thread_group_size = self.entry.group_size
+        session = program.session
+        compiler = session.compiler if session.checking is None else self.generation.checked.compiler
+        self.compiled = compiler.compile_entry(self.entry.reference, self.entry.conformances)
+        self._uniforms = Uniforms(program.types, self.device.runtime)
+        self.globals: dict[str, Slot | BlockSlot] = {
+            each.name: self._global(each) for each in program.globals
+        }
+        self.parameters: dict[str, Slot | BlockSlot] = {
+            each.name: self._slot(each.name, each, t) for each, t in self.entry.parameters
+        }
+        self.empty = self._unset_values()
+
+    def _unset_values(self) -> Scalars:
+        """Zeros, but None for the addresses that the kernel reads."""
+        packer = self.compiled.packer
+        values: Scalars = packer.empty
+        for name in self.compiled.used:
+            place = packer.places[name]
+            read, start = self.compiled.read.get(name), packer.offsets[place][:1]
+            values[place] = [
+                None if isinstance(t, Address) and (read is None or at - start[0] in read) else 0
+                for t, at in zip(packer.scalars[place], packer.offsets[place])
+            ]
+        return values
+
+    def _global(self, parameter: GlobalParameter) -> Slot | BlockSlot:
+        info = self.program.session.program.info
+
+        def stored_type(declared: Any) -> Type:
+            found = info(declared)
+            return stored(found.type, found.rules)
+
+        if not parameter.is_block:
+            return self._slot(parameter.name, parameter.declaration, stored_type(parameter.declaration))
+        prefix = f"{parameter.name}."
+        members = {
+            each.name: self._slot(prefix + each.name, each, stored_type(each)) for each in parameter.members
+        }
+        return BlockSlot(parameter.name, members)
+
+    def _slot(self, label: str, declared: Any, t: Type) -> Slot:
+        uniform = self._uniforms.of(t) or StructUniform(t, [])
+        argument = self.compiled.argument_of(declared)
+        if argument is None or argument not in self.compiled.used:
+            return Slot(label, uniform, -1)
+        place = self.compiled.packer.places[argument]
+        assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
+        return Slot(label, uniform, place.start)
+
+    @cached_property
+    def offsets(self) -> dict[Slot | BlockSlot, int]:
+        """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
+        found: dict[Slot | BlockSlot, int] = {}
+        layout = self.program.layout
+        both = ((layout.parameters, self.globals), (layout.entry_points[0].parameters, self.parameters))
+        for rows, slots in both:
+            for each in rows:
+                slot = slots.get(each.name)
+                if isinstance(slot, BlockSlot):
+                    fields = each.type_layout.fields
+                    found |= {slot.members[field.name]: each.offset + field.offset for field in fields}
+                if slot is not None:  # the ids of threads have none
+                    found[slot] = each.offset
+        return found
+
+    def grid_of(self, thread_count: Any) -> Grid:
+        """Threads of whole groups."""
+        x, y, z = thread_count if _is_three(thread_count) else _three(thread_count)
+        if not (0 <= x <= MOST_THREADS and 0 <= y <= MOST_THREADS and 0 <= z <= MOST_THREADS):
+            raise CallError("E1014", f"thread_count: {[x, y, z]} must be between 0 and 2^32 in x, y and z")
+        gx, gy, gz = self.thread_group_size
+        return int(-(-x // gx) * gx), int(-(-y // gy) * gy), int(-(-z // gz) * gz)
+
+    def pack(self, values: Scalars) -> bytes:
+        """The argument block. Addresses that were never written are not zero but None."""
+        packer = self.compiled.packer
+        if None in values:
+            unset = [name for name, place in packer.places.items() if None in values[place]]
+            raise CallError("E1018", f"parameter '{unset[0]}' has no value: an address in it was not set")
+        packed: bytes = packer.pack(values)
+        return packed
+
+    def check_written(self, written: Collection[Slot]) -> None:
+        """Every parameter that the kernel reads must have got a value."""
+        for slot in self.slots():
+            if slot.at >= 0 and slot not in written:
+                raise missing(slot.name, slot.uniform.type)
+
+    def slots(self) -> Iterator[Slot]:
+        for slot in (*self.globals.values(), *self.parameters.values()):
+            yield from slot.members.values() if isinstance(slot, BlockSlot) else (slot,)
+
+
+def _is_read(slot: Slot | BlockSlot) -> bool:
+    if isinstance(slot, BlockSlot):
+        return any(each.at >= 0 for each in slot.members.values())
+    return slot.at >= 0
+
+
+def _read_names(slots: Mapping[str, Slot | BlockSlot]) -> frozenset[str]:
+    return frozenset(name for name, slot in slots.items() if _is_read(slot))
+
+
+class ComputeKernel:
+    """An entry point, ready to be launched."""
+
+    # fmt: off
+    __slots__ = ("__weakref__", "_empty", "_globals", "_kernel", "_launch", "_pack", "_parameters", "_pipeline",
+                 "_required_globals", "_required_parameters", "_session", "_twin", "checking", "device", "generation",
+                 "name", "program")
+    # fmt: on
+
+    def __init__(self, program: ShaderProgram, name: str = "") -> None:
+        """`name`: of the function that the program's entry point was made for."""
+        self.name = name
+        self.program = program
+        self.device = program.device
+        self.checking = program.session.checking is not None
+        self._session = program.session
+        self._twin: ComputeKernel | None = None  # the same with checks, or without
+        self._launch = self.device.runtime.launch
+        self._use(ComputePipeline(program))
+
+    def _use(self, pipeline: ComputePipeline) -> None:
+        self._pipeline = pipeline
+        self.generation = pipeline.generation
+        self._kernel = pipeline.compiled.kernel
+        self._pack = pipeline.pack
+        self._empty = pipeline.empty
+        self._globals = pipeline.globals
+        self._parameters = pipeline.parameters
+        self._required_globals = _read_names(pipeline.globals)
+        self._required_parameters = _read_names(pipeline.parameters)
+
+    def __repr__(self) -> str:
+        return f"ComputeKernel({self._pipeline.entry.name})"
+
+    @property
+    def pipeline(self) -> ComputePipeline:
+        """What is launched."""
+        if self.generation.expired:
+            self._use(self._pipeline.current())
+        return self._pipeline
+
+    @property
+    def reflection(self) -> ReflectionCursor:
+        """Parameters by name."""
+        return self.program.reflection
+
+    def dispatch(
+        self,
+        thread_count: Any,
+        vars: Mapping[str, Any] | None = None,
+        command_encoder: Any = None,
+        queue: Any = None,
+        **parameters: Any,
+    ) -> None:
+        """Launch whole groups of threads, at least `thread_count` in x, y and z; with an encoder, later."""
+        if (self._session.checking is not None) != self.checking:
+            self._other().dispatch(thread_count, vars, command_encoder, queue, **parameters)
+            return
+        if self.generation.expired:
+            self._use(self._pipeline.current())
+        try:
+            grid = self._pipeline.grid_of(thread_count)
+            arguments = self._arguments(vars or {}, parameters)
+        except CallError as error:
+            error.about("launch", f"kernel '{self.name or self._pipeline.entry.name}'")
+            raise
+        if command_encoder is None:
+            self._launch(self._kernel, arguments, grid)
+        else:
+            COMMANDS.check_encoder(command_encoder, self.device, f"kernel '{self._pipeline.entry.name}'")
+            command_encoder.launch(self._pipeline, arguments, lambda: grid, (vars, parameters))
+
+    def _other(self) -> ComputeKernel:
+        """The kernel as it is inside of check mode, or outside."""
+        if self._twin is None:
+            self._twin = ComputeKernel(self.program, self.name)
+        return self._twin
+
+    def _arguments(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> bytes:
+        values = self._empty[:]
+        slots = self._globals
+        for name, value in given.items():
+            if name not in slots:
+                raise self._unknown(name, "vars", slots)
+            slots[name].put(values, value)
+        slots = self._parameters
+        for name, value in parameters.items():
+            if name not in slots:
+                raise self._unknown(name, "parameters", slots)
+            slots[name].put(values, value)
+        if not (self._required_globals <= given.keys() and self._required_parameters <= parameters.keys()):
+            raise self._missing(given, parameters)
+        return self._pack(values)
+
+    def _unknown(self, name: str, what: str, known: Mapping[str, Any]) -> CallError:
+        message = f"{what}: kernel '{self.name or self._pipeline.entry.name}' has no parameter '{name}'"
+        error = unknown(message, name, known)
+        if name in self._globals or name in self._parameters:
+            place = "in vars" if name in self._globals else "as a keyword"
+            error = CallError(error.code, message, (), f"'{name}' is passed {place}")
+        return error
+
+    def _missing(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> CallError:
+        slots = [self._globals[name] for name in sorted(self._required_globals - given.keys())]
+        slots += [self._parameters[name] for name in sorted(self._required_parameters - parameters.keys())]
+        first = slots[0]
+        if isinstance(first, BlockSlot):
+            first = next(each for each in first.members.values() if each.at >= 0)
+        return missing(first.name, first.uniform.type)
+
+
+def _is_three(thread_count: Any) -> bool:
+    kind = type(thread_count)
+    return (kind is list or kind is tuple) and [*map(type, thread_count)] == [int, int, int]
+
+
+def _three(thread_count: Any) -> Sequence[int]:
+    """Sizes that are left out are one."""
+    given = [thread_count] if isinstance(thread_count, INTEGERS) else thread_count
+    try:
+        found = [index(each) for each in given]
+    except TypeError:
+        found = []
+    if not 0 < len(found) <= 3:
+        raise CallError("E1014", f"thread_count: {thread_count!r} is not up to three whole numbers")
+    return [*found, 1, 1][:3]

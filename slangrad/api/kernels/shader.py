@@ -1,0 +1,511 @@
+"""Modules as SlangPy's raw kernels see them: entry points, and programs linked from them.
+
+    module.entry_points               ->  [SlangEntryPoint(main)]
+    program.entry_points[0].layout.compute_thread_group_size
+    device.create_compute_kernel(program)
+
+Global parameters are the variables outside of functions of a program's modules and of what these import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from slangrad.api.devices.reports import program_report
+from slangrad.api.reflection.cursor import ReflectionCursor
+from slangrad.api.reflection.declarations import DeclReflection, reflect_modules
+from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayout
+from slangrad.api.reflection.types import Context
+from slangrad.api.sessions.generation import KnownModule, of_generation
+from slangrad.base.module_file import packed, to_bytes
+from slangrad.base.whole_files import write_whole
+from slangrad.call.conformances import conformance_of
+from slangrad.call.program import ModuleTypes
+from slangrad.check.conforming import Conformance
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Type, parameter_type, stored
+from slangrad.check.modules import Module as CheckedModule
+from slangrad.check.reflect import Reflection, is_launch_parameter
+from slangrad.marshal.errors import CallError
+from slangrad.syntax import ast
+
+if TYPE_CHECKING:
+    from slangrad.api.sessions.session import LoadedModule
+
+
+class ShaderStage(Enum):
+    """What an entry point is for; `compute` is the one that runs here."""
+
+    none = 0
+    vertex = 1
+    hull = 2
+    domain = 3
+    geometry = 4
+    fragment = 5
+    compute = 6
+    ray_generation = 7
+    intersection = 8
+    any_hit = 9
+    closest_hit = 10
+    miss = 11
+    callable = 12
+    mesh = 13
+    amplification = 14
+
+
+_STAGES = {
+    **ShaderStage.__members__,
+    "pixel": ShaderStage.fragment,
+    "raygeneration": ShaderStage.ray_generation,
+}
+
+
+@dataclass(slots=True, frozen=True)
+class GlobalParameter:
+    """A variable of the launch; of `cbuffer C { }` all members, which are `members` with their names."""
+
+    name: str
+    declaration: ast.Declaration
+    members: tuple[ast.Variable, ...]
+
+    @property
+    def is_block(self) -> bool:
+        return isinstance(self.declaration, ast.BufferBlock)
+
+
+class SlangModule:
+    """A checked module of a session."""
+
+    def __init__(self, session: Any, loaded: LoadedModule) -> None:
+        self.session = session
+        self.loaded = loaded
+        self.name = loaded.name
+
+    is_composed = False
+    source_modules: tuple[SlangModule, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"SlangModule({self.name})"
+
+    @property
+    def device(self) -> Any:
+        """The device of its session."""
+        return self.session.device
+
+    @of_generation
+    def layout(self) -> ProgramLayout:
+        """Parameters, types and functions."""
+        return ShaderProgram(self.session, self.source_modules or (self,), ()).layout
+
+    @property
+    def module_decl(self) -> DeclReflection:
+        """What stands in the module, as a tree."""
+        parts = tuple(each.checked for each in self.source_modules or (self,))
+        return reflect_modules(self.reflection_context, self.name, parts)
+
+    @of_generation
+    def reflection_context(self) -> Context:
+        """The program as seen from this module, with what reflection has made of it."""
+        return Context(self.view, self.session.lock)
+
+    @property
+    def path(self) -> str:
+        """The path of its file; empty where it was made from a text."""
+        return "" if self.checked.path is None else str(self.checked.path)
+
+    def serialize(self) -> bytes:
+        """The precompiled module: its texts, those of its parts and of what it includes, and the macros that they were
+        read with, but not what it imports. `load_module_from_ir_blob` takes it. CallError (E1020) for what
+        `compose_modules` has made."""
+        if self.is_composed:
+            message = f"serialize: '{self.name}' is composed of several modules"
+            raise CallError("E1020", message, (), "serialize each of its source_modules")
+        origin = self.checked.origin
+        assert origin is not None
+        return to_bytes(packed(origin))
+
+    def write_to_file(self, path: str | PathLike[str]) -> None:
+        """Write the precompiled module (`serialize`) to a file, which `import` and `load_module` find in place of the
+        source if it is called `name.slang-module`. OSError where it cannot be written."""
+        write_whole(Path(path), self.serialize())
+
+    @property
+    def known(self) -> KnownModule:
+        return self.loaded.known
+
+    @property
+    def checked(self) -> CheckedModule:
+        return self.loaded.checked
+
+    @property
+    def view(self) -> Reflection:
+        return self.known.view
+
+    @property
+    def types(self) -> ModuleTypes:
+        return self.known.all_types
+
+    @property
+    def entry_points(self) -> list[SlangEntryPoint]:
+        """The functions that are marked as such."""
+        return [SlangEntryPoint(self, each.name) for each in self._functions() if is_entry(each)]
+
+    def entry_point(
+        self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
+    ) -> SlangEntryPoint:
+        """The entry point of a name; functions that are not marked are for compute. `type_conformances`: types that
+        values of interface types can have, and their ids in memory.
+        """
+        self.entry_function(name)
+        return SlangEntryPoint(self, name, given=conformances_of(type_conformances))
+
+    def entry_function(self, name: str) -> ast.Function:
+        """What an entry point of that name is."""
+        found = [each for each in self._functions() if each.name == name]
+        found = [each for each in found if is_entry(each)] or found
+        if not found:
+            known = [each.name for each in self._functions()]
+            raise CallError(
+                "E1020", f"Entry point \"{name}\" not found in module '{self.name}'", (), _close(name, known)
+            )
+        return found[0]
+
+    def declares(self, name: str) -> bool:
+        """Whether a function has that name."""
+        return any(each.name == name for each in self._functions())
+
+    def _functions(self) -> Iterator[ast.Function]:
+        for part in self.checked.files:
+            for each in members_of(part):
+                if isinstance(each, ast.Function) and each.body is not None:
+                    yield each
+
+
+class ComposedModule(SlangModule):
+    """Several modules under one name, with what their entry points know of types behind interfaces."""
+
+    is_composed = True
+
+    def __init__(
+        self, name: str, modules: Sequence[SlangModule], type_conformances: Sequence[TypeConformance]
+    ) -> None:
+        super().__init__(modules[0].session, modules[0].loaded)
+        self.name = name
+        self.source_modules = tuple(modules)
+        self._given = tuple(type_conformances)
+
+    @property
+    def entry_points(self) -> list[SlangEntryPoint]:
+        names = [each.name for module in self.source_modules for each in module.entry_points]
+        return [self.entry_point(name) for name in names]
+
+    def entry_point(
+        self, name: str, type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = ()
+    ) -> SlangEntryPoint:
+        owners = [each for each in self.source_modules if each.declares(name)]
+        if len(owners) > 1:
+            both = " and ".join(f"'{each.name}'" for each in owners)
+            raise CallError("E1020", f'Entry point "{name}" is in {both}', (), "ask one of these modules")
+        given = (*self._given, *conformances_of(type_conformances))
+        return (owners or self.source_modules)[0].entry_point(name, given)
+
+
+def members_of(scope: Any) -> Iterator[ast.Declaration]:
+    """The declarations of a file, those in namespaces too."""
+    for each in scope.members:
+        if isinstance(each, ast.Namespace):
+            yield from members_of(each)
+        else:
+            yield each
+
+
+def is_entry(function: ast.Function) -> bool:
+    return function.attribute("shader") is not None or function.attribute("numthreads") is not None
+
+
+def _close(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'no functions'}"
+
+
+@dataclass(slots=True, frozen=True)
+class TypeConformance:
+    """That a type may be behind an interface at run time, under a number."""
+
+    interface_name: str
+    type_name: str
+    id: int = -1
+
+    @property
+    def named(self) -> tuple[str, str, int]:
+        return self.interface_name, self.type_name, self.id
+
+
+def conformances_of(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[TypeConformance, ...]:
+    """Also from tuples (interface, type[, id]). CallError for a pair or an id that is there twice."""
+    found: list[TypeConformance] = []
+    for each in given:
+        one = each if isinstance(each, TypeConformance) else TypeConformance(*each)
+        for other in found:
+            _check_distinct(one, other)
+        found.append(one)
+    return tuple(found)
+
+
+def _check_distinct(one: TypeConformance, other: TypeConformance) -> None:
+    if one.interface_name != other.interface_name:
+        return
+    if one.type_name == other.type_name:
+        what = f'interface type "{one.interface_name}" and type "{one.type_name}"'
+        raise CallError("E1020", f"Duplicate type conformance entry for {what}")
+    if one.id == other.id >= 0:
+        raise CallError("E1020", f'Duplicate type id {one.id} for interface type "{one.interface_name}"')
+
+
+@dataclass(slots=True, frozen=True)
+class SpecializationArg:
+    """A generic argument of an entry point: the name of a type, or a whole number."""
+
+    value: str
+
+    @staticmethod
+    def from_type(type_name: str) -> SpecializationArg:
+        """A generic argument that is a type, by name."""
+        if not isinstance(type_name, str):
+            kind = type(type_name).__name__
+            raise CallError(
+                "E1020", f"type_name: the name of a type is needed, not {kind}", (), "type.full_name"
+            )
+        return SpecializationArg(type_name)
+
+    @staticmethod
+    def from_expr(expr: str) -> SpecializationArg:
+        """A generic argument that is a value, as a text: "8"."""
+        return SpecializationArg(str(expr).strip())
+
+
+class SlangEntryPoint:
+    """A function that a kernel starts with."""
+
+    def __init__(
+        self,
+        module: SlangModule,
+        function: str,
+        name: str = "",
+        arguments: Sequence[SpecializationArg] = (),
+        given: tuple[TypeConformance, ...] = (),
+        declared: ast.Function | None = None,
+    ) -> None:
+        """`declared`: the function, where it does not stand in the module itself."""
+        self.module = module
+        self.function = function
+        self.type_conformances = given
+        self.arguments = tuple(arguments)
+        self.name = name or function
+        self._declared = None if declared is None else (module.known, declared)
+
+    def __repr__(self) -> str:
+        return f"SlangEntryPoint({self.name}, {self.stage.name})"
+
+    @property
+    def session(self) -> Any:
+        """The session of its module."""
+        return self.module.session
+
+    @of_generation
+    def declaration(self) -> ast.Function:
+        if self._declared is not None and self._declared[0] is self.module.known:
+            return self._declared[1]
+        return self.module.entry_function(self.function)
+
+    @of_generation
+    def reference(self) -> DeclRef:
+        """The function with its generic arguments."""
+        return DeclRef(self.declaration, self._substitution() if self.arguments else {})
+
+    @property
+    def stage(self) -> ShaderStage:
+        """What `[shader(...)]` says; compute if nothing does."""
+        attribute = self.declaration.attribute("shader")
+        word = (
+            getattr(attribute.arguments[0], "value", "") if attribute and attribute.arguments else "compute"
+        )
+        return _STAGES.get(str(word).lower(), ShaderStage.none)
+
+    @property
+    def group_size(self) -> tuple[int, int, int]:
+        """Threads of a group; one where nothing is said."""
+        attribute = self.declaration.attribute("numthreads")
+        if attribute is None:
+            return (1, 1, 1)
+        program = self.session.program
+        scope = program.scope_of(self.declaration)
+        with self.session.compiler.lock, program.silence():
+            sizes = [program.constant(scope, each) for each in attribute.arguments]
+            known = [
+                None if each is None else program.value(each, self.reference.substitution) for each in sizes
+            ]
+        x, y, z = [*(each if isinstance(each, int) else 1 for each in known), 1, 1, 1][:3]
+        return (x, y, z)
+
+    @property
+    def parameters(self) -> list[tuple[ast.Parameter, Type]]:
+        """What the launch gives, with types: all but the ids of threads."""
+        program, seen = self.session.program, self.reference.substitution
+        found = program.info(self.declaration).parameters
+        return [
+            (each, stored(program.substitute(program.info(each).type, seen), program.info(each).rules))
+            for each in found
+            if is_launch_parameter(program, each)
+        ]
+
+    @property
+    def layout(self) -> EntryPointLayout:
+        """What it is made of: parameters and their places."""
+        return ShaderProgram(self.session, (self.module,), (self,)).layout.entry_points[0]
+
+    def specialize(self, specialization_args: Sequence[SpecializationArg]) -> SlangEntryPoint:
+        """A generic entry point with its generic arguments; parameters of interface type are generic, too."""
+        made = SlangEntryPoint(
+            self.module, self.function, self.name, specialization_args, self.type_conformances
+        )
+        made._substitution()
+        return made
+
+    def _substitution(self) -> dict[Any, Any]:
+        generics = self.declaration.generics
+        if len(generics) != len(self.arguments):
+            counted = f"{len(generics)} generic arguments, not {len(self.arguments)}"
+            raise CallError("E1020", f"entry point '{self.name}' takes {counted}")
+        found: dict[Any, Any] = dict(zip(generics, map(self._argument, self.arguments)))
+        for parameter, argument in found.items():
+            self._check_bounds(parameter, argument, found)
+        return found
+
+    def moved_to(self, module: SlangModule) -> SlangEntryPoint:
+        """The same in a module that was linked."""
+        if module is self.module:
+            return self
+        return SlangEntryPoint(module, self.function, self.name, self.arguments, self.type_conformances)
+
+    def _argument(self, given: SpecializationArg) -> Any:
+        if not isinstance(given, SpecializationArg):
+            note = "pass SpecializationArg.from_type(name)"
+            raise CallError("E1020", f"specialize: {type(given).__name__} is no SpecializationArg", (), note)
+        if given.value.isdecimal():
+            return int(given.value)
+        argument = self.module.types.find(given.value)
+        if argument is None:
+            raise CallError("E1020", f'Specialization type "{given.value}" not found')
+        return argument
+
+    @of_generation
+    def conformances(self) -> tuple[Conformance, ...]:
+        """Which types values of interface types can have, beside those that the program itself converts."""
+        return tuple(map(self._conformance, self.type_conformances))
+
+    def _conformance(self, given: TypeConformance) -> Conformance:
+        return conformance_of(self.module.types, given.named)
+
+    def _check_bounds(self, parameter: Any, argument: Any, found: Mapping[Any, Any]) -> None:
+        if not isinstance(parameter, ast.TypeParameter) or not isinstance(argument, Type):
+            return
+        view = self.module.view
+        for bound in view.bounds(parameter_type(parameter)):
+            wanted = self.session.program.substitute(bound, found)
+            if not view.conforms(argument, wanted):
+                message = f"specialize: '{argument}' does not conform to '{bound}'"
+                raise CallError("E1020", message)
+
+    def rename(self, new_name: str) -> SlangEntryPoint:
+        """The same under another name."""
+        return SlangEntryPoint(self.module, self.function, new_name, self.arguments, self.type_conformances)
+
+    with_name = rename
+
+
+class ShaderProgram:
+    """Linked modules and entry points."""
+
+    def __init__(
+        self, session: Any, modules: tuple[SlangModule, ...], entry_points: tuple[SlangEntryPoint, ...]
+    ) -> None:
+        self.session = session
+        self.modules = modules
+        self.entry_points = entry_points
+        self.pipelines: WeakSet[Any] = WeakSet()
+        session.device.programs.add(self)
+
+    def get_compilation_report(self) -> dict[str, Any]:
+        """How long its pipelines took to make, in seconds, and whether the cache had them."""
+        label = ", ".join(each.name for each in self.modules)
+        pipelines = sorted(self.pipelines, key=lambda each: each.began)
+        return program_report(label, [each.name for each in self.entry_points], pipelines)
+
+    def __repr__(self) -> str:
+        return f"ShaderProgram(entry_points={[each.name for each in self.entry_points]})"
+
+    @property
+    def device(self) -> Any:
+        """The device of its session."""
+        return self.session.device
+
+    @of_generation
+    def layout(self) -> ProgramLayout:
+        """Its parameters, entry points and types."""
+        return ProgramLayout(self)
+
+    @property
+    def reflection(self) -> ReflectionCursor:
+        """The same by names: `program.reflection.particles`."""
+        return ReflectionCursor(self)
+
+    @property
+    def types(self) -> ModuleTypes:
+        return self.parts[0].types
+
+    @property
+    def parts(self) -> tuple[SlangModule, ...]:
+        """The modules of the entry points, and the others."""
+        return tuple(dict.fromkeys((*(each.module for each in self.entry_points), *self.modules)))
+
+    @of_generation
+    def globals(self) -> tuple[GlobalParameter, ...]:
+        """The parameters outside of functions, in the order of their modules."""
+        program = self.session.program
+        return tuple(
+            parameter
+            for module in self._all_modules()
+            for part in module.files
+            for each in members_of(part)
+            for parameter in _parameters_of(program, each)
+        )
+
+    def _all_modules(self) -> list[CheckedModule]:
+        """What was linked, and all that it imports, each once."""
+        found = [each.checked for each in (*self.modules, *(entry.module for entry in self.entry_points))]
+        for each in found:  # grows while it is read
+            found += [one for one in each.imports if one not in found]
+        return list(dict.fromkeys(found))
+
+
+def _parameters_of(program: Any, declared: ast.Declaration) -> Iterator[GlobalParameter]:
+    if isinstance(declared, ast.BufferBlock):
+        members = tuple(each for each in declared.members if isinstance(each, ast.Variable))
+        yield GlobalParameter(declared.name, declared, members)
+    elif isinstance(declared, ast.Variable) and _is_parameter(program, declared):
+        yield GlobalParameter(declared.name, declared, (declared,))
+
+
+def _is_parameter(program: Any, declared: ast.Variable) -> bool:
+    """Whether a variable comes from the launch: it is neither the kernel's own nor a constant."""
+    if declared.has("static") or declared.has("groupshared"):
+        return False
+    return declared.initializer is None or bool(program.info(declared).mutable)

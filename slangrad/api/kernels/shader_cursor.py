@@ -1,0 +1,244 @@
+"""Parameters of a pipeline that are written one by one, by name.
+
+    with encoder.begin_compute_pass() as compute:
+        cursor = ShaderCursor(compute.bind_pipeline(kernel.pipeline))
+        cursor["scale"] = 2.0
+        cursor.lights[3].color = float3(1, 0, 0)
+        compute.dispatch([64, 1, 1])
+
+A cursor points to a parameter or a part of one; what is written is checked as in `ComputeKernel.dispatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from slangrad.api.kernels.kernel import BlockSlot, ComputePipeline, Slot
+from slangrad.api.kernels.shader_block import ShaderBlock
+from slangrad.api.kernels.uniforms import Uniform, unknown
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.plain import memory_format, scalars_of
+
+Values = list[Any]
+
+
+class ShaderObject:
+    """The parameters of a pipeline and the values they have so far."""
+
+    def __init__(self, pipeline: ComputePipeline) -> None:
+        self.pipeline = pipeline
+        self.values: Values = pipeline.empty[:]
+        self.written: set[Slot] = set()
+        self._kept: dict[Hashable, object] = {}
+
+    def place(self) -> _Place:
+        """Where a cursor begins: all parameters outside of functions."""
+        return _Place(self, children=self.pipeline.globals)
+
+    def keep(self, at: Hashable, value: object) -> None:
+        """Memory that is written to a parameter stays alive."""
+        self._kept[at] = value
+
+    def kept(self) -> tuple[object, ...]:
+        return tuple(self._kept.values())
+
+    def pack(self) -> bytes:
+        self.pipeline.check_written(self.written)
+        return self.pipeline.pack(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class ShaderOffset:
+    """Where a parameter or a part of one lies, in bytes, as reflection says; what is bound is part of that here."""
+
+    uniform_offset: int
+    binding_range_index: int = 0
+    binding_array_index: int = 0
+
+    def is_valid(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Several parameters (`children`), or one of them or a part of it: a uniform and its first scalar."""
+
+    object: ShaderObject
+    label: str = ""
+    children: Mapping[str, Slot | BlockSlot] | None = None
+    slot: Slot | BlockSlot | None = None
+    uniform: Uniform | None = None
+    values: Values | None = None
+    at: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"'{self.label}'" if self.label else "the kernel"
+
+    @property
+    def offset(self) -> int:
+        """Bytes to here, from the first parameter outside of functions or of the entry point."""
+        if self.slot is None:
+            return 0
+        pipeline = self.object.pipeline
+        start = pipeline.offsets[self.slot]
+        if isinstance(self.slot, BlockSlot):
+            return start
+        lowered = pipeline.program.types.lower(self.slot.uniform.type)
+        within = [] if lowered is None else [offset for offset, _ in scalars_of(lowered)]
+        return start + dict(enumerate(within)).get(self.at - max(self.slot.at, 0), 0)
+
+    @property
+    def names(self) -> Mapping[str, Any]:
+        if self.children is not None:
+            return self.children
+        return {} if self.uniform is None else self.uniform.fields()
+
+    def field(self, name: str) -> _Place:
+        if name not in self.names:
+            raise unknown(f"{self.title} has no parameter or field '{name}'", name, self.names)
+        if self.children is not None:
+            return self._child(self.children[name])
+        assert self.uniform is not None
+        return self._part(*self.uniform.fields()[name], f".{name}")
+
+    def element(self, index: int) -> _Place | None:
+        found = None if self.uniform is None else self.uniform.element(index)
+        return None if found is None else self._part(*found, f"[{index}]")
+
+    def _child(self, slot: Slot | BlockSlot) -> _Place:
+        if isinstance(slot, BlockSlot):
+            return _Place(self.object, slot.name, slot.members, slot)
+        values = self.object.values if slot.at >= 0 else [0] * slot.uniform.count
+        return _Place(self.object, slot.name, None, slot, slot.uniform, values, max(slot.at, 0))
+
+    def _part(self, offset: int, uniform: Uniform, ending: str) -> _Place:
+        return replace(self, label=self.label + ending, uniform=uniform, at=self.at + offset)
+
+    def write(self, value: Any) -> None:
+        if self.uniform is not None:
+            self.uniform.put(self._scalars, self.at, value, self.label)
+            self._note(value)
+            return
+        if not isinstance(value, Mapping):
+            raise CallError("E1019", f"{self.title}: pass a dict with the parameters")
+        for name, each in value.items():
+            self.field(name).write(each)
+
+    def set_data(self, data: Any) -> None:
+        if self.uniform is None:
+            raise CallError("E1019", f"{self.title}: raw data is for one parameter")
+        raw = np.ascontiguousarray(data).view(np.uint8).tobytes()
+        form = memory_format(self.object.pipeline.program.types.lower(self.uniform.type))
+        if len(raw) > form.size:
+            raise CallError("E1019", f"parameter '{self.label}' takes {form.size} bytes, not {len(raw)}")
+        self._scalars[self.at : self.at + self.uniform.count] = form.unpack(raw.ljust(form.size, b"\0"))
+        self._note(data)
+
+    @property
+    def _scalars(self) -> Values:
+        assert self.values is not None, self
+        return self.values
+
+    def _note(self, value: Any) -> None:
+        assert isinstance(self.slot, Slot)
+        self.object.written.add(self.slot)
+        self.object.keep((self.slot, self.at), value)
+
+
+class ShaderCursor:
+    """A place among the parameters. Fields are attributes and items, elements items."""
+
+    __slots__ = ("_place",)
+
+    _place: Any  # a _Place or BlockPlace
+
+    def __init__(self, shader_object: ShaderObject | ShaderBlock) -> None:
+        """All parameters outside of functions, or the fields of a block."""
+        object.__setattr__(self, "_place", shader_object.place())
+
+    def __repr__(self) -> str:
+        return f"ShaderCursor({self._place.label or 'all parameters'})"
+
+    # --- Finding places ---
+
+    def find_entry_point(self, index: int) -> ShaderCursor:
+        """The parameters of the entry point."""
+        if index != 0:
+            raise CallError("E1017", f"there is no entry point {index}")
+        shader_object = self._place.object
+        return _cursor(_Place(shader_object, children=shader_object.pipeline.parameters))
+
+    def dereference(self) -> ShaderCursor:
+        """What is in a constant buffer or parameter block: the same place."""
+        return self
+
+    def is_valid(self) -> bool:
+        """True: a place that does not exist is an error instead."""
+        return True
+
+    def has_field(self, name: str) -> bool:
+        """Whether there is a field of that name."""
+        return name in self._place.names
+
+    def has_element(self, index: int) -> bool:
+        """Whether there is an element of that number."""
+        return self._place.element(index) is not None
+
+    def find_field_index(self, name: str) -> int:
+        """The number of a field, -1 where there is none."""
+        names = list(self._place.names)
+        return names.index(name) if name in names else -1
+
+    def get_field_by_index(self, field_index: int) -> ShaderCursor:
+        """The place of a field by its number."""
+        return self.find_field(list(self._place.names)[field_index])
+
+    def find_field(self, name: str) -> ShaderCursor:
+        """The place of a field. CallError (E1017) where there is none."""
+        return _cursor(self._place.field(name))
+
+    def find_element(self, index: int) -> ShaderCursor:
+        """The place of an element; IndexError where there is none."""
+        found = self._place.element(index)
+        if found is None:
+            raise IndexError(f"{self._place.title} has no element {index}")
+        return _cursor(found)
+
+    @property
+    def _offset(self) -> ShaderOffset:
+        return ShaderOffset(self._place.offset)
+
+    # --- Writing ---
+
+    def write(self, value: Any) -> None:
+        """Give the place a value; of several parameters a dict."""
+        self._place.write(value)
+
+    def set_data(self, data: Any) -> None:
+        """Give the place the bytes of an array."""
+        self._place.set_data(data)
+
+    def __getitem__(self, key: str | int) -> ShaderCursor:
+        return self.find_element(key) if isinstance(key, int) else self.find_field(key)
+
+    def __setitem__(self, key: str | int, value: Any) -> None:
+        self[key].write(value)
+
+    def __getattr__(self, name: str) -> ShaderCursor:
+        if name.startswith("__") or not self.has_field(name):
+            raise AttributeError(f"{self._place.title} has no parameter or field '{name}'")
+        return self.find_field(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.find_field(name).write(value)
+
+
+def _cursor(place: _Place) -> ShaderCursor:
+    cursor = ShaderCursor.__new__(ShaderCursor)
+    object.__setattr__(cursor, "_place", place)
+    return cursor

@@ -1,0 +1,252 @@
+"""What a session has made of its texts, from one reload to the next.
+
+    generation = session.generation
+    generation.of(loaded).checked          a module as it was when the generation began
+    generation.expired                     a file changed since, or a newer generation is there
+
+Calls, kernels and reflection hold on to the generation that they were made in, so that what belongs together was made
+of the same texts; who is asked next looks at `expired` and asks the session for the newest.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from slangrad.api.functional.plain_types import PLAIN, is_plain
+from slangrad.base.diagnostics import CompileWarning
+from slangrad.base.late import Late
+from slangrad.base.module_file import Origin
+from slangrad.call.check_mode import CheckedSession
+from slangrad.call.compiled import Compiled
+from slangrad.call.module_index import Facts, ModuleIndex, reachable
+from slangrad.check.model.types import Type
+from slangrad.check.texts.files import Files
+from slangrad.ir import types as ir
+
+if TYPE_CHECKING:
+    from slangrad.api.sessions.session import LoadedModule, SlangSession
+    from slangrad.call.program import ModuleTypes
+    from slangrad.check.modules import Module as CheckedModule
+    from slangrad.check.modules import Program
+    from slangrad.check.reflect import Reflection
+
+FRONT = Late("slangrad.call.front")
+
+
+class KnownModule:
+    """A module as a generation knows it. It is parsed at once if it has to be, else when somebody asks."""
+
+    def __init__(self, generation: Generation, key: str, parsed: CheckedModule | None = None) -> None:
+        self.generation = generation
+        self.key = key  # the digest of its texts
+        self.parsed = parsed
+        self.types: Any = LateTypes(self)
+        self.layout: Callable[[], Any] | None = None  # its types and functions by name
+
+    @property
+    def checked(self) -> CheckedModule:
+        if self.parsed is None:
+            assert self.generation.program is not None
+        assert self.parsed is not None, "the module is not in its generation"
+        return self.parsed
+
+    @cached_property
+    def view(self) -> Reflection:
+        made: Reflection = FRONT.Reflection(self.generation.program, self.checked)
+        return made
+
+    @cached_property
+    def all_types(self) -> ModuleTypes:
+        made: ModuleTypes = FRONT.ModuleTypes(self.view)
+        made.layout = self.program
+        return made
+
+    def program(self) -> Any:
+        return None if self.layout is None else self.layout()
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(self.key, self.generation.settings, self.generation.target)
+
+    def imports(self) -> tuple[str, ...]:
+        """What a kernel imports in order to see the module and all that it sees."""
+        return self.generation.imports_of(self.checked)
+
+
+class LateTypes:
+    """The types of a module, which is parsed when it is asked about one that is not plain."""
+
+    def __init__(self, module: KnownModule) -> None:
+        self._module = module
+
+    def program(self) -> Any:
+        return self._module.program()
+
+    def lower(self, t: Type) -> ir.Type | None:
+        return (PLAIN if is_plain(t) else self._module.all_types).lower(t)
+
+    def tangent(self, t: Type) -> Type | None:
+        return (PLAIN if is_plain(t) else self._module.all_types).tangent(t)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module.all_types, name)
+        setattr(self, name, found)
+        return found
+
+
+class Generation:
+    """The program of a session. As long as all modules are as in an earlier process, they are not parsed: `program` and
+    `compiler` are made when they are first asked for.
+    """
+
+    def __init__(self, session: SlangSession, defines: Mapping[str, str]) -> None:
+        self.session = session
+        self.expired = False
+        self.settings = session.settings
+        self.target = session.target
+        self.lock = session.lock
+        self.kernels: dict[str, Compiled] = {}
+        chosen = session.compiler_options
+        caches = [] if session.module_cache is None else session.module_cache.folders
+        self.files = Files(chosen.include_paths, chosen.use_up_to_date_binary_module, caches)
+        self._defines = dict(defines)
+        self._index = ModuleIndex(self.files, self._defines, self.settings, self.target)
+        self._program: Program | None = None
+        self._compiler: Any = None
+        self._waiting: list[tuple[LoadedModule, KnownModule]] = []
+        self._known: WeakKeyDictionary[LoadedModule, KnownModule] = WeakKeyDictionary()
+        self._first: dict[CheckedModule, LoadedModule] = {}
+        self._aliases: dict[CheckedModule, str] = {}
+        self._checked: CheckedSession | None = None
+
+    @property
+    def is_parsed(self) -> bool:
+        return self._program is not None
+
+    @property
+    def program(self) -> Program:
+        """The modules, parsed and checked."""
+        if self._program is None:
+            with self.lock:
+                if self._program is None:
+                    self._parse_all()
+        assert self._program is not None
+        return self._program
+
+    def _parse_all(self) -> None:
+        """Load what was only looked up so far, in the same order."""
+        program = FRONT.Program(self.settings, (), self._defines, self.files)
+        for loaded, known in self._waiting:
+            known.parsed = self._load(program, loaded)
+        self._waiting.clear()
+        self.files.kept.clear()
+        self._program = program
+
+    @property
+    def compiler(self) -> Any:
+        if self._compiler is None:
+            with self.lock:
+                self._compiler = self._compiler or self._compiler_for(self.settings)
+        return self._compiler
+
+    def _compiler_for(self, settings: Any) -> Any:
+        return FRONT.KernelCompiler(self.program, settings, self.target, self.lock)
+
+    @property
+    def checked(self) -> CheckedSession:
+        """The same program as calls in check mode see it."""
+        if self._checked is None:
+            self._checked = CheckedSession(self, self._compiler_for)
+        return self._checked
+
+    # --- Modules ---
+
+    def of(self, loaded: LoadedModule) -> KnownModule:
+        """A module of the session in this generation. CompileError."""
+        found = self._known.get(loaded)
+        if found is None:
+            with self.lock:
+                found = self._known.get(loaded)
+                if found is None:
+                    found = self._known[loaded] = self._enter(loaded)
+        return found
+
+    def first_of(self, loaded: LoadedModule) -> LoadedModule:
+        """The one that stands for all that are the same module: a file can be asked for by several names."""
+        return self._first.setdefault(self.of(loaded).checked, loaded)
+
+    def _enter(self, loaded: LoadedModule) -> KnownModule:
+        """A module that no earlier process has kept is parsed now."""
+        found = None if self.is_parsed else loaded.find(self._index)
+        if found is not None:
+            known = KnownModule(self, found.key)
+            self._waiting.append((loaded, known))
+            self._compile(self._index.found())
+            return known
+        parsed = self._load(self.program, loaded)
+        if loaded.is_whole:
+            self._index.keep(parsed)
+            self._compile(each.origin for each in reachable(parsed))
+        return KnownModule(self, parsed.key, parsed)
+
+    def _compile(self, origins: Iterable[Origin]) -> None:
+        """Into the session's folder of precompiled modules."""
+        if self.session.module_cache is not None:
+            for each in origins:
+                self.session.module_cache.keep(each, self.files)
+
+    def _load(self, program: Program, loaded: LoadedModule) -> CheckedModule:
+        checked = loaded.load(self, program)
+        for each in program.reporter.diagnostics:
+            warnings.warn(str(each), CompileWarning, stacklevel=2)
+        return checked
+
+    def add_page(self, name: str, text: str) -> CheckedModule:
+        """A text that was written around modules."""
+        with self.lock:
+            made = self.program.add_source(name, text)
+            self._index.keep(made)
+            return made
+
+    def page(self, name: str, text: str) -> KnownModule:
+        """The same, for this generation alone."""
+        made = self.add_page(name, text)
+        return KnownModule(self, made.key, made)
+
+    def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
+        """What a kernel imports in order to see a module and all that it sees."""
+        return tuple(map(self._import_name, reachable(module)))
+
+    def _import_name(self, module: CheckedModule) -> str:
+        """The name of a module, or another one where a newer module has taken its name."""
+        if self.program.modules.get(module.name) is module:
+            return module.name
+        if module not in self._aliases:
+            alias = self._aliases[module] = f"{module.name}#{len(self._aliases) + 1}"
+            self.program.modules[alias] = module
+        return self._aliases[module]
+
+
+Found = TypeVar("Found")
+
+
+class of_generation(Generic[Found]):
+    """A property that is found once in each generation of `self.session`."""
+
+    def __init__(self, find: Callable[[Any], Found]) -> None:
+        self._find = find
+        self.__doc__ = find.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_found_{name}"
+
+    def __get__(self, instance: Any, owner: type) -> Found:
+        generation = instance.session.generation
+        kept: tuple[Any, Found] | None = instance.__dict__.get(self._name)
+        if kept is None or kept[0] is not generation:
+            kept = instance.__dict__[self._name] = generation, self._find(instance)
+        return kept[1]

@@ -1,0 +1,182 @@
+"""Hot reload: files of Slang that change while a program runs.
+
+    device.register_shader_hot_reload_callback(print)
+    module.f(x)                     # the text as it was loaded
+                                    # ... somebody saves the file
+    module.f(x)                     # the new text
+
+One thread for all devices looks at the files that their sessions have read, a few times a second, and marks what a
+session made of them as expired; the next call loads them anew. So it costs a call nothing but a look at that mark. A
+text with errors changes nothing: it is reported by a warning, and what was loaded goes on.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import warnings
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from slangrad.api.kernels.callbacks import Callbacks
+from slangrad.check.texts.files import Marks, marks_of
+
+DELAY = 0.1  # seconds between looks
+
+
+class ReloadWarning(UserWarning):
+    """A file of a loaded module has changed and has errors: what was loaded before goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShaderHotReloadEvent:
+    """Files were loaded anew. `errors`: of sessions that could not be, whose programs are as they were."""
+
+    device: Any
+    errors: tuple[Exception, ...] = ()
+
+
+class HotReload:
+    """The reloads of one device."""
+
+    def __init__(self, device: Any, enabled: bool) -> None:
+        self._device = ref(device)
+        self._sessions = device.sessions
+        self.enabled = enabled
+        self.delay = DELAY
+        self.callbacks: Callbacks[ShaderHotReloadEvent] = Callbacks()
+        self._attempts = count(1)
+        self._busy = threading.local()
+
+    def watch(self, session: Any) -> None:
+        """Look at the files of a session from now on."""
+        if self.enabled and session.generation.files.seen:
+            WATCHER.add(session)
+
+    @property
+    def is_watching(self) -> bool:
+        return any(WATCHER.watches(each) for each in list(self._sessions))
+
+    def set_delay(self, seconds: float) -> None:
+        self.delay = max(seconds, 0.001)
+        WATCHER.wake()
+
+    def stop(self) -> None:
+        self.enabled = False
+        for session in list(self._sessions):
+            WATCHER.discard(session)
+
+    def refresh(self) -> None:
+        """Load what was found to have changed."""
+        expired = [each for each in list(self._sessions) if each.generation.expired]
+        if expired and not getattr(self._busy, "now", False):
+            self._reload([each for each in expired if each.has_changed()])
+
+    def check(self) -> None:
+        """Look at the files now, and load what has changed."""
+        self._reload([each for each in list(self._sessions) if each.has_changed()])
+
+    def reload_all(self) -> None:
+        """Load everything anew, changed or not."""
+        self._reload(list(self._sessions))
+
+    def _reload(self, sessions: list[Any]) -> None:
+        if not sessions:
+            return
+        self._busy.now = True
+        try:
+            found = [each.reload() for each in sessions]
+        finally:
+            self._busy.now = False
+        gc.collect()  # a program is some ten thousand objects in circles; two at a time are enough
+        errors = tuple(each for each in found if each is not None)
+        event = ShaderHotReloadEvent(self._device(), errors)
+        number = next(self._attempts)
+        self.callbacks.tell(event)
+        for error in errors:
+            message = (
+                f"hot reload {number}: the program stays as it was, since the new text has errors\n{error}"
+            )
+            warnings.warn(message, ReloadWarning, stacklevel=2)
+
+
+class Watcher:
+    """The thread that looks at files, as long as there are some to look at."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._changed = threading.Event()
+        self._sessions: WeakKeyDictionary[Any, dict[Path, Marks]] = WeakKeyDictionary()
+        self._thread: threading.Thread | None = None
+
+    def add(self, session: Any) -> None:
+        with self._lock:
+            self._sessions.setdefault(session, {})
+            self._start()
+
+    def discard(self, session: Any) -> None:
+        with self._lock:
+            self._sessions.pop(session, None)
+            self._changed.set()
+
+    def watches(self, session: Any) -> bool:
+        return session in self._sessions
+
+    def wake(self) -> None:
+        """How long to wait has changed."""
+        self._changed.set()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="slangrad hot reload", daemon=True)
+            self._thread.start()
+
+    def after_fork(self) -> None:
+        """A child has the sessions, but no thread; locks may be held by what is gone."""
+        sessions = list(self._sessions.items())
+        self.__init__()  # type: ignore[misc]
+        self._sessions.update(sessions)
+        if sessions:
+            self._start()
+
+    def _run(self) -> None:
+        delay = DELAY
+        while True:
+            self._changed.wait(delay)
+            self._changed.clear()
+            with self._lock:
+                sessions = list(self._sessions.items())
+                if not sessions:
+                    self._thread = None
+                    return
+            for session, pending in sessions:
+                look(session, pending)
+            delay = min(session.device.hot_reload.delay for session, _ in sessions)
+            del sessions, session
+
+
+def look(session: Any, pending: dict[Path, Marks]) -> None:
+    """Mark a session whose files have changed, and stayed as they are since the last look: `pending` are files that
+    were found changed then."""
+    generation = session.generation
+    if generation.expired:
+        return
+    for path, was in list(generation.files.seen.items()):
+        marks = marks_of(path)
+        if marks == was.marks:
+            pending.pop(path, None)
+        elif path in pending and pending[path] == marks:
+            pending.clear()
+            generation.expired = True
+            return
+        else:
+            pending[path] = marks
+
+
+WATCHER = Watcher()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=WATCHER.after_fork)

@@ -1,0 +1,384 @@
+"""Sessions: modules that were compiled with the same settings, and know each other.
+
+    session = device.create_slang_session(compiler_options={"defines": {"N": "4"}})
+    module = session.load_module_from_source("scale", text)
+    program = session.link_program([module], [module.entry_point("main")])
+
+A device has a session of its own, which its methods of these names use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from slangrad.api.devices.compiler_options import SlangCompilerOptions
+from slangrad.api.sessions.generation import Generation, KnownModule
+from slangrad.api.sessions.module_cache import ModuleCache
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.late import Late
+from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.call.check_mode import CheckMode
+from slangrad.marshal.errors import CallError
+
+if TYPE_CHECKING:
+    from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.call.module_index import FoundModule, ModuleIndex
+    from slangrad.check.modules import Module as CheckedModule
+    from slangrad.check.modules import Program
+
+SHADER = Late("slangrad.api.kernels.shader")
+
+
+class LoadedModule:
+    """A module that a session was asked for, however often it is loaded anew."""
+
+    is_whole = True  # it stands in texts of the user alone, and later processes may find it again
+
+    def __init__(self, session: SlangSession, name: str) -> None:
+        self.session = session
+        self.name = name
+        self.number = next(_numbers)
+        self.seen_as: SlangModule | None = None
+
+    @property
+    def known(self) -> KnownModule:
+        """As it is now."""
+        return self.session.generation.of(self)
+
+    @property
+    def checked(self) -> CheckedModule:
+        return self.known.checked
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        """What an earlier process has kept."""
+        return index.find(self.name)
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        """The module in a program, where it is not yet."""
+        return program.load_module(self.name)
+
+
+class GivenModule(LoadedModule):
+    """A module that was handed over: `given` is all of it."""
+
+    given: tuple[object, ...]
+
+
+class TextModule(GivenModule):
+    """A module from a text; with a path as if it stood in that file."""
+
+    def __init__(self, session: SlangSession, name: str, text: str, path: Path | None) -> None:
+        super().__init__(session, name)
+        self.text = text
+        self.path = path
+        self.given = text, path
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        source = SourceFile(self.name if self.path is None else str(self.path), self.text)
+        return index.of_text(self.name, source, self.path)
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        return program.add_source(self.name, self.text, self.path)
+
+
+class PrecompiledModule(GivenModule):
+    """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
+
+    def __init__(self, session: SlangSession, name: str, data: bytes, path: Path) -> None:
+        super().__init__(session, name)
+        self.data = data
+        self.path = path
+        self.given = data, path
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        return index.of_precompiled(self.name, self.path, self.data)
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        return program.add_precompiled(self.name, self.path, self.data)
+
+
+class MadeModule(LoadedModule):
+    """A module that is made of others: linked, or with a text beside its own."""
+
+    is_whole = False
+
+    def __init__(self, session: SlangSession, name: str, make: Callable[[Generation], CheckedModule]) -> None:
+        super().__init__(session, name)
+        self._make = make
+
+    def find(self, index: ModuleIndex) -> FoundModule | None:
+        return None
+
+    def load(self, generation: Generation, program: Program) -> CheckedModule:
+        return self._make(generation)
+
+
+_numbers = count()
+
+
+@dataclass(frozen=True, slots=True)
+class SlangSessionDesc:
+    """What a session is made with."""
+
+    compiler_options: SlangCompilerOptions
+
+
+class SlangSession:
+    """A program: one space of modules, with one set of include paths and macros."""
+
+    def __init__(
+        self,
+        device: Any,
+        compiler_options: SlangCompilerOptions,
+        options: Options,
+        module_cache: str | PathLike[str] | None = None,
+    ) -> None:
+        self.device = device
+        self.target: str = device.backend
+        self.compiler_options = compiler_options
+        self.settings = compiler_options.applied_to(options)
+        self.lock = threading.RLock()
+        self._defines = _texts(compiler_options.defines)
+        self.module_cache = None if module_cache is None else self._cache_in(module_cache)
+        self.generation = Generation(self, self._defines)
+        self._named: dict[str, LoadedModule] = {}
+        self._given: dict[str, GivenModule] = {}
+        self._whole: WeakSet[LoadedModule] = (
+            WeakSet()
+        )  # these two, and texts whose name another one has taken
+        self._linked: dict[tuple[LoadedModule, ...], LoadedModule] = {}
+        self.callers: WeakSet[Any] = WeakSet()
+        self.checking: CheckMode | None = device.checking
+        device.sessions.add(self)
+
+    def __repr__(self) -> str:
+        return f"SlangSession(modules={[each.name for each in self._in_order()]})"
+
+    def _in_order(self) -> list[LoadedModule]:
+        """Modules as they were asked for."""
+        return sorted(self._whole, key=lambda each: each.number)
+
+    @property
+    def desc(self) -> SlangSessionDesc:
+        """What the session was made with."""
+        return SlangSessionDesc(self.compiler_options)
+
+    @property
+    def is_parsed(self) -> bool:
+        return self.generation.is_parsed
+
+    @property
+    def program(self) -> Program:
+        """The modules, parsed and checked."""
+        return self.generation.program
+
+    @property
+    def compiler(self) -> Any:
+        return self.generation.compiler
+
+    def check(self, mode: CheckMode | None) -> None:
+        """Calls from now on are in check mode, or no longer."""
+        with self.lock:
+            changes = (mode is None) != (self.checking is None)
+            self.checking = mode
+            for each in self.callers if changes else ():
+                each.change_plans()
+
+    def _cache_in(self, folder: str | PathLike[str]) -> ModuleCache:
+        try:
+            return ModuleCache(Path(folder), self.compiler_options.include_paths, self._defines)
+        except OSError as problem:
+            raise CallError("E1015", f"the folder of the module cache cannot be made: {problem}") from None
+
+    # --- Reloading ---
+
+    def refresh(self) -> None:
+        """Load what was found to have changed."""
+        self.device.hot_reload.refresh()
+
+    def has_changed(self) -> bool:
+        """Whether files have another text than the modules."""
+        with self.lock:
+            generation = self.generation
+            generation.expired = False  # whatever changes from now on is noticed again
+            return generation.files.changed()
+
+    def reload(self) -> Exception | None:
+        """Load all modules from their files as they are now. What is wrong with them, and then all stays as it was."""
+        with self.lock:
+            old, new = self.generation, Generation(self, self._defines)
+            try:
+                for each in self._in_order():
+                    new.of(each)
+            except (CompileError, OSError, UnicodeDecodeError) as error:
+                old.files.watch_also(new.files)
+                return error
+            self.generation = new
+            old.expired = True
+            return None
+
+    # --- Modules ---
+
+    def load_module(self, module_name: str) -> SlangModule:
+        """The module of a name or path, looked for in the include paths."""
+        return self.module_of(self.load(str(module_name)))
+
+    def load_module_from_source(
+        self, module_name: str, source: str, path: str | Path | None = None
+    ) -> SlangModule:
+        """A module from its text. With a path it is as if it stood in that file."""
+        return self.module_of(self.add_source(module_name, source, Path(path) if path else None))
+
+    def load_module_from_ir_blob(
+        self, module_name: str, blob: bytes, path: str | Path | None = None
+    ) -> SlangModule:
+        """A module from the bytes of a precompiled one (`SlangModule.serialize`), as if they stood in the file of that
+        path. CompileError (E0330) where they are none."""
+        data = bytes(blob)
+        where = Path(path or f"{module_name}{SUFFIX}")
+        self.refresh()
+        try:
+            from_bytes(data)
+        except ModuleFileError as problem:
+            raise CompileError([Diagnostic("E0330", f"'{where}' {problem}", None, problem.note)]) from None
+        with self.lock:
+            return self.module_of(self._enter_given(PrecompiledModule(self, module_name, data, where)))
+
+    def load_source(self, module_name: str) -> str:
+        """The text of a module's file."""
+        return self.load_module(module_name).checked.declaration.source.text
+
+    def module_of(self, loaded: LoadedModule) -> SlangModule:
+        """The module as kernels see it; it is parsed if it was not."""
+        with self.lock:
+            loaded = self.generation.first_of(loaded)
+            if loaded.seen_as is None:
+                loaded.seen_as = SHADER.SlangModule(self, loaded)
+            return loaded.seen_as
+
+    def load(self, name: str) -> LoadedModule:
+        """A module by name or path."""
+        self.refresh()
+        with self.lock:
+            return self._named.get(name) or self._enter(self._named, LoadedModule(self, name))
+
+    def add_source(self, name: str, text: str, path: Path | None = None) -> LoadedModule:
+        """A module from its text. The same name with another text is another module."""
+        if not isinstance(text, str):
+            raise CallError("E1015", f"source: a text is needed, not {type(text).__name__}")
+        self.refresh()
+        with self.lock:
+            return self._enter_given(TextModule(self, name, text, path))
+
+    def _enter_given(self, made: GivenModule) -> LoadedModule:
+        known = self._given.get(made.name)
+        if known is not None and known.given == made.given:
+            return known
+        return self._enter(self._given, made)
+
+    def page(self, name: str, text: str) -> SlangModule:
+        """A text that was written around modules: it says nothing about whether they can be loaded."""
+        return self.module_of(MadeModule(self, name, lambda generation: generation.add_page(name, text)))
+
+    def _enter(self, modules: dict[str, Any], made: LoadedModule) -> LoadedModule:
+        self.generation.of(made)
+        modules[made.name] = made
+        self._whole.add(made)
+        self.device.hot_reload.watch(self)
+        return made
+
+    # --- Programs ---
+
+    def compose_modules(
+        self,
+        name: str,
+        modules: Sequence[SlangModule],
+        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
+    ) -> SlangModule:
+        """Modules under one name, with the entry points of all, which may know more types behind interfaces."""
+        self._check_own("compose_modules", modules)
+        if not modules:
+            raise CallError("E1020", "compose_modules: there are no modules to compose")
+        flat = [source for each in modules for source in each.source_modules or (each,)]
+        made: SlangModule = SHADER.ComposedModule(name, flat, SHADER.conformances_of(type_conformances))
+        return made
+
+    def _check_own(self, what: str, given: Sequence[Any]) -> None:
+        for each in given:
+            if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
+                message = f"{what}: {type(each).__name__} is neither module nor entry point"
+                raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
+            if each.session is not self:
+                raise CallError("E1020", f"{what}: '{each.name}' belongs to another session")
+
+    def link_program(
+        self,
+        modules: Sequence[SlangModule],
+        entry_points: Sequence[SlangEntryPoint],
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """Modules and entry points that a kernel is made of."""
+        self._check_own("link_program", (*modules, *entry_points))
+        modules = [source for each in modules for source in each.source_modules or (each,)]
+        linked = {each: self.linked(each, modules) for each in modules}
+        entries = tuple(each.moved_to(linked.get(each.module, each.module)) for each in entry_points)
+        program: ShaderProgram = SHADER.ShaderProgram(self, tuple(linked.values()), entries)
+        return program
+
+    def linked(self, module: SlangModule, others: Sequence[SlangModule]) -> SlangModule:
+        """The module with what it leaves open (`extern`) taken from others that `export` it."""
+        exporters = [each.loaded for each in others if each is not module]
+        if not exporters:
+            return module
+
+        def link(generation: Generation) -> CheckedModule:
+            base = generation.of(module.loaded).checked
+            return generation.program.link(base, [generation.of(each).checked for each in exporters])
+
+        with self.lock:
+            key = (module.loaded, *exporters)
+            if key not in self._linked:
+                self._linked[key] = MadeModule(self, module.name, link)
+            return self.module_of(self._linked[key])
+
+    def with_text(self, loaded: LoadedModule, text: str) -> LoadedModule:
+        """The module with a text that stands beside its own."""
+
+        def put(generation: Generation) -> CheckedModule:
+            source = SourceFile(f"prelude of {loaded.name}", text)
+            return generation.program.with_text(generation.of(loaded).checked, source)
+
+        made = MadeModule(self, loaded.name, put)
+        self.generation.of(made)
+        return made
+
+    def load_program(
+        self,
+        module_name: str,
+        entry_point_names: Sequence[str],
+        additional_source: str | None = None,
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """The program of a module and some of its entry points."""
+        module = self.load_module(module_name)
+        if isinstance(entry_point_names, str):
+            entry_point_names = [entry_point_names]
+        modules = [module]
+        if additional_source:
+            modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
+        return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
+
+
+def _texts(defines: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """Macros with texts as values: true and false for flags."""
+    found = dict(defines)
+    return {name: str(int(value) if isinstance(value, bool) else value) for name, value in found.items()}

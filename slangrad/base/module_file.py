@@ -1,0 +1,201 @@
+"""Files `.slang-module`: what one module is made of, without what it imports.
+
+    data = to_bytes(packed(origin))          bytes of a file
+    from_bytes(data)                         PackedModule; a ModuleFileError says in words what is wrong
+
+A file holds texts: that of the module, those of its parts and of what it includes, the macros that they were read
+with, and which name meant which text. So every version of the compiler can read it, errors show lines, and nothing
+in it is run when it is loaded. The first line says what it is, how long, and the digest of the rest; what follows
+are records, `text 7 12` and then fields of so many bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from slangrad.base.source import SourceFile
+
+SUFFIX = ".slang-module"
+MAGIC = b"slangrad module"
+FORMAT = 1
+LARGEST = 256 << 20  # bytes
+OF_SLANGC = b"RIFF"  # how the files of Slang's own compiler begin
+MODULE, FILE, INCLUDED, LINK = "module", "file", "included", "link"  # kinds of requests
+FIELDS = {"text": 2, "found": 4, "macro": 2, "import": 1}
+
+
+Macros = tuple[tuple[str, str], ...]
+
+
+class ModuleFileError(ValueError):
+    """A file cannot be used as a precompiled module. `note` is what to try."""
+
+    def __init__(self, message: str, note: str = "compile its source again: slangrad compile FILE") -> None:
+        super().__init__(message)
+        self.note = note
+
+
+class Request(NamedTuple):
+    """A name that a text asked for, from which file, and what it meant: the key of a module, the digest of a file."""
+
+    kind: str
+    name: str
+    asker: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a module was made of: its text and its file, what its texts asked for, those that were found by their
+    digests, and the macros that were known."""
+
+    source: SourceFile
+    path: Path | None
+    requests: tuple[Request, ...]
+    texts: Mapping[str, SourceFile]
+    macros: Macros
+
+    @property
+    def names(self) -> set[str]:
+        """Its own among requests: those of its file and of its text."""
+        return {str(self.path or ""), self.source.name}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedModule:
+    """`texts` are names and texts, that of the module first. `found` tells which text (by number) a name meant: its
+    kind, the name, the number of the text that asked."""
+
+    texts: tuple[tuple[str, str], ...]
+    found: Mapping[tuple[str, str, int], int]
+    macros: Macros
+    imports: tuple[str, ...]
+
+
+# --- Packing ------------------------------------------------------------------------------------------
+
+
+def packed(origin: Origin) -> PackedModule:
+    """Texts of the standard library stay out: every version has its own."""
+    numbers = dict.fromkeys(origin.names, 0)
+    texts = [origin.source]
+    for each in origin.texts.values():
+        if not each.is_library and each.name not in numbers:
+            numbers[each.name] = len(texts)
+            texts.append(each)
+    found = {}
+    for kind, name, asker, digest in origin.requests:
+        meant = origin.texts.get(digest)
+        if meant is not None and asker in numbers and meant.name in numbers:
+            found[kind, name, numbers[asker]] = numbers[meant.name]
+    named = zip(_short_names(texts), (each.text for each in texts), strict=True)
+    imports = dict.fromkeys(each.name for each in origin.requests if each.kind == MODULE)
+    return PackedModule(tuple(named), found, origin.macros, tuple(imports))
+
+
+def _short_names(texts: list[SourceFile]) -> list[str]:
+    """Names as seen from the folder of the first text; of others, without their folders."""
+    folder = Path(texts[0].name).parent
+    names: list[str] = []
+    for each in texts:
+        path = Path(each.name)
+        name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
+        name = name if _is_inside(name) else path.name or "text"
+        names.append(name if name not in names else f"{len(names)}/{name}")
+    return names
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name stays in the folder that it is looked for in."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+def to_bytes(module: PackedModule) -> bytes:
+    records = [_record("text", *each) for each in module.texts]
+    records += [_record("found", *map(str, (*asked, number))) for asked, number in module.found.items()]
+    records += [_record("macro", *each) for each in module.macros]
+    records += [_record("import", each) for each in module.imports]
+    data = b"".join(records)
+    return b"%s %d %d %s\n%s" % (MAGIC, FORMAT, len(data), _digest(data), data)
+
+
+def _record(word: str, *fields: str) -> bytes:
+    whole = [each.encode("utf-8", "surrogatepass") for each in fields]
+    sizes = " ".join([word, *(str(len(each)) for each in whole)])
+    return b"".join(each + b"\n" for each in (sizes.encode(), *whole))
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=20).hexdigest().encode()
+
+
+# --- Unpacking ----------------------------------------------------------------------------------------
+
+
+def from_bytes(data: bytes) -> PackedModule:
+    """What `to_bytes` was given; ModuleFileError for all else."""
+    if len(data) > LARGEST:
+        raise ModuleFileError(f"has more than {LARGEST >> 20} MiB")
+    if data.startswith(OF_SLANGC):
+        raise ModuleFileError("was made by Slang's own compiler, and holds what only that can read")
+    first, _, rest = data.partition(b"\n")
+    header = first[len(MAGIC) :].split()
+    if not data.startswith(MAGIC) or not header or not header[0].isdigit():
+        raise ModuleFileError("is no precompiled module")
+    if int(header[0][:9]) != FORMAT:
+        form = header[0].decode()
+        raise ModuleFileError(f"is of form {form[:9]}; this version of slangrad reads form {FORMAT}")
+    if len(header) != 3 or not header[1].isdigit():
+        raise ModuleFileError("is damaged")
+    if len(rest) < int(header[1][:18]):
+        raise ModuleFileError("is cut off")
+    if len(rest) != int(header[1]) or _digest(rest) != header[2]:
+        raise ModuleFileError("is damaged")
+    return _from_records(list(_records(rest)))
+
+
+def _records(data: bytes) -> Iterator[tuple[str, list[str]]]:
+    position = 0
+    while position < len(data):
+        end = data.find(b"\n", position)
+        word, *sizes = data[position : max(end, position)].decode("ascii", "replace").split(" ")
+        fields = []
+        position = end + 1
+        for size in sizes:
+            stop = position + int(size) if size.isdecimal() and len(size) < 10 else len(data)
+            if data[stop : stop + 1] != b"\n":
+                raise ModuleFileError("is damaged")
+            fields.append(_text(data[position:stop]))
+            position = stop + 1
+        if FIELDS.get(word) != len(fields):
+            raise ModuleFileError("is damaged")
+        yield word, fields
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise ModuleFileError("is damaged") from None
+
+
+def _from_records(records: list[tuple[str, list[str]]]) -> PackedModule:
+    of = {word: [fields for each, fields in records if each == word] for word in FIELDS}
+    texts = [(name, text) for name, text in of["text"]]
+    numbers = {str(number): number for number in range(len(texts))}
+    found = {}
+    for kind, name, asker, meant in of["found"]:
+        if asker not in numbers or meant not in numbers:
+            raise ModuleFileError("is damaged")
+        found[kind, name, numbers[asker]] = numbers[meant]
+    names = {name for name, _ in texts}
+    if not texts or len(names) != len(texts) or not all(map(_is_inside, names)):
+        raise ModuleFileError("is damaged")
+    macros = tuple((name, value) for name, value in of["macro"])
+    imports = tuple(name for (name,) in of["import"])
+    return PackedModule(tuple(texts), found, macros, imports)

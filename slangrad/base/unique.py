@@ -1,0 +1,26 @@
+"""Things of which a process has one each, as Python has of its functions and modules: copies are the thing itself.
+
+copy.deepcopy(model)   # a torch module that holds a Slang function: both call the same function
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Self
+
+
+class Unique:
+    """TypeError where one would be saved."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        message = f"cannot pickle a slangrad {type(self).__name__}, which belongs to this process: "
+        raise TypeError(
+            message + "save the data (state_dict() of a torch module), and load the Slang module again"
+        )

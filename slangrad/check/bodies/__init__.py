@@ -1,0 +1,1 @@
+"""Everything that bodies and headers of declarations are made of."""

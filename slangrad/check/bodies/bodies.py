@@ -1,0 +1,274 @@
+"""Bodies of functions, and what is checked about declarations as wholes.
+
+In: a declaration of a module.   Out: errors; everything inside is filled.
+
+Modules of users are checked throughout when they are loaded; of the standard library only the bodies that
+a program needs, when it needs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.bodies.control_flow import falls_through
+from slangrad.check.bodies.statements import check_statement
+from slangrad.check.derivatives.rules import check_differential, check_levels
+from slangrad.check.generics.bounds import generic_info, interfaces_in
+from slangrad.check.generics.signatures import signature_of
+from slangrad.check.interfaces.differentiable import field_declarations
+from slangrad.check.interfaces.lookup import all_members, base_of, conforms, interface_bases
+from slangrad.check.interfaces.witnesses import check_conformance
+from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import ERROR, VOID, Array, EnumType, InterfaceType, StructType, Type
+from slangrad.check.model.world import World
+from slangrad.check.names.attributes import check_attributes, check_modifiers
+from slangrad.check.names.base_fields import add_bases
+from slangrad.check.names.bit_fields import pack_fields
+from slangrad.check.names.scopes import Body, Scope, this_type
+from slangrad.check.texts.linking import is_open
+from slangrad.syntax import ast
+
+
+def check_body(world: World, declaration: Any) -> None:
+    """Check the body of a function, constructor or accessor, once."""
+    info: FunctionInfo = world.info(declaration)
+    if info.body_checked or declaration.body is None:
+        return
+    info.body_checked = True
+    if isinstance(declaration.body, ast.Unparsed):
+        declaration.body = declaration.body.parse(declaration)
+    scope = Scope(world, world.scope_of(declaration), declaration)
+    for parameter in info.parameters:
+        check_modifiers(world, parameter)
+        scope.add(parameter)
+    scope.body, scope.handlers = Body(declaration, info), ()
+    with world.assuming(declaration):
+        for statement in declaration.body.statements:
+            check_statement(scope, statement)
+        _check_end(world, declaration, info)
+        world.check_activity(declaration)
+
+
+def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
+    if isinstance(declaration, ast.Constructor) or info.result in (VOID, ERROR):
+        return
+    if all(falls_through(each) for each in declaration.body.statements):
+        message = f"'{declaration.name}' can end without returning a '{info.result}'"
+        world.error("E0605", message, declaration.name_span, "add a 'return' at the end")
+
+
+# --- Declarations -------------------------------------------------------------------------------------
+
+
+def check_declaration(world: World, declaration: ast.Declaration) -> None:
+    """Check a declaration with all that is in it."""
+    check_attributes(world, declaration)
+    check_modifiers(world, declaration)
+    rule = RULES.get(type(declaration))
+    if rule is not None:
+        rule(world, declaration)
+
+
+def _function(world: World, node: ast.Function) -> None:
+    world.info(node)
+    generic_info(world, node)
+    check_body(world, node)
+    world.check_derivative_attributes(node)
+
+
+def _constructor(world: World, node: ast.Constructor) -> None:
+    world.info(node)
+    generic_info(world, node)
+    check_body(world, node)
+
+
+def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
+    world.info(node)
+    for accessor in node.accessors:
+        if accessor.name not in ("get", "set", "ref"):
+            world.error(
+                "E0324", f"'{accessor.name}' is no accessor; there are get, set and ref", accessor.span
+            )
+            continue
+        world.info(accessor)
+        check_attributes(world, accessor)
+        check_body(world, accessor)
+        world.check_derivative_attributes(accessor)
+
+
+def _variable(world: World, node: ast.Variable) -> None:
+    world.info(node)
+
+
+def _struct(world: World, node: ast.Struct) -> None:
+    pack_fields(world, [node])  # of a local one
+    add_bases(world, [node])
+    generic_info(world, node)
+    kind = this_type(world, node)
+    _check_bases(world, node, kind)
+    check_members(world, node)
+    world.later.append(lambda: _check_finite(world, node))
+    world.later.append(lambda: _check_conformances(world, node, kind))
+
+
+def _check_bases(world: World, node: Any, kind: Type) -> None:
+    for position, base in enumerate(node.bases):
+        found = world.resolve_type(world.scope_of(node), base)
+        if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(world, kind)):
+            continue
+        if isinstance(kind, EnumType):
+            world.tag_type(kind)
+        else:
+            message = (
+                f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"
+            )
+            world.error("E0413", message, base.span, f"make a '{found}' a field of '{kind}'")
+
+
+def _check_conformances(world: World, node: Any, kind: Type) -> None:
+    if is_open(node):
+        return
+    alias = node.alias if isinstance(node, ast.Struct) else None
+    meant = kind if alias is None else world.resolve_type(world.scope_of(node), alias)
+    for base in node.bases:
+        for interface in interfaces_in(world.resolve_type(world.scope_of(node), base)):
+            for each in _with_inherited(world, interface):
+                if alias is None:
+                    check_conformance(world, kind, each, base.span)
+                    check_levels(world, kind, each, base.span)
+                    check_differential(world, kind, each, base.span)
+                elif not conforms(world, meant, each):
+                    world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
+
+
+def _with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:
+    found = [interface]
+    for base in interface_bases(world, interface.declaration):
+        made = world.substitute(base, dict(zip(interface.declaration.generics, interface.arguments)))
+        if isinstance(made, InterfaceType) and made not in found:
+            found += [each for each in _with_inherited(world, made) if each not in found]
+    return found
+
+
+def _check_finite(world: World, node: ast.Struct) -> None:
+    """A struct cannot contain itself."""
+    pending, seen = field_declarations(node), {node}
+    while pending:
+        field = pending.pop()
+        kind = world.info(field).type
+        while isinstance(kind, Array):
+            kind = kind.element
+        if not isinstance(kind, StructType):
+            continue
+        if kind.declaration is node:
+            message = f"'{node.name}' contains itself through '{field.name}'"
+            world.error("E0325", message, field.name_span, "hold it by a pointer")
+            return
+        if kind.declaration not in seen:
+            seen.add(kind.declaration)
+            pending += field_declarations(kind.declaration)
+
+
+def check_members(world: World, node: Any) -> None:
+    """The members of a type, module or namespace, and whether two of them clash."""
+    for member in node.members:
+        check_declaration(world, member)
+    _check_duplicates(world, list(all_members(node)))
+
+
+def _check_duplicates(world: World, members: list[Any]) -> None:
+    by_name: dict[str, list[Any]] = {}
+    for member in members:
+        if member.name and not isinstance(member, (ast.Namespace, ast.Import, ast.IncludeModule, ast.Using)):
+            by_name.setdefault(member.name, []).append(member)
+    for name, same in by_name.items():
+        if len(same) > 1:
+            _check_same_name(world, name, same)
+
+
+_OVERLOADED = (ast.Function, ast.Constructor, ast.Subscript)
+
+
+def _check_same_name(world: World, name: str, same: list[Any]) -> None:
+    if not all(isinstance(each, _OVERLOADED) for each in same):
+        if all(isinstance(each, ast.Struct) and not each.has_body for each in same[1:]):
+            return
+        world.error("E0308", f"'{name}' is declared twice", same[-1].name_span)
+        return
+    seen: dict[object, Any] = {}
+    for each in same:
+        if isinstance(each, ast.Subscript) or each.body is None:
+            continue
+        key = _overload_key(world, each)
+        if key in seen:
+            world.error("E0308", f"'{name}' is declared twice with these parameters", each.name_span)
+        seen[key] = each
+
+
+def _overload_key(world: World, node: Any) -> object:
+    """What tells overloads apart: parameters, `static`, the bounds of generic parameters."""
+    signature = signature_of(world, DeclRef(node, {}))
+    bounds = [str(each) for known in generic_info(world, node).bounds.values() for each in known]
+    parameters = [f"{each.direction} {each.type}" for each in signature.parameters]
+    return (len(node.generics), node.has("static"), node.has("__postfix"), *parameters, *bounds)
+
+
+def _interface(world: World, node: ast.Interface) -> None:
+    generic_info(world, node)
+    interface_bases(world, node)
+    for member in node.members:
+        if isinstance(member, ast.AssociatedType):
+            for bound in member.bounds:
+                world.resolve_type(world.scope_of(node), bound)
+    check_members(world, node)
+
+
+def _extension(world: World, node: ast.Extension) -> None:
+    generic_info(world, node)
+    kind = this_type(world, node)
+    for base in node.bases:
+        found = world.resolve_type(world.scope_of(node), base)
+        if found is not ERROR and not interfaces_in(found):
+            world.error("E0413", f"an extension can add interfaces only, not '{found}'", base.span)
+    check_members(world, node)
+    if kind is not ERROR:
+        world.later.append(lambda: _check_conformances(world, node, kind))
+
+
+def _enum(world: World, node: ast.Enum) -> None:
+    kind = this_type(world, node)
+    assert isinstance(kind, EnumType)
+    _check_bases(world, node, kind)
+    for case in node.members:
+        world.info(case)
+    _check_duplicates(world, list(node.members))
+
+
+def _alias(world: World, node: ast.TypeAlias) -> None:
+    generic_info(world, node)
+    world.info(node)
+
+
+def _block(world: World, node: ast.BufferBlock) -> None:
+    for member in node.members:
+        check_declaration(world, member)
+
+
+Rule = Callable[[World, Any], None]
+
+RULES: dict[type[ast.Declaration], Rule] = {
+    ast.Function: _function,
+    ast.Constructor: _constructor,
+    ast.Subscript: _accessors,
+    ast.Property: _accessors,
+    ast.Variable: _variable,
+    ast.Struct: _struct,
+    ast.Interface: _interface,
+    ast.Extension: _extension,
+    ast.Enum: _enum,
+    ast.TypeAlias: _alias,
+    ast.BufferBlock: _block,
+    ast.Namespace: check_members,
+}

@@ -1,0 +1,101 @@
+"""Can the end of a function be reached?
+
+In: the body of a function.   Out: whether control may leave it without a `return`.
+
+Conditions count as unknown, but for the literal `true`; a loop that never ends and has no `break` is
+never left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.bodies.targets import chosen_case
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+
+def falls_through(node: ast.Statement) -> bool:
+    """Whether what stands after a statement can run."""
+    rule = _RULES.get(type(node))
+    return True if rule is None else rule(node)
+
+
+def _sequence(statements: list[ast.Statement]) -> bool:
+    return all(falls_through(each) for each in statements)
+
+
+def _if(node: ast.If | ast.IfLet) -> bool:
+    return node.otherwise is None or falls_through(node.then) or falls_through(node.otherwise)
+
+
+def _switch(node: ast.Switch) -> bool:
+    if not any(each.is_default for each in node.cases):
+        return True
+    if any(_breaks(statement) for case in node.cases for statement in case.body):
+        return True
+    return bool(node.cases) and _sequence(node.cases[-1].body)
+
+
+def _breaks(node: ast.Statement) -> bool:
+    """Whether a `break` in here leaves the statement around it."""
+    if isinstance(node, ast.Break):
+        return True
+    if isinstance(node, (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)):
+        return any(isinstance(each, ast.Break) and each.label is not None for each in walk(node))
+    if isinstance(node, ast.Block):
+        return any(_breaks(each) for each in node.statements)
+    if isinstance(node, (ast.If, ast.IfLet)):
+        arms = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
+        return any(_breaks(each) for each in arms)
+    if isinstance(node, ast.DoCatch):
+        return any(_breaks(each) for each in (node.body, *(each.body for each in node.handlers)))
+    return isinstance(node, ast.Labeled) and _breaks(node.statement)
+
+
+def _endless(condition: ast.Expression | None) -> bool:
+    return condition is None or (isinstance(condition, ast.BoolLiteral) and condition.value)
+
+
+def _loop(node: ast.For | ast.While) -> bool:
+    return not _endless(node.condition) or _breaks(node.body)
+
+
+def _do_while(node: ast.DoWhile) -> bool:
+    if _breaks(node.body):
+        return True
+    return not _endless(node.condition) and (falls_through(node.body) or _continues(node.body))
+
+
+def _continues(node: ast.Statement) -> bool:
+    return any(isinstance(each, ast.Continue) for each in walk(node))
+
+
+def _do_catch(node: ast.DoCatch) -> bool:
+    return falls_through(node.body) or any(falls_through(each.body) for each in node.handlers)
+
+
+def _target_switch(node: ast.TargetSwitch) -> bool:
+    chosen = chosen_case(node)
+    return any(_sequence(case.body) for case in (node.cases if chosen is None else [chosen]))
+
+
+_RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
+    ast.Return: lambda node: False,
+    ast.Discard: lambda node: False,
+    ast.Throw: lambda node: False,
+    ast.Break: lambda node: False,
+    ast.Continue: lambda node: False,
+    ast.Block: lambda node: _sequence(node.statements),
+    ast.If: _if,
+    ast.IfLet: _if,
+    ast.DoCatch: _do_catch,
+    ast.Switch: _switch,
+    ast.For: _loop,
+    ast.While: _loop,
+    ast.DoWhile: _do_while,
+    ast.Labeled: lambda node: falls_through(node.statement),
+    ast.TargetSwitch: _target_switch,
+    ast.TargetAssembly: lambda node: False,
+}

@@ -1,0 +1,513 @@
+"""The headers of declarations, each resolved once, when it is first asked for.
+
+In: a Function node.   Out: its FunctionInfo: types of parameters and result, `this`, differentiability.
+
+    float f(ITensor<float, 1> t)     an interface as the type of a parameter makes the function generic:
+    float f<$T : ITensor<float, 1>>($T t)
+
+Bodies and everything that is wrong with a declaration as a whole are in bodies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.calls.coerce import coerce, value_after
+from slangrad.check.derivatives.givers import applied_type
+from slangrad.check.generics.bounds import generic_info, interfaces_in
+from slangrad.check.generics.substitution import self_type
+from slangrad.check.interfaces.differentiable import has_no_diff
+from slangrad.check.interfaces.witnesses import attribute_text, required_value_of
+from slangrad.check.model.checked import (
+    CaseInfo,
+    FunctionInfo,
+    ParameterInfo,
+    SubscriptInfo,
+    TypeInfo,
+    VariableInfo,
+)
+from slangrad.check.model.types import (
+    ERROR,
+    INT,
+    NONE,
+    NULL,
+    ORDERS,
+    STRING,
+    VOID,
+    Array,
+    ConjunctionType,
+    EnumType,
+    FunctionType,
+    InterfaceType,
+    Scalar,
+    Type,
+    array,
+    is_pack,
+    nominal,
+    parameter_type,
+    pointer,
+    rules_of,
+    stored,
+    unstored,
+)
+from slangrad.check.model.values import Value, open_value, parameter_value
+from slangrad.check.model.world import World
+from slangrad.check.names.constants import evaluate
+from slangrad.check.names.memory_rules import as_usual, order_of
+from slangrad.check.names.places import gives_address, is_nonmutating
+from slangrad.check.names.scopes import Scope, this_type
+from slangrad.check.texts.linking import is_open
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+TYPE_DECLARATIONS = (ast.Struct, ast.Interface, ast.Extension, ast.Enum)
+
+
+def info(world: World, declaration: Any) -> Any:
+    """The info of a declaration."""
+    if declaration.checked is not None:
+        return declaration.checked
+    rule = RULES[type(declaration)]
+    with world.answering(("info", declaration)) as first:
+        if first:
+            made = rule(world, declaration)
+        else:
+            message = f"'{declaration.name}' depends on itself"
+            world.error("E0321", message, declaration.name_span)
+            made = _FALLBACKS[type(declaration)]()
+    if declaration.checked is None:
+        declaration.checked = made
+    return declaration.checked
+
+
+_FALLBACKS: dict[type[ast.Declaration], Callable[[], Any]] = {
+    ast.Variable: lambda: VariableInfo(ERROR, "global"),
+    ast.Parameter: lambda: ParameterInfo(ERROR, "in"),
+    ast.Function: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.Constructor: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.Accessor: lambda: FunctionInfo(None, False, (), ERROR),
+    ast.Subscript: lambda: SubscriptInfo(None, (), ERROR),
+    ast.Property: lambda: SubscriptInfo(None, (), ERROR),
+    ast.EnumCase: lambda: CaseInfo(ERROR, 0),
+    ast.TypeAlias: lambda: TypeInfo(ERROR),
+    ast.ValueParameter: lambda: TypeInfo(INT),
+}
+
+
+def surrounding_scope(world: World, declaration: ast.Declaration) -> Scope:
+    """The scope in which a declaration itself stands."""
+    found = world.scopes_of_locals.get(declaration)
+    if found is None:
+        assert declaration.parent is not None
+        found = world.scope_of(declaration.parent)
+    scope: Scope = found
+    return scope
+
+
+# --- Variables ----------------------------------------------------------------------------------------
+
+
+def _variable(world: World, node: ast.Variable) -> VariableInfo:
+    scope = surrounding_scope(world, node)
+    kind = _variable_kind(node)
+    constant = (
+        node.keyword == "let" or node.has("const") or node.has("constexpr") or _is_const(node.value_type)
+    )
+    made = VariableInfo(ERROR, kind, not constant, no_diff=has_no_diff(node))
+    if node.value_type is not None:
+        declared = _stored_type(world, scope, node)
+        made.type, made.rules = unstored(declared), rules_of(declared)
+        node.checked = made
+    _initialize(world, scope, node, made)
+    _refuse_type(world, node, made)
+    if kind == "required" and isinstance(made.type, Scalar) and not made.type.is_float and node.has("static"):
+        made.constant = required_value_of(node)
+    if is_open(node) and _is_known_when_compiling(node, made):
+        made.constant = open_value(node)
+    return made
+
+
+def _stored_type(world: World, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
+    """The declared type with the rules for memory that it and the modifiers before it say."""
+    assert node.value_type is not None
+    kind = world.resolve_stored(scope, node.value_type)
+    for modifier in ORDERS:
+        if node.has(modifier):
+            kind = stored(kind, order_of(world, modifier))
+    return as_usual(world, node, kind)
+
+
+def _is_const(node: ast.Expression | None) -> bool:
+    while isinstance(node, ast.ModifiedType):
+        if node.modifier == "const":
+            return True
+        node = node.element
+    return False
+
+
+def _variable_kind(node: ast.Variable) -> str:
+    if isinstance(node.parent, ast.Interface):
+        return "required"
+    if isinstance(node.parent, TYPE_DECLARATIONS):
+        return "static" if node.has("static") else "field"
+    if isinstance(node.parent, (ast.Module, ast.Namespace, ast.BufferBlock)):
+        return "global"
+    return "static" if node.has("static") and not node.has("const") else "local"
+
+
+def _initialize(world: World, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+    if node.initializer is None:
+        _without_initializer(world, scope, node, made)
+        return
+    world.check_argument(scope, node.initializer)
+    if node.value_type is None:
+        made.type = _inferred(world, node)
+    elif node.initializer.type is not ERROR and made.type is not ERROR:
+        coerce(scope, node.initializer, made.type, f"the value of '{node.name}'")
+        if isinstance(made.type, Array) and made.type.count is None:
+            made.type = value_after(node.initializer) if node.initializer.type is not None else ERROR
+    if not made.mutable and _is_known_when_compiling(node, made):
+        made.constant = _constant_of(world, node, made)
+
+
+def _inferred(world: World, node: ast.Variable) -> Type:
+    assert node.initializer is not None
+    kind = node.initializer.type
+    if kind is None:
+        message = f"the type of '{node.name}' cannot be inferred from an initializer list"
+        world.error("E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'")
+        return ERROR
+    kind = value_after(node.initializer)
+    if kind is VOID and _variable_kind(node) == "local":
+        return VOID  # `let done = f();` is a call; the variable cannot be used
+    if kind in (VOID, NULL, NONE, STRING):
+        world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
+        return ERROR
+    return kind
+
+
+def _is_known_when_compiling(node: ast.Variable, made: VariableInfo) -> bool:
+    whole = isinstance(made.type, EnumType) or (isinstance(made.type, Scalar) and not made.type.is_float)
+    return whole and node.keyword != "let" and made.kind != "field"
+
+
+def _constant_of(world: World, node: ast.Variable, made: VariableInfo) -> Value | None:
+    assert node.initializer is not None
+    if node.initializer.type is ERROR:
+        return None
+    return evaluate(world, node.initializer)
+
+
+def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: VariableInfo) -> None:
+    if node.value_type is None:
+        world.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
+        return
+    if made.type is not ERROR and made.kind == "local":
+        made.initial = world.initial_value(scope, made.type)
+
+
+def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
+    if made.type is VOID and node.value_type is not None:
+        world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        made.type = ERROR
+    if isinstance(made.type, ConjunctionType):
+        made.type = _refuse_several(world, made.type, node.name_span)
+    if is_pack(made.type):
+        note = "make it a tuple: Tuple<expand each T>"
+        world.error("E0409", f"'{node.name}' cannot be a pack", node.name_span, note)
+        made.type = ERROR
+    if isinstance(made.type, Array) and made.type.count is None and made.kind in ("local", "field"):
+        world.error("E0323", f"the array '{node.name}' needs a size", node.name_span)
+        made.type = ERROR
+
+
+def _refuse_several(world: World, kind: ConjunctionType, span: Span) -> Type:
+    note = "declare an interface that inherits from both"
+    world.error("E9007", f"values of '{kind}' are not supported", span, note)
+    return ERROR
+
+
+def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
+    kind = world.resolve_type(surrounding_scope(world, node), node.value_type)
+    whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
+    if not whole and kind is not ERROR:
+        world.error("E0402", f"a generic value must be a whole number, not '{kind}'", node.value_type.span)
+        return TypeInfo(ERROR)
+    return TypeInfo(kind)
+
+
+# --- Functions ----------------------------------------------------------------------------------------
+
+
+def _function(world: World, node: ast.Function) -> FunctionInfo:
+    with world.assuming(node):
+        _make_generic(world, node, node.parameters)
+        scope = world.scope_of(node)
+        parameters = tuple(node.parameters)
+        for each in parameters:
+            world.info(each)
+        result = VOID if node.result is None else world.resolve_type(scope, node.result)
+        if isinstance(result, ConjunctionType):
+            result = _refuse_several(world, result, node.name_span)
+        made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
+        made.throws = _thrown(world, node)
+    _fill_attributes(world, node, made)
+    made.no_diff_result = node.has("no_diff") or has_no_diff(node)
+    if not node.name:
+        made.level, made.this_type = "backward", self_type(node)
+    elif made.level != "backward":
+        given = world.given_level(node)
+        made.level = given if given != "none" else made.level
+    return made
+
+
+def _thrown(world: World, node: ast.Function) -> Type | None:
+    """What stands behind `throws`."""
+    if node.throws is None:
+        return None
+    kind = world.resolve_type(world.scope_of(node), node.throws)
+    if kind is VOID:
+        world.error("E0323", "there are no errors of type 'void'", node.throws.span)
+        return ERROR
+    return kind
+
+
+def _is_mutating(node: ast.Declaration) -> bool:
+    return node.attribute("mutating") is not None or node.has("mutating")
+
+
+def _this(world: World, node: ast.Declaration) -> Type | None:
+    """The type of `this` of a member that is not static."""
+    if node.attribute(ast.APPLY_OF) is not None:
+        return applied_type(world, node)
+    if node.has("static") or not isinstance(node.parent, TYPE_DECLARATIONS):
+        return None
+    return this_type(world, node.parent)
+
+
+def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> None:
+    """A parameter of an interface type, or an array without a size, makes the function generic."""
+    scope = world.scope_of(node)
+    for parameter in parameters:
+        if parameter.value_type is None or parameter.checked is not None:
+            continue
+        kind = world.resolve_type(scope, parameter.value_type)
+        implied = _implied_type(world, node, parameter, kind)
+        if implied is not None:
+            parameter.checked = ParameterInfo(implied, parameter.direction, has_no_diff(parameter))
+
+
+def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type) -> Type | None:
+    if isinstance(kind, Array) and kind.count is None:
+        return array(kind.element, parameter_value(_implied_size(node, parameter)))
+    bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
+    if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(world, node, parameter)):
+        return None
+    assert parameter.value_type is not None
+    name, span = f"${parameter.name}", parameter.value_type.span
+    implied = ast.TypeParameter(span, name, parameter.name_span, [], None, False)
+    implied.parent = node
+    node.generics.append(implied)
+    generic_info(world, node).bounds[parameter_type(implied)] = list(bounds)
+    return parameter_type(implied)
+
+
+def _is_given_another(world: World, node: Any, parameter: ast.Parameter) -> bool:
+    """Whether a parameter of an interface type can hold a value of another type than it came with."""
+    if parameter.direction == "out" or (parameter.direction == "inout" and _this(world, node) is not None):
+        return True  # methods and what they implement have to agree
+    body = getattr(node, "body", None)
+    targets = (
+        (each.target for each in walk(body) if isinstance(each, ast.Assign))
+        if isinstance(body, ast.Block)
+        else ()
+    )
+    return any(isinstance(each, ast.Name) and each.name == parameter.name for each in targets)
+
+
+def _function_bound(world: World, kind: FunctionType) -> tuple[InterfaceType, ...]:
+    """`functype(A) -> R` as a bound: IFunc<R, A>."""
+    return (nominal(world.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
+
+
+def _implied_size(node: Any, parameter: ast.Parameter) -> ast.ValueParameter:
+    assert parameter.value_type is not None
+    span = parameter.value_type.span
+    implied = ast.ValueParameter(
+        span, f"${parameter.name}", parameter.name_span, ast.Name(span, "int"), None, False
+    )
+    implied.parent, implied.checked = node, TypeInfo(INT)
+    node.generics.append(implied)
+    return implied
+
+
+def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:
+    scope = surrounding_scope(world, node)
+    if node.value_type is None:
+        world.error("E0322", f"the parameter '{node.name}' needs a type", node.name_span)
+        return ParameterInfo(ERROR, node.direction)
+    kind = world.resolve_type(scope, node.value_type)
+    if kind is VOID:
+        world.error("E0323", f"'{node.name}' cannot be of type 'void'", node.name_span)
+        kind = ERROR
+    rules = rules_of(_stored_type(world, scope, node))
+    made = node.checked = ParameterInfo(kind, node.direction, has_no_diff(node), rules)
+    if node.default is not None:
+        world.check_argument(scope, node.default)
+        if node.default.type is not ERROR:
+            coerce(scope, node.default, kind, f"the default of '{node.name}'")
+    return made
+
+
+_LEVELS = {
+    "Differentiable": "backward",
+    "BackwardDifferentiable": "backward",
+    "BackwardDerivative": "backward",
+    "ForwardDifferentiable": "forward",
+    "ForwardDerivative": "forward",
+    "PrimalSubstitute": "backward",
+}
+
+
+def _fill_attributes(world: World, node: Any, made: FunctionInfo) -> None:
+    """What the attributes of a function say."""
+    levels = {_LEVELS[each.name] for each in node.attributes if each.name in _LEVELS}
+    made.level = "backward" if "backward" in levels else "forward" if levels else "none"
+    made.no_diff_this = node.attribute("NoDiffThis") is not None
+    made.treat_as_differentiable = node.attribute("TreatAsDifferentiable") is not None
+    made.intrinsic = attribute_text(node, "intrinsic")
+    made.math_function = attribute_text(node, "math_function")
+
+
+def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
+    with world.assuming(node):
+        _make_generic(world, node, node.parameters)
+        for each in node.parameters:
+            world.info(each)
+        this = _constructed(world, node)
+        made = FunctionInfo(this, True, tuple(node.parameters), this)
+    _fill_attributes(world, node, made)
+    return made
+
+
+def _constructed(world: World, node: ast.Constructor) -> Type:
+    if isinstance(node.parent, TYPE_DECLARATIONS):
+        return this_type(world, node.parent)
+    world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
+    return ERROR
+
+
+# --- Accessors ----------------------------------------------------------------------------------------
+
+
+def _subscript(world: World, node: ast.Subscript) -> SubscriptInfo:
+    with world.assuming(node):
+        _make_generic(world, node, node.parameters)
+        for each in node.parameters:
+            world.info(each)
+        result = world.resolve_type(world.scope_of(node), node.result)
+    return SubscriptInfo(_this(world, node), tuple(node.parameters), result)
+
+
+def _property(world: World, node: ast.Property) -> SubscriptInfo:
+    result = world.resolve_type(surrounding_scope(world, node), node.value_type)
+    return SubscriptInfo(_this(world, node), (), result)
+
+
+def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
+    owner = node.parent
+    assert isinstance(owner, (ast.Subscript, ast.Property))
+    around: SubscriptInfo = world.info(owner)
+    parameters = around.parameters
+    if node.parameter is not None:
+        parameters += (node.parameter,)
+        if node.parameter.value_type is None and node.parameter.checked is None:
+            node.parameter.checked = ParameterInfo(around.result, "in")
+        world.info(node.parameter)
+    result = _accessor_result(node, around.result)
+    changes = node.name == "set" and not is_nonmutating(node) and not is_nonmutating(owner)
+    made = FunctionInfo(around.this_type, changes or _is_mutating(node), parameters, result)
+    _fill_attributes(world, node, made)
+    if made.level == "none":
+        outer = FunctionInfo(None, False, (), VOID)
+        _fill_attributes(world, owner, outer)
+        made.level = outer.level
+        made.no_diff_this |= outer.no_diff_this
+    if made.level != "backward":
+        given = world.given_level(node)
+        made.level = given if given != "none" else made.level
+    return made
+
+
+def _accessor_result(node: ast.Accessor, element: Type) -> Type:
+    """A getter gives the element; a `ref`, called as a function, does the same."""
+    if node.name == "set":
+        return VOID
+    return pointer(element) if gives_address(node) and element is not ERROR else element
+
+
+# --- Enums and aliases --------------------------------------------------------------------------------
+
+
+def tag_type(world: World, kind: EnumType) -> Type:
+    """The integer type of an enum: its base, or int."""
+    found = world.tag_types.get(kind.declaration)
+    if found is None:
+        found = world.tag_types[kind.declaration] = _find_tag(world, kind.declaration)
+    return found
+
+
+def _find_tag(world: World, declaration: ast.Enum) -> Type:
+    for node in declaration.bases:
+        base = world.resolve_type(world.scope_of(declaration), node)
+        if isinstance(base, Scalar):
+            if not base.is_float:
+                return base
+            world.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
+    return INT
+
+
+def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
+    enum = node.parent
+    assert isinstance(enum, ast.Enum)
+    kind = self_type(enum)
+    position = enum.members.index(node)
+    if node.value is None:
+        if position == 0:
+            return CaseInfo(kind, 1 if _is_flags(enum) else 0)
+        before: CaseInfo = world.info(enum.members[position - 1])
+        return CaseInfo(kind, (before.value * 2 or 1) if _is_flags(enum) else before.value + 1)
+    value = world.constant(world.scope_of(enum), node.value)
+    if isinstance(value, int):
+        return CaseInfo(kind, value)
+    if value is not None:
+        world.error(
+            "E0309", "the value of an enum case cannot depend on a generic parameter", node.value.span
+        )
+    return CaseInfo(kind, 0)
+
+
+def _is_flags(enum: ast.Enum) -> bool:
+    return enum.attribute("Flags") is not None
+
+
+def _alias(world: World, node: ast.TypeAlias) -> TypeInfo:
+    return TypeInfo(world.resolve_stored(world.scope_of(node), node.target))
+
+
+Rule = Callable[[World, Any], Any]
+
+RULES: dict[type[ast.Declaration], Rule] = {
+    ast.Variable: _variable,
+    ast.Parameter: _parameter,
+    ast.ValueParameter: _value_parameter,
+    ast.Function: _function,
+    ast.Constructor: _constructor,
+    ast.Subscript: _subscript,
+    ast.Property: _property,
+    ast.Accessor: _accessor,
+    ast.EnumCase: _enum_case,
+    ast.TypeAlias: _alias,
+}

@@ -1,0 +1,170 @@
+"""`expand` and `each`: one expression or type for each element of packs.
+
+In: `expand f(each x, each T)`.   Out: the pattern once, of which lowering makes as many as there are elements.
+
+What `each` runs over may be a pack of types, values or arguments, or a tuple. A pack that is a parameter is checked
+once, with `each T` as a type parameter of its own. The elements of a tuple may differ in all they can do, so the
+pattern is copied for each of them (`Pieces`). Either stands for several things, so it belongs into a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from slangrad.check.calls.coerce import value_after
+from slangrad.check.generics.bounds import element_type
+from slangrad.check.model import checked
+from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, TypeMeaning, ValueMeaning
+from slangrad.check.model.packs import element_of_pack, is_entry_pack, packs_of
+from slangrad.check.model.types import ERROR, Tuple, Type, expanded_type, is_pack, tuple_of
+from slangrad.check.model.values import is_value_pack
+from slangrad.check.names.members import fail, set_slots
+from slangrad.check.names.places import value_type
+from slangrad.check.names.resolve import mark_type, refer
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+from slangrad.syntax.copies import duplicate
+from slangrad.syntax.walk import children
+
+Entries = tuple[Any, ...]
+
+
+def expand(scope: Scope, node: ast.Expand) -> Meaning:
+    """What the pattern means, for each element."""
+    found = list(_eaches(node.pattern))
+    if not found:
+        note = "write 'each' before the pack: expand f(each x)"
+        scope.world.error("E0409", "there is no 'each' in this 'expand'", node.span, note)
+        return fail(node)
+    columns = [_entries(scope, each) for each in found]
+    known = [each for each in columns if each is not None]
+    if len(known) < len(columns):
+        return fail(node)
+    rows = list(zip(*known))
+    mixed = any(len({is_entry_pack(each) for each in row}) > 1 for row in rows)
+    if mixed or len({len(each) for each in known}) > 1:
+        scope.world.error("E0409", "these packs differ in their number of elements", node.span)
+        return fail(node)
+    if len(rows) == 1 and is_entry_pack(rows[0][0]):
+        return _over_packs(scope, node, 0, rows[0])
+    return _over_pieces(scope, node, rows)
+
+
+def _eaches(pattern: ast.Node) -> Iterator[ast.Each]:
+    """The `each` that belong to this `expand`, not to one inside."""
+    if isinstance(pattern, ast.Each):
+        yield pattern
+    elif not isinstance(pattern, ast.Expand):
+        for child in children(pattern):
+            yield from _eaches(child)
+
+
+def _entries(scope: Scope, node: ast.Each) -> Entries | None:
+    """What an `each` runs over."""
+    meaning = refer(scope, node.pack)
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.pack, meaning.type)
+    found = _known_entries(node.pack) if isinstance(meaning, (TypeMeaning, ValueMeaning)) else None
+    if found is None and not isinstance(meaning, ErrorMeaning) and node.pack.type is not ERROR:
+        what = node.pack.span.text
+        message = f"'each' needs a pack or a tuple, which '{what}' is not"
+        scope.world.error("E0409", message, node.pack.span)
+    return found
+
+
+def _known_entries(pack: ast.Expression) -> Entries | None:
+    """The same of a pack that is checked already."""
+    form = pack.ref
+    if isinstance(form, checked.Constant) and is_value_pack(form.value):
+        return (form.value,)
+    kind = form.named if isinstance(form, checked.TypeName) else value_type(pack)
+    if isinstance(kind, Tuple):
+        return kind.elements
+    return (kind,) if is_pack(kind) else None
+
+
+# --- Packs that are not known yet ---------------------------------------------------------------------
+
+
+def _over_packs(scope: Scope, node: ast.Expand, entry: int, row: Entries) -> Meaning:
+    meaning = _pattern(scope, node.pattern, entry)
+    packs = tuple(dict.fromkeys(pack for each in row for pack in packs_of(each)))
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.pattern, meaning.type)
+        return TypeMeaning(expanded_type(meaning.type, packs))
+    if not isinstance(meaning, ValueMeaning):
+        return _report_pattern(scope, node, meaning)
+    kind = value_after(node.pattern)
+    if kind is ERROR:
+        return fail(node)
+    return set_slots(node, expanded_type(kind, packs), checked.Expansion(node.pattern, packs))
+
+
+def _pattern(scope: Scope, pattern: ast.Expression, entry: int) -> Meaning:
+    world = scope.world
+    before, world.expanding = world.expanding, entry
+    try:
+        return refer(scope, pattern)
+    finally:
+        world.expanding = before
+
+
+def _report_pattern(scope: Scope, node: ast.Expand, meaning: Meaning) -> Meaning:
+    if not isinstance(meaning, ErrorMeaning):
+        message = f"'{node.pattern.span.text}' is neither a type nor a value"
+        scope.world.error("E0302", message, node.pattern.span)
+    return fail(node)
+
+
+# --- Tuples -------------------------------------------------------------------------------------------
+
+
+def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning:
+    pieces: list[ast.Expression] = []
+    types: list[Type] = []
+    for entry, row in enumerate(rows):
+        piece: ast.Expression = duplicate(node.pattern)
+        if is_entry_pack(row[0]):
+            piece = ast.Expand(node.span, piece)
+            meaning = _over_packs(scope, piece, entry, row)
+        else:
+            meaning = _pattern(scope, piece, entry)
+        if isinstance(meaning, TypeMeaning):
+            types.append(meaning.type)
+        elif isinstance(meaning, ValueMeaning) and piece.type is not ERROR:
+            pieces.append(piece)
+        else:
+            return _report_pattern(scope, node, meaning)
+    if types or (not rows and _names_types(node)):
+        return PackMeaning(tuple(types))
+    node.ref = checked.Pieces(tuple(pieces))
+    node.type = expanded_type(tuple_of(tuple(value_after(each) for each in pieces)), ())
+    return ValueMeaning(node.type)
+
+
+def _names_types(node: ast.Expand) -> bool:
+    return all(isinstance(each.pack.ref, checked.TypeName) for each in _eaches(node.pattern))
+
+
+# --- each ---------------------------------------------------------------------------------------------
+
+
+def each(scope: Scope, node: ast.Each) -> Meaning:
+    """One element of a pack, as far as it is known."""
+    entry = scope.world.expanding
+    if entry is None:
+        message = "'each' has a meaning only inside of 'expand'"
+        note = f"write 'expand each {node.pack.span.text}' to pass all elements"
+        scope.world.error("E0409", message, node.span, note)
+        return fail(node)
+    kinds = _known_entries(node.pack)
+    assert kinds is not None
+    chosen = kinds[entry]
+    form = node.pack.ref
+    if isinstance(form, checked.TypeName):
+        return TypeMeaning(element_of_pack(chosen) if is_pack(chosen) else chosen)
+    if isinstance(form, checked.Constant):
+        kind = scope.world.info(form.value.declaration).type if hasattr(form.value, "declaration") else ERROR
+        return set_slots(node, kind, checked.Constant(element_of_pack(chosen)))
+    return set_slots(node, element_type(scope.world, chosen), checked.PackElement(node.pack, kinds, entry))

@@ -1,0 +1,386 @@
+"""Checking expressions: the dispatch table, literals and the small forms.
+
+In: a scope and a node.   Out: the type of its value; `.type`, `.ref` and conversions of its parts are filled.
+
+Names and members are in names.py, calls in calls.py, operators in operators.py. After an error the type
+is ERROR, which whatever uses it accepts without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.bodies import expansions, lambdas
+from slangrad.check.calls import pack_parts
+from slangrad.check.calls.calls import (
+    check_argument,
+    check_call,
+    check_cast,
+    differentiate,
+)
+from slangrad.check.calls.coerce import Plan, coerce, value_after
+from slangrad.check.calls.convert import convert, is_builtin_parameter
+from slangrad.check.calls.operators import (
+    check_assign,
+    check_binary,
+    check_conditional,
+    check_postfix,
+    check_unary,
+)
+from slangrad.check.calls.overload import choose, commit_match
+from slangrad.check.calls.throwing import check_try
+from slangrad.check.interfaces.lookup import members
+from slangrad.check.model import checked
+from slangrad.check.model.checked import Conversion
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import (
+    Candidate,
+    ErrorMeaning,
+    GenericMeaning,
+    Meaning,
+    NamespaceMeaning,
+    OverloadMeaning,
+    PackMeaning,
+    TypeMeaning,
+    ValueMeaning,
+)
+from slangrad.check.model.types import (
+    BOOL,
+    DOUBLE,
+    ERROR,
+    FLOAT,
+    HALF,
+    INT,
+    INT64,
+    NONE,
+    NULL,
+    STRING,
+    UINT,
+    UINT64,
+    Array,
+    EnumType,
+    Matrix,
+    Pointer,
+    Scalar,
+    Type,
+    Vector,
+    nominal,
+    unstored,
+    vector,
+)
+from slangrad.check.names.members import this_value
+from slangrad.check.names.memory_rules import layout_named, size_by_rules
+from slangrad.check.names.places import require_readable, value_type
+from slangrad.check.names.resolve import RULES, mark_type, refer
+from slangrad.check.names.scopes import Scope, enclosing_member_scope
+from slangrad.syntax import ast
+
+
+def check_value(scope: Scope, node: ast.Expression) -> Type:
+    """The type of an expression that must be a value."""
+    rule = EXPRESSIONS.get(type(node))
+    if rule is not None:
+        kind = rule(scope, node)
+        node.type = kind
+        return kind
+    if type(node) not in RULES:
+        scope.world.error("E9005", "this form of expression is not supported here", node.span)
+        node.type = ERROR
+        return ERROR
+    return _value_of(scope, node, refer(scope, node))
+
+
+def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
+    if isinstance(meaning, ValueMeaning):
+        return meaning.type
+    if isinstance(meaning, OverloadMeaning):
+        return lambdas.function_value(scope, node, meaning)
+    elif isinstance(meaning, (TypeMeaning, GenericMeaning)):
+        text = node.span.text
+        scope.world.error(
+            "E0302", f"'{text}' is a type, not a value", node.span, f"write '{text}(...)' to make one"
+        )
+    elif isinstance(meaning, NamespaceMeaning):
+        scope.world.error("E0302", f"'{node.span.text}' is a namespace, not a value", node.span)
+    elif isinstance(meaning, PackMeaning):
+        scope.world.error("E0302", f"'{node.span.text}' are types, not values", node.span)
+    node.type = ERROR
+    return ERROR
+
+
+def check_condition(scope: Scope, node: ast.Expression) -> None:
+    """An expression that decides a branch."""
+    check_argument(scope, node)
+    if node.type is not ERROR:
+        coerce(scope, node, BOOL, "a condition")
+
+
+# --- Literals -----------------------------------------------------------------------------------------
+
+_INT_SUFFIXES = {
+    "u": UINT,
+    "l": INT64,
+    "ll": INT64,
+    "z": INT64,
+    "ul": UINT64,
+    "ull": UINT64,
+    "uz": UINT64,
+    "lu": UINT64,
+    "llu": UINT64,
+}
+_FLOAT_SUFFIXES = {"": FLOAT, "f": FLOAT, "h": HALF, "l": DOUBLE, "lf": DOUBLE}
+
+
+def _int(scope: Scope, node: ast.IntLiteral) -> Type:
+    if node.suffix:
+        kind = _INT_SUFFIXES.get(node.suffix, INT64)
+        if kind is UINT and node.value >= 1 << 32:
+            return UINT64
+    elif node.value < 1 << 31:
+        return INT
+    elif node.span.text[:2].lower() in ("0x", "0b") and node.value < 1 << 32:
+        return UINT
+    else:
+        return INT64 if node.value < 1 << 63 else UINT64
+    return kind
+
+
+def _float(scope: Scope, node: ast.FloatLiteral) -> Type:
+    return _FLOAT_SUFFIXES[node.suffix]
+
+
+# --- Small forms --------------------------------------------------------------------------------------
+
+
+def _this(scope: Scope, node: ast.This) -> Type:
+    value = this_value(scope, node.span)
+    if value is None:
+        where = "a static function" if enclosing_member_scope(scope) is not None else "a method"
+        sentence = (
+            f"there is no 'this' in {where}" if "static" in where else "'this' has a meaning only in a method"
+        )
+        scope.world.error("E0307", sentence, node.span)
+        return ERROR
+    node.ref = value
+    return value.type
+
+
+def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
+    check_value(scope, node.operand)
+    info = None if scope.body is None else scope.body.info
+    if info is None or (info.level == "none" and not info.treat_as_differentiable):
+        message = "'no_diff' has no effect in a function that is not differentiable"
+        scope.world.error(
+            "E0508", message, node.span, "leave it out, or mark the function as [Differentiable]"
+        )
+    return value_after(node.operand)
+
+
+def _comma(scope: Scope, node: ast.Comma) -> Type:
+    check_value(scope, node.left)
+    check_value(scope, node.right)
+    return value_after(node.right)
+
+
+def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
+    meaning = refer(scope, node.operand)
+    kind = meaning.type if isinstance(meaning, (TypeMeaning, ValueMeaning)) else ERROR
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.operand, kind)
+    if kind is ERROR:
+        if not isinstance(meaning, ErrorMeaning):
+            scope.world.error("E0302", f"{node.query} needs a type or a value", node.operand.span)
+        return ERROR
+    if node.layout is not None:
+        rules = layout_named(scope.world, node.layout, scope.world.resolve_type(scope, node.layout))
+        if rules and node.query != "countof":
+            node.ref = checked.Constant(size_by_rules(scope.world, node, kind, rules))
+            return INT
+    node.ref = checked.Constant(scope.world.size_of(node.query, kind))
+    return INT
+
+
+def _is(scope: Scope, node: ast.Is) -> Type:
+    meaning = refer(scope, node.operand)
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.operand, meaning.type)
+    elif not isinstance(meaning, ValueMeaning):
+        _value_of(scope, node.operand, meaning)
+    target = scope.world.resolve_type(scope, node.target)
+    node.ref = checked.TypeTest(node.operand, target)
+    return BOOL
+
+
+def _as(scope: Scope, node: ast.As) -> Type:
+    """`x as T` is an Optional<T>."""
+    check_value(scope, node.operand)
+    target = scope.world.resolve_type(scope, node.target)
+    if target is ERROR:
+        return ERROR
+    node.ref = checked.Downcast(node.operand, target)
+    made: Type = nominal(scope.world.standard("Optional"), (target,))
+    return made
+
+
+def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
+    check_argument(scope, node)
+    scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
+    return ERROR
+
+
+def _named(scope: Scope, node: ast.NamedArgument) -> Type:
+    return check_value(scope, node.value)
+
+
+def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
+    def rule(scope: Scope, node: ast.Expression) -> Type:
+        scope.world.error(code, f"{what} is not supported", node.span)
+        return ERROR
+
+    return rule
+
+
+def _assembly(scope: Scope, node: ast.AssemblyBlock) -> Type:
+    """Where it is meant for another target it may be anything."""
+    return ERROR if scope.foreign else _refuse("E9003", "assembly for another target")(scope, node)
+
+
+# --- Index --------------------------------------------------------------------------------------------
+
+
+def check_index(scope: Scope, node: ast.Index) -> Type:
+    """`base[i]` with a checked base."""
+    for each in node.arguments:
+        check_argument(scope, each)
+    kind = value_type(node.base)
+    if kind is ERROR or any(each.type is ERROR for each in node.arguments):
+        node.type = ERROR
+        return ERROR
+    builtin = isinstance(kind, (Array, Vector, Matrix, Pointer)) and len(node.arguments) == 1
+    found = _element(scope, node, kind) if builtin else _subscript(scope, node, kind)
+    node.type = found
+    return found
+
+
+def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
+    index = node.arguments[0]
+    source = value_after(index)
+    whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
+    if not whole and not is_builtin_parameter(scope.world, source):
+        scope.world.error("E0319", f"an index must be a whole number, not '{source}'", index.span)
+    elif isinstance(source, EnumType) or source is BOOL:
+        coerce(scope, index, INT, "an index")
+    _check_range(scope, index, kind)
+    node.ref = checked.Element(node.base, index)
+    if isinstance(kind, Matrix):
+        return vector(kind.element, kind.columns)
+    element: Type = unstored(kind.element)
+    return element
+
+
+def _check_range(scope: Scope, index: ast.Expression, kind: Any) -> None:
+    if isinstance(kind, Pointer):
+        return
+    extent = kind.rows if isinstance(kind, Matrix) else kind.count
+    with scope.world.silence():
+        value = scope.world.known_value(scope, index)
+    if isinstance(value, int) and isinstance(extent, int) and not 0 <= value < extent:
+        scope.world.error("E0320", f"the index {value} is outside of '{kind}'", index.span)
+
+
+def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
+    found = members(scope.world, kind, "__subscript")
+    candidates = [
+        Candidate(each.declaration, each.substitution, node.base)
+        for each in found
+        if isinstance(each.declaration, ast.Subscript)
+    ]
+    if not candidates:
+        scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
+        return ERROR
+    match = choose(scope, node.span, "[]", candidates, node.arguments)
+    if match is None:
+        return ERROR
+    assert isinstance(match.target, DeclRef)
+    require_readable(scope, match.target.declaration, node.base, node.span)
+    node.ref = checked.Subscript(node.base, match.target, commit_match(scope, match))
+    return match.signature.result
+
+
+# --- Questions from other files -----------------------------------------------------------------------
+
+
+def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
+    """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
+    made = convert(scope.world, value_after(node), kind, explicit=True)
+    if made is not None:
+        return Plan(kind, made.cost, made.conversion)
+    found = [
+        each for each in members(scope.world, kind, "__init") if isinstance(each.declaration, ast.Constructor)
+    ]
+    if not found:
+        return None
+    candidates = [Candidate(each.declaration, each.substitution) for each in found]
+    with scope.world.silence():
+        match = choose(scope, node.span, "__init", candidates, [node])
+    if match is None:
+        return None
+    inner = match.plans[0]
+    reference = match.target
+    assert not isinstance(reference, checked.Derivative)
+    return Plan(kind, match.cost, Conversion("call", kind, reference, inner.conversion if inner else None))
+
+
+def _lambda(scope: Scope, node: ast.Lambda) -> Type:
+    return lambdas.check_lambda(scope, node)
+
+
+def _missing(scope: Scope, node: ast.Missing) -> Type:
+    return ERROR
+
+
+def _call_or_part(scope: Scope, node: ast.Call) -> Meaning:
+    """`__first(T)` can be a type."""
+    if pack_parts.asks_for_part(scope, node):
+        return pack_parts.part(scope, node)
+    return ValueMeaning(check_value(scope, node))
+
+
+Rule = Callable[[Scope, Any], Type]
+
+EXPRESSIONS: dict[type[ast.Expression], Rule] = {
+    ast.Missing: _missing,
+    ast.IntLiteral: _int,
+    ast.FloatLiteral: _float,
+    ast.BoolLiteral: lambda scope, node: BOOL,
+    ast.CharLiteral: lambda scope, node: INT,
+    ast.StringLiteral: lambda scope, node: STRING,
+    ast.NullLiteral: lambda scope, node: NULL,
+    ast.NoneLiteral: lambda scope, node: NONE,
+    ast.This: _this,
+    ast.Super: _refuse("E9005", "'super'"),
+    ast.Call: check_call,
+    ast.Cast: check_cast,
+    ast.Unary: check_unary,
+    ast.Postfix: check_postfix,
+    ast.Binary: check_binary,
+    ast.Assign: check_assign,
+    ast.Conditional: check_conditional,
+    ast.Comma: _comma,
+    ast.InitializerList: _bare_list,
+    ast.NamedArgument: _named,
+    ast.NoDiff: _no_diff,
+    ast.SizeOf: _size_of,
+    ast.Is: _is,
+    ast.As: _as,
+    ast.New: _refuse("E9005", "'new'"),
+    ast.Try: check_try,
+    ast.AssemblyBlock: _assembly,
+    ast.Lambda: _lambda,
+}
+
+RULES[ast.Differentiate] = differentiate
+RULES[ast.Call] = _call_or_part
+RULES[ast.Expand] = expansions.expand
+RULES[ast.Each] = expansions.each

@@ -1,0 +1,142 @@
+"""Lambda expressions.
+
+In: `(float x) => a * x`.   Out: a value of a LambdaType of its own that captures `a`; its result is inferred.
+
+A lambda conforms to IFunc<R, A...> with its own result and parameters, so it can be passed where a type
+parameter is bounded by that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.bodies.statements import check_block
+from slangrad.check.calls.coerce import coerce
+from slangrad.check.calls.convert import common_type
+from slangrad.check.generics.signatures import signature_of
+from slangrad.check.generics.substitution import (
+    nominal_parameters,
+    own_substitution,
+    self_argument,
+    substitute,
+)
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import Candidate, OverloadMeaning
+from slangrad.check.model.packs import grouped
+from slangrad.check.model.types import ERROR, VOID, FunctionType, InterfaceType, LambdaType, Type, nominal
+from slangrad.check.model.world import World
+from slangrad.check.names.scopes import Body, Scope
+from slangrad.syntax import ast
+from slangrad.syntax.copies import duplicate
+
+PLAIN_INTERFACES = ("IFunc", "IMutatingFunc")
+FUNCTION_INTERFACES = (*PLAIN_INTERFACES, "IDifferentiableFunc", "IDifferentiableMutatingFunc")
+
+
+def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
+    function = node.function
+    world = scope.world
+    world.scopes_of_locals[function] = scope
+    info: checked.FunctionInfo = world.info(function)
+    inside = Scope(world, world.scope_of(function), function)
+    for parameter in function.parameters:
+        inside.add(parameter)
+    inside.body = Body(function, info, outer=scope.body)
+    inside.breakable, inside.handlers = frozenset(), ()
+    assert function.body is not None
+    check_block(inside, function.body)
+    info.result = _result(scope, inside.body)
+    for statement, _ in inside.body.returns:
+        if statement.value is not None and info.result is not ERROR:
+            coerce(inside, statement.value, info.result, "the result of the lambda")
+    info.body_checked = True
+    node.ref = checked.Closure(function)
+    kind: Type = nominal(function, tuple(self_argument(each) for each in nominal_parameters(function)))
+    return kind
+
+
+def _result(scope: Scope, body: Body) -> Type:
+    result: Type | None = None
+    for statement, kind in body.returns:
+        if kind is ERROR:
+            return ERROR
+        joined = kind if result is None else common_type(scope.world, result, kind)
+        if joined is None:
+            scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
+            return ERROR
+        result = joined
+    return VOID if result is None else result
+
+
+def function_value(scope: Scope, node: ast.Expression, meaning: OverloadMeaning) -> Type:
+    """A function that is named where a value should be: `f` is `(A a, B b) => f(a, b)`."""
+    signature, reason = _only_signature(scope, meaning)
+    if signature is None or scope.body is None or _writes(signature):
+        code = "E0316" if signature is None else "E9012"
+        reason = reason or (
+            "it has parameters that it writes" if scope.body else "there is no function around"
+        )
+        message = f"'{meaning.name}' cannot be a value: {reason}"
+        scope.world.error(code, message, node.span, "pass a lambda that calls it")
+        node.type = ERROR
+        return ERROR
+    span = node.span
+    parameters = [
+        ast.Parameter(span, f"${i}", span, "in", None, None, []) for i in range(len(signature.parameters))
+    ]
+    call = ast.Call(span, duplicate(node), [ast.Name(span, each.name) for each in parameters])
+    body = ast.Block(span, [ast.Return(span, call)])
+    function = ast.Function(span, "", span, parameters, None, None, body, [])
+    function.parent = scope.body.declaration
+    for parameter, declared in zip(parameters, signature.parameters):
+        parameter.parent = function
+        parameter.checked = checked.ParameterInfo(declared.type, "in", declared.no_diff)
+    made = ast.Lambda(span, function)
+    info: checked.FunctionInfo = scope.world.info(function)
+    info.level = scope.world.info(meaning.candidates[0].declaration).level
+    kind = check_lambda(scope, made)
+    node.type, node.ref = kind, made.ref
+    return kind
+
+
+def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionType | None, str]:
+    """The signature of the function that is meant, or why there is none that a value could have."""
+    candidate = meaning.candidates[0]
+    if len(meaning.candidates) > 1:
+        return None, "there are several functions of this name"
+    if candidate.inner is not None or not isinstance(candidate.declaration, ast.Function):
+        return None, "it is no function that is declared by this name"
+    if scope.world.info(candidate.declaration).this_type is not None:
+        return None, "it is a method, which needs an object"
+    generics = candidate.declaration.generics
+    given = grouped(generics, list(candidate.explicit))
+    if given is None or len(given) != len(generics):
+        return None, "its generic arguments are not written"
+    seen = {**candidate.substitution, **dict(zip(generics, given))}
+    return signature_of(scope.world, DeclRef(candidate.declaration, seen)), ""
+
+
+def _writes(signature: FunctionType) -> bool:
+    return any(each.direction not in ("in", "constref") for each in signature.parameters)
+
+
+def lambda_candidate(world: World, kind: Type, base: Any) -> Candidate | None:
+    """The function behind a value of a lambda type."""
+    if not isinstance(kind, LambdaType):
+        return None
+    return Candidate(kind.declaration, own_substitution(kind), base)
+
+
+def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, ...]:
+    """IFunc<R, (A, B)> and its kin, as far as the standard library declares them."""
+    info: checked.FunctionInfo = world.info(kind.declaration)
+    seen = own_substitution(kind)
+    result = substitute(world, info.result, seen)
+    parameters = tuple(substitute(world, world.info(each).type, seen) for each in info.parameters)
+    found = []
+    for name in FUNCTION_INTERFACES if info.level != "none" else PLAIN_INTERFACES:
+        interface = world.standard(name)
+        if isinstance(interface, ast.Interface):
+            found.append(nominal(interface, (result, parameters)))
+    return tuple(found)

@@ -1,0 +1,410 @@
+"""Checking statements.
+
+In: a scope and a statement.   Out: errors; the expressions inside are filled.
+
+A block opens a scope. `break` and `continue` need something around them that takes them; whether the end of a
+function can be reached is decided in control_flow.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import Any
+
+from slangrad.check.bodies.targets import chosen_case, meant_by
+from slangrad.check.calls.coerce import coerce, value_after
+from slangrad.check.calls.throwing import check_throw, declare_error
+from slangrad.check.generics.bounds import supposing
+from slangrad.check.model import checked
+from slangrad.check.model.types import (
+    ERROR,
+    INT,
+    VOID,
+    AssociatedType,
+    EnumType,
+    InterfaceType,
+    ParameterType,
+    Scalar,
+    StructType,
+    Type,
+)
+from slangrad.check.names.attributes import check_attributes, check_modifiers
+from slangrad.check.names.places import gives_address, not_a_place, value_type
+from slangrad.check.names.scopes import Body, Scope
+from slangrad.syntax import ast
+
+
+def check_statement(scope: Scope, node: ast.Statement) -> None:
+    check_attributes(scope.world, node)
+    _check_counts(scope, node)
+    rule = STATEMENTS.get(type(node))
+    if rule is None:
+        scope.world.error("E9005", "this statement is not supported", node.span)
+        return
+    rule(scope, node)
+
+
+def check_block(scope: Scope, node: ast.Block) -> None:
+    inside = Scope(scope.world, scope)
+    for statement in node.statements:
+        check_statement(inside, statement)
+
+
+def _body(scope: Scope, node: ast.Statement, *takes: str) -> None:
+    """The body of a loop or a branch, in a scope of its own."""
+    inside = Scope(scope.world, scope)
+    inside.breakable = scope.breakable | frozenset(takes)
+    check_statement(inside, node)
+
+
+def _expression(scope: Scope, node: ast.ExpressionStatement) -> None:
+    scope.world.check_value(scope, node.expression)
+
+
+# --- Declarations -------------------------------------------------------------------------------------
+
+
+def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
+    for declaration in node.declarations:
+        scope.world.scopes_of_locals[declaration] = scope
+        if isinstance(declaration, ast.Using):
+            scope.world.use(scope, declaration)
+            continue
+        if isinstance(declaration, ast.Variable):
+            declare_local(scope, declaration)
+            continue
+        _refuse_redeclaration(scope, declaration)
+        scope.add(declaration)
+        scope.world.check_declaration(declaration)
+
+
+def declare_local(scope: Scope, declaration: ast.Variable) -> None:
+    """The initializer does not see the variable."""
+    scope.world.scopes_of_locals[declaration] = scope
+    scope.world.info(declaration)
+    check_attributes(scope.world, declaration)
+    check_modifiers(scope.world, declaration)
+    _refuse_redeclaration(scope, declaration)
+    scope.add(declaration)
+
+
+def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
+    earlier = scope.names.get(declaration.name, [])
+    overloads = isinstance(declaration, ast.Function) and all(
+        isinstance(each, ast.Function) for each in earlier
+    )
+    if earlier and declaration.name and not overloads:
+        message = f"'{declaration.name}' is declared twice in this block"
+        scope.world.error("E0308", message, declaration.name_span)
+
+
+# --- Branches -----------------------------------------------------------------------------------------
+
+
+def _if(scope: Scope, node: ast.If) -> None:
+    scope.world.check_condition(scope, node.condition)
+    asked: dict[Type, list[InterfaceType]] = {}
+    for kind, interface in _asked(node.condition):
+        asked.setdefault(kind, []).append(interface)
+    with supposing(scope.world, asked) if asked else nullcontext():
+        _body(scope, node.then)
+    if node.otherwise is not None:
+        _body(scope, node.otherwise)
+
+
+def _asked(node: ast.Expression) -> Iterator[tuple[Type, InterfaceType]]:
+    """The conformances of type parameters that a condition asks for: `T is IFoo && U is IBar`."""
+    if isinstance(node, ast.Paren):
+        yield from _asked(node.inner)
+    elif isinstance(node, ast.Binary) and node.operator == "&&":
+        yield from _asked(node.left)
+        yield from _asked(node.right)
+    elif isinstance(node.ref, checked.TypeTest) and isinstance(node.ref.target, InterfaceType):
+        kind = node.ref.operand.type
+        if isinstance(kind, (ParameterType, AssociatedType)):
+            yield kind, node.ref.target
+
+
+def _if_let(scope: Scope, node: ast.IfLet) -> None:
+    """`if (let x = optional)`: the initializer becomes the value that the optional holds."""
+    inside = Scope(scope.world, scope)
+    binding = node.binding
+    assert binding.initializer is not None
+    kind = scope.world.check_value(scope, binding.initializer)
+    optional = scope.world.standard("Optional")
+    if isinstance(kind, StructType) and kind.declaration is optional:
+        binding.checked = checked.VariableInfo(kind.arguments[0], "local", mutable=False)
+        inside.add(binding)
+    elif kind is not ERROR:
+        scope.world.error("E0311", f"'if (let' needs an optional, not '{kind}'", binding.initializer.span)
+        binding.checked = checked.VariableInfo(ERROR, "local")
+        inside.add(binding)
+    _body(inside, node.then)
+    if node.otherwise is not None:
+        _body(scope, node.otherwise)
+
+
+def _switch(scope: Scope, node: ast.Switch) -> None:
+    scope.world.check_argument(scope, node.value)
+    kind = node.value.type if node.value.type is ERROR else value_after(node.value)
+    whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
+    if kind is not ERROR and not whole:
+        scope.world.error("E0603", f"'switch' needs a whole number or an enum, not '{kind}'", node.value.span)
+        kind = ERROR
+    seen: dict[object, ast.Expression] = {}
+    defaults = 0
+    for case in node.cases:
+        defaults += case.is_default
+        if defaults > 1:
+            scope.world.error("E0604", "a switch can have one 'default' only", case.span)
+        for label in case.values:
+            _check_label(scope, label, kind, seen)
+    inside = Scope(scope.world, scope)
+    inside.breakable = scope.breakable | {"switch"}
+    for case in node.cases:
+        body = Scope(scope.world, inside)
+        for statement in case.body:
+            check_statement(body, statement)
+
+
+def _check_label(scope: Scope, label: ast.Expression, kind: Type, seen: dict[object, ast.Expression]) -> None:
+    scope.world.check_argument(scope, label)
+    if label.type is ERROR or kind is ERROR or not coerce(scope, label, kind, "a case label"):
+        return
+    value = scope.world.known_value(scope, label)
+    if value is None:
+        return
+    if value in seen:
+        scope.world.error("E0604", f"the case {label.span.text} occurs twice", label.span)
+    seen[value] = label
+
+
+# --- Loops --------------------------------------------------------------------------------------------
+
+
+def _for(scope: Scope, node: ast.For) -> None:
+    inside = Scope(scope.world, scope)
+    if node.initializer is not None:
+        check_statement(inside, node.initializer)
+    if node.condition is not None:
+        scope.world.check_condition(inside, node.condition)
+    if node.step is not None:
+        scope.world.check_value(inside, node.step)
+    _body(inside, node.body, "loop")
+
+
+def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
+    """`$for (i in Range(a, b))`: `i` is a variable that is known in each round."""
+    for bound in (node.start, node.stop):
+        if bound is not None:
+            scope.world.check_argument(scope, bound)
+            if bound.type is not ERROR and coerce(scope, bound, INT, "a bound"):
+                scope.world.known_value(scope, bound)
+    inside = Scope(scope.world, scope)
+    node.variable.checked = checked.VariableInfo(INT, "local", mutable=False)
+    inside.add(node.variable)
+    _body(inside, node.body)
+
+
+def _while(scope: Scope, node: ast.While) -> None:
+    scope.world.check_condition(scope, node.condition)
+    _body(scope, node.body, "loop")
+
+
+def _do_while(scope: Scope, node: ast.DoWhile) -> None:
+    _body(scope, node.body, "loop")
+    scope.world.check_condition(scope, node.condition)
+
+
+def _labeled(scope: Scope, node: ast.Labeled) -> None:
+    inside = Scope(scope.world, scope)
+    inside.breakable = scope.breakable | {f"label {node.label}"}
+    check_statement(inside, node.statement)
+
+
+# --- Jumps --------------------------------------------------------------------------------------------
+
+
+def _break(scope: Scope, node: ast.Break) -> None:
+    if node.label is not None:
+        _check_jump_label(scope, node, node.label)
+    elif not scope.breakable & {"loop", "switch"}:
+        scope.world.error("E0601", "'break' outside of a loop or switch", node.span)
+
+
+def _continue(scope: Scope, node: ast.Continue) -> None:
+    if node.label is not None:
+        _check_jump_label(scope, node, node.label)
+    elif "loop" not in scope.breakable:
+        scope.world.error("E0601", "'continue' outside of a loop", node.span)
+
+
+def _check_jump_label(scope: Scope, node: ast.Break | ast.Continue, label: str) -> None:
+    if f"label {label}" not in scope.breakable:
+        scope.world.error("E0601", f"there is no statement labeled '{label}' around this", node.span)
+
+
+def _return(scope: Scope, node: ast.Return) -> None:
+    body = scope.body
+    assert body is not None
+    if "defer" in scope.breakable:
+        scope.world.error("E0602", "'return' cannot leave what is deferred", node.span)
+    if (
+        isinstance(body.declaration, ast.Function)
+        and not body.declaration.name
+        and body.declaration.result is None
+    ):
+        _return_from_lambda(scope, node)
+        return
+    wanted: Type = body.info.result
+    if node.value is None:
+        if wanted not in (VOID, ERROR) and not isinstance(body.declaration, ast.Constructor):
+            scope.world.error("E0602", f"a value of type '{wanted}' must be returned here", node.span)
+        return
+    scope.world.check_argument(scope, node.value)
+    if wanted is VOID and node.value.type is not VOID:
+        if node.value.type is not ERROR:
+            message = f"'{body.declaration.name}' returns nothing, so 'return' takes no value here"
+            scope.world.error("E0602", message, node.value.span)
+    elif node.value.type is not ERROR and _refers(body.declaration):
+        _return_place(scope, body, node.value, wanted)
+    elif node.value.type is not ERROR:
+        coerce(scope, node.value, wanted, "the result")
+
+
+def _refers(declaration: Any) -> bool:
+    return (
+        isinstance(declaration, ast.Accessor) and declaration.name == "ref" and not gives_address(declaration)
+    )
+
+
+def _return_place(scope: Scope, body: Body, value: ast.Expression, wanted: Type) -> None:
+    """`ref { return PLACE; }`: something that can be assigned to and outlasts the accessor, as it is."""
+    body.refers = True
+    reason = (
+        "it is a value, not a variable"
+        if isinstance(value, ast.InitializerList)
+        else not_a_place(scope, value)
+    )
+    body.refers = False
+    if reason is not None:
+        message = f"'ref' returns a place, which this is not: {reason}"
+        note = "return a part of 'this' or an element of a buffer, or write 'get' and 'set'"
+        scope.world.error("E0602", message, value.span, note)
+    elif value_type(value) is not wanted:
+        message = f"'ref' must return a place of type '{wanted}', not '{value_type(value)}'"
+        scope.world.error("E0602", message, value.span, "write 'get' and 'set' with conversions instead")
+
+
+def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
+    assert scope.body is not None
+    if node.value is None:
+        scope.body.returns.append((node, VOID))
+        return
+    kind = scope.world.check_value(scope, node.value)
+    scope.body.returns.append((node, kind if kind is ERROR else value_after(node.value)))
+
+
+def _defer(scope: Scope, node: ast.Defer) -> None:
+    """What is deferred runs when its block is left, so it cannot leave the block itself."""
+    inside = Scope(scope.world, scope)
+    inside.breakable, inside.handlers = frozenset({"defer"}), (None,)
+    check_statement(inside, node.statement)
+
+
+def _do_catch(scope: Scope, node: ast.DoCatch) -> None:
+    """Each handler is around the body and the handlers before it."""
+    inside = Scope(scope.world, scope)
+    inside.handlers = (*scope.handlers, *reversed(node.handlers))
+    for handler in node.handlers:
+        if handler.parameter is not None:
+            declare_error(scope, handler.parameter)
+    check_statement(inside, node.body)
+    for i, handler in enumerate(node.handlers):
+        inside = Scope(scope.world, scope)
+        inside.handlers = (*scope.handlers, *reversed(node.handlers[i + 1 :]))
+        if handler.parameter is not None:
+            inside.add(handler.parameter)
+        check_statement(inside, handler.body)
+
+
+def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
+    """Decided here where the condition does not depend on generics; else for each instance, when it is lowered."""
+    scope.world.check_condition(scope, node.condition)
+    if node.condition.type is not ERROR and scope.world.known_value(scope, node.condition) == 0:
+        scope.world.error("E0606", assertion_text(node), node.condition.span)
+
+
+def assertion_text(node: ast.StaticAssert) -> str:
+    return f"the assertion does not hold{': ' if node.message else ''}{node.message}"
+
+
+def _assembly(scope: Scope, node: ast.TargetAssembly) -> None:
+    scope.world.error("E9003", "assembly for another target is not supported", node.span)
+
+
+def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
+    chosen = chosen_case(node)
+    for case in node.cases:
+        body = Scope(scope.world, scope)
+        body.breakable = scope.breakable | {"switch"}
+        body.foreign = case is not chosen
+        for i, statement in enumerate(case.body):
+            if not isinstance(statement, ast.TargetAssembly):
+                check_statement(body, statement)
+            elif case is chosen:
+                case.body[i] = _target_assembly(body, statement)
+
+
+def _target_assembly(scope: Scope, node: ast.TargetAssembly) -> ast.Statement:
+    """What assembly in the case that is meant stands for."""
+    meant = meant_by(scope, node)
+    if meant is None:
+        note = 'a text that calls a function of the library is: "$P_exp($0)"'
+        scope.world.error("E9003", "this assembly is not supported", node.span, note)
+        return node
+    statement, inside = meant
+    check_statement(inside, statement)
+    return statement
+
+
+# --- Attributes ---------------------------------------------------------------------------------------
+
+_COUNTED = {"MaxIters", "unroll", "ForceUnroll"}
+
+
+def _check_counts(scope: Scope, node: ast.Statement) -> None:
+    """`[MaxIters(n)]` and the like take a number known when compiling."""
+    for attribute in node.attributes:
+        if attribute.name in _COUNTED:
+            for argument in attribute.arguments:
+                scope.world.constant(scope, argument)
+
+
+Rule = Callable[[Scope, Any], None]
+
+STATEMENTS: dict[type[ast.Statement], Rule] = {
+    ast.Block: check_block,
+    ast.Empty: lambda scope, node: None,
+    ast.ExpressionStatement: _expression,
+    ast.DeclarationStatement: _declaration,
+    ast.If: _if,
+    ast.IfLet: _if_let,
+    ast.Switch: _switch,
+    ast.For: _for,
+    ast.CompileTimeFor: _compile_time_for,
+    ast.While: _while,
+    ast.DoWhile: _do_while,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.Return: _return,
+    ast.Labeled: _labeled,
+    ast.Discard: lambda scope, node: None,
+    ast.TargetSwitch: _target_switch,
+    ast.Defer: _defer,
+    ast.StaticAssert: _static_assert,
+    ast.Throw: check_throw,
+    ast.DoCatch: _do_catch,
+    ast.TargetAssembly: _assembly,
+}

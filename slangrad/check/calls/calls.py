@@ -1,0 +1,418 @@
+"""Calls: of functions, methods, derivatives, types (construction, conversion), values that can be called.
+
+In: `bwd_diff(f)(pair, 1.0)`.   Out: Call(Derivative(...), arguments), conversions written into the arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.calls import pack_parts
+from slangrad.check.calls.candidates import Match, innermost
+from slangrad.check.calls.coerce import Plan, commit, plan, stripped, value_after
+from slangrad.check.calls.initializers import check_elements, constructors, explain_list, plan_list
+from slangrad.check.calls.overload import choose, commit_match
+from slangrad.check.calls.throwing import report_no_derivative, require_try, thrown_by
+from slangrad.check.derivatives.tensor_gradients import warn_of_lost_gradients
+from slangrad.check.interfaces.lookup import members
+from slangrad.check.model import checked
+from slangrad.check.model.checked import Construct
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import (
+    FAILED,
+    Candidate,
+    ErrorMeaning,
+    GenericMeaning,
+    Meaning,
+    OverloadMeaning,
+    PackMeaning,
+    TypeMeaning,
+    ValueMeaning,
+)
+from slangrad.check.model.types import (
+    ERROR,
+    VOID,
+    Array,
+    AssociatedType,
+    InterfaceType,
+    Matrix,
+    ParameterType,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    element_of,
+    vector,
+)
+from slangrad.check.names.generic_arguments import apply_arguments
+from slangrad.check.names.members import fail, follow_pointer
+from slangrad.check.names.places import not_a_place
+from slangrad.check.names.resolve import mark_type, refer, unfold
+from slangrad.check.names.scopes import Scope
+from slangrad.check.names.unsupported import refused_member
+from slangrad.syntax import ast
+
+
+def check_argument(scope: Scope, node: ast.Expression) -> None:
+    """Check an operand or argument; an initializer list has no type yet."""
+    if isinstance(node, ast.NamedArgument):
+        check_argument(scope, node.value)
+        node.type = node.value.type
+    elif isinstance(node, ast.InitializerList):
+        check_elements(scope, node)
+    elif isinstance(node, ast.Paren) and isinstance(stripped(node), ast.InitializerList):
+        check_argument(scope, stripped(node))
+    else:
+        scope.world.check_value(scope, node)
+
+
+def check_call(scope: Scope, node: ast.Call) -> Type:
+    if pack_parts.asks_for_part(scope, node):
+        meaning = pack_parts.part(scope, node)
+        if isinstance(meaning, (TypeMeaning, PackMeaning)):
+            message = f"'{node.span.text}' is a type, and a value is needed"
+            scope.world.error("E0302", message, node.span)
+            return ERROR
+        kind: Type = node.type
+        return kind
+    meaning = refer(scope, node.callee)
+    for each in node.arguments:
+        check_argument(scope, each)
+    unfold(node.arguments)
+    if isinstance(meaning, GenericMeaning):
+        meaning = _applied(scope, node, meaning)
+    if isinstance(meaning, TypeMeaning):
+        mark_type(node.callee, meaning.type)
+        kind = construct(scope, node, meaning.type, node.arguments)
+        _tell_constructor(node, meaning)
+        return kind
+    if isinstance(meaning, OverloadMeaning):
+        return call_overload(scope, node, meaning.name, meaning.candidates, node.arguments)
+    if isinstance(meaning, ValueMeaning):
+        return _call_value(scope, node)
+    if not isinstance(meaning, ErrorMeaning):
+        scope.world.error("E0302", f"'{node.callee.span.text}' cannot be called", node.callee.span)
+    return ERROR
+
+
+def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
+    """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
+    declaration = meaning.declaration
+    if isinstance(declaration, ast.Struct) and node.arguments:
+        inferred = scope.world.infer_struct(scope, node, meaning)
+        if inferred is not None:
+            return TypeMeaning(inferred)
+    return apply_arguments(scope, node.callee, meaning, [])
+
+
+def call_overload(
+    scope: Scope,
+    node: ast.Expression,
+    name: str,
+    candidates: list[Candidate],
+    arguments: list[ast.Expression],
+) -> Type:
+    """Choose, commit, write the Call."""
+    match = choose(scope, node.span, name, candidates, arguments)
+    if match is None:
+        return ERROR
+    this = object_of_call(scope, node.span, match)
+    node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    require_try(scope, node, match)
+    warn_of_lost_gradients(scope.world, node.ref)
+    return match.signature.result
+
+
+def object_of_call(scope: Scope, span: Span, match: Match) -> checked.Base | None:
+    """The `this` of a call, after checking that there is one and that it may be changed."""
+    candidate = match.candidate
+    info = scope.world.info(candidate.declaration)
+    base = innermost(candidate)
+    if info.this_type is None or isinstance(candidate.declaration, ast.Constructor):
+        interface = candidate.declaration.parent
+        if not isinstance(interface, ast.Interface):
+            return None
+        return base.this or _told(span, base.told_by, base.substitution.get(interface))
+    if candidate.inner is not None and base.through_type:
+        return None
+    if base.this is None:
+        message = f"'{candidate.declaration.name}' is a method and needs an object"
+        scope.world.error("E0307", message, span, "make it static, or call it on a value")
+        return None
+    if info.mutating and candidate.inner is None:
+        reason = not_a_place(scope, base.this)
+        if reason is not None:
+            name = candidate.declaration.name
+            scope.world.error(
+                "E0315", f"'{name}' changes its object, which is not possible here: {reason}", span
+            )
+    return base.this
+
+
+def _told(span: Span, told_by: checked.Base | None, kind: Type | None) -> ast.Expression | None:
+    """What tells a static requirement its type."""
+    if told_by is None or kind is None:
+        return None
+    made = ast.Missing(span)
+    made.type, made.ref = kind, checked.Told(told_by)
+    return made
+
+
+def _tell_constructor(node: ast.Call, meaning: TypeMeaning) -> None:
+    form = node.ref
+    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+        return
+    if form.this is None and isinstance(form.function.declaration.parent, ast.Interface):
+        form.this = _told(node.span, meaning.told_by, meaning.type)
+
+
+def _call_value(scope: Scope, node: ast.Call) -> Type:
+    """A lambda, or an object with an `operator()`."""
+    kind = follow_pointer(node.callee)
+    if kind is ERROR:
+        return ERROR
+    candidates = _callable_candidates(scope, kind, node.callee)
+    if not candidates:
+        scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
+        return ERROR
+    return call_overload(scope, node, "operator()", candidates, node.arguments)
+
+
+# --- Construction and conversion ----------------------------------------------------------------------
+
+
+def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]) -> Type:
+    """`T(...)` with checked arguments."""
+    if kind is ERROR or any(each.type is ERROR for each in arguments):
+        return kind
+    if isinstance(kind, InterfaceType) and not arguments:
+        scope.world.error("E0412", f"'{kind}' is an interface, of which there are no objects", node.span)
+        return ERROR
+    if not arguments:
+        return _construct_empty(scope, node, kind)
+    if len(arguments) == 1 and _convert_explicitly(scope, node, kind, arguments[0]):
+        return kind
+    if isinstance(kind, (StructType, ParameterType, AssociatedType)):
+        return _construct_declared(scope, node, kind, arguments)
+    if isinstance(kind, (Vector, Matrix)):
+        return _construct_components(scope, node, kind, arguments)
+    if isinstance(kind, (Array, Tuple)):
+        return _construct_list(scope, node, kind, arguments)
+    return _report_no_conversion(scope, node, kind, arguments)
+
+
+def _construct_empty(scope: Scope, node: ast.Expression, kind: Type) -> Type:
+    initial = scope.world.initial_value(scope, kind)
+    node.ref = Construct(kind, ()) if isinstance(initial, checked.Zero) else initial
+    return kind
+
+
+def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument: ast.Expression) -> bool:
+    """`T(x)` and `(T)x` where a conversion does it."""
+    inner = stripped(argument)
+    if (
+        isinstance(kind, StructType)
+        and isinstance(inner, ast.InitializerList)
+        and _takes_one(scope, kind, inner)
+    ):
+        return False
+    if isinstance(inner, ast.InitializerList):
+        made = plan_list(scope, inner, kind)
+        if made is None:
+            explain_list(scope, inner, kind)
+            made = Plan(kind, 0, apply=lambda: None)
+        commit(scope, inner, made)
+        node.ref = checked.Convert(argument)
+        return True
+    if isinstance(argument, ast.NamedArgument):
+        return False
+    source = value_after(argument)
+    if isinstance(kind, StructType) and _is_zero(inner) and not _takes_one(scope, kind, argument):
+        _construct_empty(scope, node, kind)
+        return True
+    made = plan(scope, argument, kind, explicit=True)
+    if made is None or (
+        isinstance(kind, StructType) and source is not kind and _takes_one(scope, kind, argument)
+    ):
+        return False
+    made.warning = None
+    commit(scope, argument, made)
+    node.ref = checked.Convert(argument)
+    return True
+
+
+def _is_zero(node: ast.Expression) -> bool:
+    return isinstance(node, ast.IntLiteral) and node.value == 0
+
+
+def _takes_one(scope: Scope, kind: StructType, argument: ast.Expression) -> bool:
+    """Whether a constructor takes this one argument."""
+    found = constructors(scope, kind)
+    if not found:
+        return False
+    with scope.world.silence():
+        return choose(scope, argument.span, "__init", found, [argument]) is not None
+
+
+def _construct_declared(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+    found = constructors(scope, kind)
+    if found:
+        match = choose(scope, node.span, str(kind), found, arguments)
+        if match is not None:
+            node.ref = checked.Call(match.target, None, commit_match(scope, match))
+        return kind
+    if isinstance(kind, StructType):
+        return _construct_list(scope, node, kind, arguments)
+    return _report_no_conversion(scope, node, kind, arguments)
+
+
+def _construct_list(scope: Scope, node: ast.Expression, kind: Type, arguments: list[ast.Expression]) -> Type:
+    """Memberwise, as by an initializer list."""
+    elements = ast.InitializerList(node.span, arguments)
+    made = plan_list(scope, elements, kind)
+    refusal = refused_member(kind, "__init") if made is None else None
+    if refusal is not None:
+        scope.world.error(refusal.code, f"a '{kind}' cannot be made", node.span, refusal.note)
+        return kind
+    if made is None:
+        explain_list(scope, elements, kind)
+        return kind
+    commit(scope, elements, made)
+    node.ref = elements.ref
+    return made.target
+
+
+def _construct_components(
+    scope: Scope, node: ast.Expression, kind: Vector | Matrix, arguments: list[ast.Expression]
+) -> Type:
+    element = kind.element
+    total = 0
+    for each in arguments:
+        if isinstance(each, (ast.InitializerList, ast.NamedArgument)):
+            scope.world.error("E0312", f"this cannot be a component of '{kind}'", each.span)
+            return kind
+        source = value_after(each)
+        target = vector(element, source.count) if isinstance(source, Vector) else element
+        if isinstance(source, (Matrix, Array, StructType)) or not _convert_component(
+            scope, each, target, kind
+        ):
+            return kind
+        total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
+    wanted = component_count(kind)
+    if wanted is not None and total != wanted:
+        message = f"'{kind}' has {wanted} components, but {total} are given"
+        scope.world.error("E0312", message, node.span)
+    node.ref = Construct(kind, tuple(arguments))
+    return kind
+
+
+def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
+    made = plan(scope, node, target, explicit=True)
+    if made is None:
+        message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_after(node)}'"
+        scope.world.error("E0312", message, node.span)
+        return False
+    commit(scope, node, made)
+    return True
+
+
+def component_count(kind: Vector | Matrix) -> int | None:
+    """How many components, None when that is not known yet."""
+    if isinstance(kind, Vector):
+        return kind.count if isinstance(kind.count, int) else None
+    if isinstance(kind.rows, int) and isinstance(kind.columns, int):
+        return kind.rows * kind.columns
+    return None
+
+
+def _report_no_conversion(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
+    given = ", ".join("{...}" if each.type is None else f"'{value_after(each)}'" for each in arguments)
+    scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
+    return kind
+
+
+def check_cast(scope: Scope, node: ast.Cast) -> Type:
+    kind = scope.world.resolve_type(scope, node.target)
+    check_argument(scope, node.operand)
+    if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
+        scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
+        return ERROR
+    if kind is VOID and node.operand.type not in (None, ERROR):
+        node.ref = checked.Convert(node.operand)
+        return VOID
+    made = construct(scope, node, kind, [node.operand])
+    if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
+        return value_after(node.operand)
+    return made
+
+
+# --- Derivatives --------------------------------------------------------------------------------------
+
+MODES = {"fwd_diff": "forward", "bwd_diff": "backward", "__fwd_diff": "forward", "__bwd_diff": "backward"}
+
+
+def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
+    """`bwd_diff(f)`: candidates for the derivatives of all functions that f may mean."""
+    inner = refer(scope, node.function)
+    if isinstance(inner, ErrorMeaning):
+        return fail(node)
+    candidates = inner.candidates if isinstance(inner, OverloadMeaning) else []
+    if isinstance(inner, ValueMeaning):
+        kind = follow_pointer(node.function)
+        candidates = _callable_candidates(scope, kind, node.function)
+    candidates = [each for each in candidates if not isinstance(each.declaration, ast.Constructor)]
+    if not candidates:
+        what = node.function.span.text
+        scope.world.error("E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span)
+        return fail(node)
+    differentiable = [each for each in candidates if _is_differentiable(scope, each)]
+    if not differentiable:
+        _report_not_differentiable(scope, node, candidates[0])
+        return FAILED
+    if thrown_by(scope.world, differentiable[0]) is not None:
+        report_no_derivative(scope, node, differentiable[0])
+        return FAILED
+    mode = MODES[node.mode]
+    return OverloadMeaning(
+        f"{node.mode}({node.function.span.text})",
+        [
+            Candidate(
+                each.declaration,
+                each.substitution,
+                each.this,
+                each.through_type,
+                distance=each.distance,
+                mode=mode,
+                inner=each,
+            )
+            for each in differentiable
+        ],
+    )
+
+
+def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:
+    """What a call of a value can mean: the body of a lambda, or an `operator()`."""
+    made = scope.world.lambda_candidate(kind, node)
+    if made is not None:
+        return [made]
+    return [
+        Candidate(each.declaration, each.substitution, node)
+        for each in members(scope.world, kind, "operator()")
+        if isinstance(each.declaration, ast.Function)
+    ]
+
+
+def _is_differentiable(scope: Scope, candidate: Candidate) -> bool:
+    info = scope.world.info(candidate.declaration)
+    return info.level != "none" or bool(info.treat_as_differentiable)
+
+
+def _report_not_differentiable(scope: Scope, node: ast.Differentiate, candidate: Candidate) -> None:
+    name = candidate.declaration.name
+    scope.world.error(
+        "E0503",
+        f"'{name}' is not differentiable, so {node.mode} cannot be taken of it",
+        node.function.span,
+        f"mark it: [Differentiable] before '{name}'",
+    )

@@ -1,0 +1,140 @@
+"""Bringing a checked expression to the type that its place wants.
+
+In: the literal `1` and `half`.   Out: a Plan with its cost; `commit` writes it into the node.
+
+Planning changes nothing, so that overloads can be compared; literals are cheaper than other values of
+their type, and initializer lists and lambdas have no type before the place gives them one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slangrad.check.calls.convert import LITERAL_FITS, Coercion, convert, splat_cost
+from slangrad.check.model.checked import Conversion
+from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True)
+class Plan:
+    """How an expression becomes a value of `target`. `apply` writes the plan of an initializer list."""
+
+    target: Type
+    cost: int
+    conversion: Conversion | None = None
+    warning: str | None = None
+    apply: Callable[[], None] | None = None
+
+
+def value_after(node: ast.Expression) -> Type:
+    """The type of a checked node with its conversion."""
+    kind: Type = node.type if node.conversion is None else node.conversion.target
+    return kind
+
+
+def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Plan | None:
+    """How `node` could become `target`; None when it cannot."""
+    if target is ERROR:
+        return Plan(target, 0)
+    if isinstance(node, ast.InitializerList):
+        made: Plan | None = scope.world.plan_list(scope, node, target)
+        return made
+    if isinstance(node, ast.Paren) and node.conversion is None:
+        inner = stripped(node)
+        if isinstance(inner, ast.InitializerList):
+            return plan(scope, inner, target, explicit)
+    source = value_after(node)
+    if source is VOID and target is not VOID:
+        return None
+    coercion = convert(scope.world, source, target, explicit)
+    if coercion is None:
+        return _convert_by_constructor(scope, node, target)
+    return Plan(target, _literal_cost(node, target, coercion), coercion.conversion, coercion.warning)
+
+
+def _convert_by_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan | None:
+    made: Plan | None = scope.world.plan_constructor(scope, node, target)
+    return made
+
+
+def stripped(node: ast.Expression) -> ast.Expression:
+    """Without parentheses around it."""
+    while isinstance(node, ast.Paren):
+        node = node.inner
+    return node
+
+
+def literal_value(node: ast.Expression) -> int | None:
+    """The value of an integer literal, also of a negative one."""
+    node = stripped(node)
+    if isinstance(node, ast.IntLiteral):
+        return node.value
+    if isinstance(node, ast.Unary) and node.operator == "-":
+        inner = literal_value(node.operand)
+        return None if inner is None else -inner
+    return None
+
+
+def _literal_cost(node: ast.Expression, target: Type, coercion: Coercion) -> int:
+    element = element_of(target)
+    value = literal_value(node)
+    if value is None or not isinstance(element, Scalar) or not element.is_integer:
+        return coercion.cost
+    fitting = LITERAL_FITS + splat_cost(target)
+    return min(coercion.cost, fitting) if holds(element, value) else coercion.cost
+
+
+def holds(kind: Scalar, value: int) -> bool:
+    """Whether an integer type has a value."""
+    if kind.kind == "uint":
+        return 0 <= value < 1 << kind.bits
+    return -(1 << (kind.bits - 1)) <= value < 1 << (kind.bits - 1)
+
+
+def commit(scope: Scope, node: ast.Expression, made: Plan) -> None:
+    """Write a plan into the node."""
+    if made.apply is not None:
+        made.apply()
+    elif made.conversion is not None:
+        assert node.conversion is None or node.conversion.kind == "dereference"
+        node.conversion = made.conversion
+    if made.warning is not None:
+        scope.world.warning("E0310", made.warning, node.span, "write the conversion to silence this")
+
+
+def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:
+    """Convert implicitly, or say that `what` cannot be."""
+    made = plan(scope, node, target)
+    if made is not None:
+        commit(scope, node, made)
+        return True
+    if not report_list_failure(scope, node, target):
+        scope.world.error(
+            "E0311", mismatch(scope, node, target, what), node.span, cast_note(scope, node, target)
+        )
+    return False
+
+
+def report_list_failure(scope: Scope, node: ast.Expression, target: Type) -> bool:
+    """Explain why an initializer list does not fit; False for other expressions."""
+    inner = stripped(node)
+    if not isinstance(inner, ast.InitializerList):
+        return False
+    scope.world.explain_list(scope, inner, target)
+    return True
+
+
+def mismatch(scope: Scope, node: ast.Expression, target: Type, what: str) -> str:
+    source = "an initializer list" if isinstance(node, ast.InitializerList) else f"'{value_after(node)}'"
+    return f"{what} must be '{target}', not {source}"
+
+
+def cast_note(scope: Scope, node: ast.Expression, target: Type) -> str | None:
+    """Suggest the cast that would do it."""
+    if isinstance(node, ast.InitializerList) or is_abstract(target):
+        return None
+    explicit = plan(scope, node, target, explicit=True)
+    return None if explicit is None else f"write '({target})' before it to convert"

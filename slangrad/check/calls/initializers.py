@@ -1,0 +1,510 @@
+"""Initializer lists and what is left out of them.
+
+In: `{1, v.xy, {0}}` and the type that is wanted.   Out: a Plan that writes a Construct into the list.
+
+A struct calls a constructor if it has any. Else each element is converted to a part: `{1, 2}` for two `float2`
+splats both, as `{1}` for a `float2` does. Where that does not fit, and in arrays, inner braces are left out, as
+in C: `float2 a[2] = {1, 2, 3}` is (1, 2), (3, 0). What is missing has its default or is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from slangrad.check.calls.candidates import Match
+from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, stripped, value_after
+from slangrad.check.calls.convert import common_type
+from slangrad.check.calls.overload import choose, commit_match, evaluate
+from slangrad.check.generics.infer import Solver
+from slangrad.check.generics.substitution import identity, nominal_parameters
+from slangrad.check.interfaces.differentiable import field_declarations, field_references, field_type
+from slangrad.check.interfaces.lookup import BASE, all_members, concrete_members, members
+from slangrad.check.model import checked
+from slangrad.check.model.checked import Construct, Conversion, Part, Zero
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import Candidate, GenericMeaning
+from slangrad.check.model.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    Matrix,
+    ParameterType,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    array,
+    is_pack,
+    nominal,
+    vector,
+)
+from slangrad.check.names.bit_fields import is_word
+from slangrad.check.names.members import is_visible
+from slangrad.check.names.resolve import unfold
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True)
+class Piece:
+    """A planned part of an aggregate."""
+
+    cost: int
+    build: Callable[[], Part]
+    type: Type
+
+
+@dataclass(slots=True)
+class Reader:
+    """The elements of a list, taken one after the other; remembers why it stopped."""
+
+    nodes: list[ast.Expression]
+    position: int = 0
+    failure: tuple[ast.Expression, Type] | None = field(default=None)
+    settled: bool = False  # inner lists do not fit, where they would be without inner braces, too
+
+    @property
+    def left(self) -> int:
+        return len(self.nodes) - self.position
+
+    def next(self) -> ast.Expression:
+        self.position += 1
+        return self.nodes[self.position - 1]
+
+
+def check_elements(scope: Scope, node: ast.InitializerList) -> None:
+    """Check what is in a list, inner lists included; their own type comes from their place."""
+    for each in node.elements:
+        scope.world.check_argument(scope, each)
+    unfold(node.elements)
+
+
+def plan_list(scope: Scope, node: ast.InitializerList, target: Type) -> Plan | None:
+    """How the list becomes a value of `target`."""
+    if isinstance(target, StructType):
+        found = constructors(scope, target)
+        if found and (node.elements or _takes_nothing(scope, found)):
+            return _plan_constructor_call(scope, node, target, found)
+    reader = Reader(node.elements)
+    piece = _convert_each(scope, reader, target)
+    if piece is None and not reader.settled:
+        piece = _fill(scope, reader, target)
+    if piece is None or reader.left:
+        return None
+
+    def apply() -> None:
+        node.type, node.ref = piece.type, piece.build()
+
+    return Plan(piece.type, piece.cost, apply=apply)
+
+
+def constructors(scope: Scope, target: Type) -> list[Candidate]:
+    """The `__init`s of a type that are visible here."""
+    found = [
+        each
+        for each in members(scope.world, target, "__init")
+        if isinstance(each.declaration, ast.Constructor) and is_visible(scope, each.declaration)
+    ]
+    return [Candidate(each.declaration, each.substitution) for each in found]
+
+
+def _takes_nothing(scope: Scope, found: list[Candidate]) -> bool:
+    return any(isinstance(evaluate(scope, each, []), Match) for each in found)
+
+
+def _plan_constructor_call(
+    scope: Scope, node: ast.InitializerList, target: StructType, found: list[Candidate]
+) -> Plan | None:
+    with scope.world.silence():
+        match = choose(scope, node.span, str(target), found, node.elements)
+    if match is None:
+        return None
+
+    def apply() -> None:
+        assert isinstance(match.target, DeclRef)
+        node.type, node.ref = target, checked.Call(match.target, None, commit_match(scope, match))
+
+    return Plan(target, match.cost, apply=apply)
+
+
+# --- One element for each part ------------------------------------------------------------------------
+
+
+def _convert_each(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+    """Each element converted to the type of its part, as constructors do; None where that does not fit."""
+    kinds = _parts(scope, reader.nodes, target)
+    if kinds is None or not reader.nodes or len(reader.nodes) > len(kinds):
+        return None
+    lists = [isinstance(stripped(each), ast.InitializerList) for each in reader.nodes]
+    plain = (each for each in zip(reader.nodes, kinds, lists) if not each[2])
+    if any(plan(scope, node, kind) is None for node, kind, _ in plain):
+        return None  # before inner lists are looked at, for which that would be once more
+    made = [plan(scope, each, kind) for each, kind in zip(reader.nodes, kinds)]
+    pieces = [
+        Piece(each.cost, partial(_committed, scope, node, each), kind)
+        for node, each, kind in zip(reader.nodes, made, kinds)
+        if each is not None
+    ]
+    if len(pieces) < len(made):
+        reader.settled = isinstance(target, StructType) and all(
+            is_list or not _is_spread(node, kind) for node, kind, is_list in zip(reader.nodes, kinds, lists)
+        )
+        return None
+    reader.position = len(reader.nodes)
+    return (
+        _built(scope, target, iter(pieces)) if isinstance(target, StructType) else _construct(target, pieces)
+    )
+
+
+def _built(scope: Scope, target: StructType, pieces: Iterator[Piece]) -> Piece:
+    """A struct of pieces for its fields, those of structs that it inherits from first."""
+    made = []
+    for reference in field_references(target):
+        kind = field_type(scope.world, reference)
+        if isinstance(kind, StructType) and _is_opened(scope, reference, kind):
+            made.append(_built(scope, kind, pieces))
+        else:
+            made.append(next(pieces, None) or left_out(scope, reference, kind))
+    return _construct(target, made)
+
+
+def _own_parts(scope: Scope, target: StructType) -> list[Type] | None:
+    """The types of the fields; None where some cannot be given."""
+    found: list[Type] = []
+    for reference in field_references(target):
+        kind = field_type(scope.world, reference)
+        if is_word(reference.declaration) or not is_visible(scope, reference.declaration):
+            return None
+        parts: list[Type] | None = [kind]
+        if isinstance(kind, StructType) and _is_opened(scope, reference, kind):
+            parts = _own_parts(scope, kind)
+        if parts is None:
+            return None
+        found += parts
+    return found
+
+
+def _is_opened(scope: Scope, reference: DeclRef, kind: StructType) -> bool:
+    """Whether a field's own fields are listed: those of a struct that is inherited from and has no constructors."""
+    return reference.declaration.name == BASE and not constructors(scope, kind)
+
+
+def _parts(scope: Scope, nodes: list[ast.Expression], target: Type) -> list[Type] | None:
+    """The types of what a constructor of so many elements would take."""
+    if isinstance(target, StructType):
+        return _own_parts(scope, target)
+    if isinstance(target, Tuple):
+        return None if any(map(is_pack, target.elements)) else list(target.elements)
+    if isinstance(target, Vector) and target.count == 4 and len(nodes) == 2:
+        return [vector(target.element, 2)] * 2 if any(map(_is_vector, nodes)) else None
+    if isinstance(target, Matrix) and target.rows == len(nodes):
+        return [vector(target.element, target.columns)] * len(nodes)
+    return [target] if isinstance(target, (Vector, Matrix)) and len(nodes) == 1 else None
+
+
+def _is_vector(node: ast.Expression) -> bool:
+    return not isinstance(stripped(node), ast.InitializerList) and isinstance(value_after(node), Vector)
+
+
+# --- Filling aggregates -------------------------------------------------------------------------------
+
+
+def _fill(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+    rule = _FILLS.get(type(target))
+    if rule is not None:
+        return rule(scope, reader, target)
+    if reader.left == 0:
+        return Piece(0, lambda: Construct(target, ()), target)
+    return _only_element(scope, reader, target)
+
+
+def _only_element(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+    """`float x = {1}`, and a list for a type parameter."""
+    piece = _take(scope, reader, target)
+    if piece is None:
+        return None
+    return Piece(piece.cost, lambda: Construct(target, (piece.build(),)), target)
+
+
+def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
+    """The next element as a `target`, or several of them as its parts."""
+    node = reader.nodes[reader.position]
+    if not _is_spread(node, target):
+        made = plan(scope, node, target)
+        if made is not None:
+            reader.next()
+            return Piece(made.cost, lambda: _committed(scope, node, made), target)
+    inner = stripped(node)
+    if isinstance(inner, ast.InitializerList) or type(target) not in _FILLS or value_after(node) is ERROR:
+        reader.failure = reader.failure or (node, target)
+        return None
+    if isinstance(target, StructType) and constructors(scope, target):
+        reader.failure = reader.failure or (node, target)
+        return None
+    return _fill(scope, reader, target)
+
+
+def _committed(scope: Scope, node: ast.Expression, made: Plan) -> ast.Expression:
+    commit(scope, node, made)
+    return node
+
+
+def _is_spread(node: ast.Expression, target: Type) -> bool:
+    """Whether scalars are listed one by one for a vector or matrix inside the list."""
+    if isinstance(stripped(node), ast.InitializerList):
+        return False
+    source = value_after(node)
+    is_scalar = isinstance(source, Scalar) or source is getattr(target, "element", None)
+    return is_scalar and (_component_count(target) or 0) > 1
+
+
+def _component_count(kind: Type) -> int | None:
+    if isinstance(kind, Vector) and isinstance(kind.count, int):
+        return kind.count
+    if isinstance(kind, Matrix) and isinstance(kind.rows, int) and isinstance(kind.columns, int):
+        return kind.rows * kind.columns
+    return None
+
+
+def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> Piece | None:
+    pieces: list[Piece] = []
+    for reference in field_references(target):
+        kind = field_type(scope.world, reference)
+        if reader.left == 0 or is_word(reference.declaration):
+            pieces.append(left_out(scope, reference, kind))
+            continue
+        if not is_visible(scope, reference.declaration):
+            return None
+        piece = _take(scope, reader, kind)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return _construct(target, pieces)
+
+
+def left_out(scope: Scope, reference: DeclRef, kind: Type) -> Piece:
+    """A field that is not given."""
+    if reference.declaration.initializer is not None:
+        return Piece(0, lambda: checked.FieldDefault(reference), kind)
+    return Piece(0, lambda: initial_value(scope, kind) or Zero(kind), kind)
+
+
+def _construct(target: Type, pieces: list[Piece]) -> Piece:
+    cost = sum(each.cost for each in pieces)
+    return Piece(cost, lambda: Construct(target, tuple(each.build() for each in pieces)), target)
+
+
+def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
+    if not isinstance(target.count, int):
+        return _fill_symbolic(scope, reader, target, target.element)
+    pieces: list[Piece] = []
+    have = 0
+    while have < target.count and reader.left:
+        piece = _take_components(scope, reader, target.element)
+        if piece is None:
+            return None
+        pieces.append(piece)
+        have += (
+            piece.type.count if isinstance(piece.type, Vector) and isinstance(piece.type.count, int) else 1
+        )
+    if have > target.count:
+        reader.failure = (reader.nodes[reader.position - 1], target.element)
+        return None
+    return _construct(target, pieces)
+
+
+def _take_components(scope: Scope, reader: Reader, element: Type) -> Piece | None:
+    """A scalar, or a vector that brings several components."""
+    node = reader.nodes[reader.position]
+    source = None if isinstance(stripped(node), ast.InitializerList) else value_after(node)
+    kind = vector(element, source.count) if isinstance(source, Vector) else element
+    return _take(scope, reader, kind)
+
+
+def _fill_matrix(scope: Scope, reader: Reader, target: Matrix) -> Piece | None:
+    row = vector(target.element, target.columns)
+    return _fill_elements(scope, reader, target, row, target.rows)
+
+
+def _fill_array(scope: Scope, reader: Reader, target: Array) -> Piece | None:
+    if target.count is None:
+        return _fill_unsized(scope, reader, target)
+    return _fill_elements(scope, reader, target, target.element, target.count)
+
+
+def _fill_elements(scope: Scope, reader: Reader, target: Type, element: Type, count: Any) -> Piece | None:
+    if not isinstance(count, int):
+        return _fill_symbolic(scope, reader, target, element)
+    pieces = []
+    for _ in range(count):
+        if reader.left == 0:
+            break
+        piece = _take(scope, reader, element)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return _construct(target, pieces)
+
+
+def _fill_symbolic(scope: Scope, reader: Reader, target: Type, element: Type) -> Piece | None:
+    """Where the count is a generic parameter: as many as are given, the rest zero."""
+    pieces = []
+    while reader.left:
+        piece = _take(scope, reader, element)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return _construct(target, pieces)
+
+
+def _fill_unsized(scope: Scope, reader: Reader, target: Array) -> Piece | None:
+    pieces = []
+    while reader.left:
+        piece = _take(scope, reader, target.element)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return _construct(array(target.element, len(pieces)), pieces)
+
+
+def _fill_tuple(scope: Scope, reader: Reader, target: Tuple) -> Piece | None:
+    pieces = []
+    for element in target.elements:
+        if reader.left == 0 and not any(map(is_pack, target.elements)):
+            break
+        piece = _take(scope, reader, element) if reader.left else None
+        if piece is None:
+            return None
+        pieces.append(piece)
+    return _construct(target, pieces)
+
+
+_FILLS: dict[type[Type], Callable[[Scope, Reader, Any], Piece | None]] = {
+    StructType: _fill_struct,
+    Vector: _fill_vector,
+    Matrix: _fill_matrix,
+    Array: _fill_array,
+    Tuple: _fill_tuple,
+}
+
+# --- Other questions ----------------------------------------------------------------------------------
+
+
+def initial_value(scope: Scope, kind: Type) -> Construct | checked.Call | Zero | None:
+    """What `T x;` means: a constructor without parameters, fields with initializers, or zero."""
+    if not isinstance(kind, (StructType, ParameterType, AssociatedType)):
+        return Zero(kind)
+    for each in constructors(scope, kind):
+        match = evaluate(scope, each, [])
+        if isinstance(match, Match) and isinstance(match.target, DeclRef):
+            return checked.Call(match.target, None, commit_match(scope, match))
+    if not isinstance(kind, StructType) or not _has_defaults(scope, kind, set()):
+        return Zero(kind)
+    parts = []
+    for reference in field_references(kind):
+        parts.append(left_out(scope, reference, field_type(scope.world, reference)).build())
+    return Construct(kind, tuple(parts))
+
+
+def _has_defaults(scope: Scope, kind: Type, seen: set[Type]) -> bool:
+    """Whether a value of this type that nobody gave is not simply zero."""
+    if not isinstance(kind, StructType) or kind in seen:
+        return False
+    seen.add(kind)
+    for reference in field_references(kind):
+        if reference.declaration.initializer is not None:
+            return True
+        if _has_defaults(scope, field_type(scope.world, reference), seen):
+            return True
+    own = concrete_members(scope.world, kind, "__init")
+    return any(
+        not each.declaration.parameters for each in own if isinstance(each.declaration, ast.Constructor)
+    )
+
+
+def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
+    """Report why a list does not fit."""
+    if isinstance(target, StructType) and constructors(scope, target):
+        choose(scope, node.span, f"{target}.__init", constructors(scope, target), node.elements)
+        return
+    reader = Reader(node.elements)
+    piece = _fill(scope, reader, target)
+    if reader.failure is not None:
+        culprit, wanted = reader.failure
+        inner = stripped(culprit)
+        if isinstance(inner, ast.InitializerList) and inner is not node:
+            explain_list(scope, inner, wanted)
+            return
+        if value_after(culprit) is not ERROR:
+            scope.world.error("E0312", mismatch(scope, culprit, wanted, "this element"), culprit.span)
+        return
+    if piece is not None and reader.left:
+        extra = reader.nodes[reader.position]
+        message = f"too many elements for '{target}': {len(node.elements)}"
+        scope.world.error("E0312", message, extra.span)
+        return
+    private = [each.declaration.name for each in _private_fields(scope, target)]
+    note = f"'{private[0]}' is private" if private else None
+    scope.world.error("E0312", f"this list cannot become a '{target}'", node.span, note)
+
+
+def _private_fields(scope: Scope, kind: Type) -> list[DeclRef]:
+    references = field_references(kind) if isinstance(kind, StructType) else ()
+    return [each for each in references if not is_visible(scope, each.declaration)]
+
+
+def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan | None:
+    """An implicit conversion by an `__init` that is marked [__implicit_conversion]."""
+    if not isinstance(target, StructType):
+        return None
+    with scope.world.answering(("conversion", target)) as first:
+        if not first:
+            return None
+        for each in _implicit_constructors(scope, target):
+            match = evaluate(scope, each, [node])
+            if isinstance(match, Match) and isinstance(match.target, DeclRef):
+                return _by_constructor(scope, node, target, match)
+    return None
+
+
+def _implicit_constructors(scope: Scope, target: StructType) -> Iterator[Candidate]:
+    for each in constructors(scope, target):
+        declaration = each.declaration
+        if (
+            declaration.has("__implicit_conversion")
+            or declaration.attribute("__implicit_conversion") is not None
+        ):
+            yield each
+
+
+def _by_constructor(scope: Scope, node: ast.Expression, target: StructType, match: Match) -> Plan:
+    (inner,) = match.plans
+    assert inner is not None and isinstance(match.target, DeclRef)
+    conversion = Conversion("call", target, match.target, inner.conversion)
+    return Plan(target, inner.cost + 500, conversion)
+
+
+def infer_struct(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Type | None:
+    """The type that `Foo(x)` makes of a generic struct: its arguments follow from those of the call."""
+    declaration, world = meaning.declaration, scope.world
+    if any(each.type is None or isinstance(each, ast.NamedArgument) for each in node.arguments):
+        return None
+    own = [each for each in all_members(declaration) if isinstance(each, ast.Constructor)]
+    shapes = [[world.info(each).type for each in constructor.parameters] for constructor in own]
+    if not own:
+        shapes = [[world.info(each).type for each in field_declarations(declaration)]]
+    for shape in shapes:
+        solver = Solver(world, declaration.generics, lambda left, right: common_type(world, left, right))
+        fits = len(shape) >= len(node.arguments) and all(
+            solver.unify(one, value_after(other)) or not one.abstract
+            for one, other in zip(shape, node.arguments)
+        )
+        if fits and all(each in solver.bindings for each in declaration.generics):
+            seen = {**identity(declaration), **meaning.substitution, **solver.bindings}
+            made: Type = nominal(declaration, tuple(seen[each] for each in nominal_parameters(declaration)))
+            return made
+    return None

@@ -1,0 +1,589 @@
+"""Operators: on builtin types, of users, of interfaces.
+
+In: `a * v` with a float and a float3.   Out: Operator("*") on two float3, the scalar splatted.
+
+Operands are brought to their common type. A struct's operator is a function: a member `operator+`, a free
+`operator+(A, B)`, or for a type parameter the method of IArithmetic and its kin that stands for it.
+"""
+
+from __future__ import annotations
+
+from slangrad.check.calls.candidates import Match
+from slangrad.check.calls.coerce import coerce, commit, plan, stripped, value_after
+from slangrad.check.calls.convert import (
+    arithmetic_type,
+    bool_like,
+    common_type,
+    convert,
+    is_builtin_parameter,
+    same_value,
+)
+from slangrad.check.calls.overload import choose, commit_match
+from slangrad.check.calls.throwing import require_try
+from slangrad.check.generics.bounds import requirement_substitution, stated_equal
+from slangrad.check.interfaces.lookup import conformances, declared, members
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.types import (
+    BOOL,
+    ERROR,
+    INT,
+    INT64,
+    NULL,
+    UINT64,
+    Array,
+    AssociatedType,
+    EnumType,
+    LambdaType,
+    Matrix,
+    ParameterType,
+    Pointer,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    element_of,
+    pointer,
+    stored,
+    unstored,
+    with_element,
+)
+from slangrad.check.names.members import CALLABLE
+from slangrad.check.names.memory_rules import rules_of_place
+from slangrad.check.names.places import not_a_place
+from slangrad.check.names.scopes import Scope, levels
+from slangrad.syntax import ast
+
+ARITHMETIC = {"+", "-", "*", "/", "%"}
+BITWISE = {"&", "|", "^"}
+SHIFTS = {"<<", ">>"}
+COMPARISONS = {"<", ">", "<=", ">="}
+EQUALITIES = {"==", "!="}
+LOGICAL = {"&&", "||"}
+
+# The requirements of the interfaces of the standard library that operators on a type parameter stand for.
+# fmt: off
+METHODS = {
+    ("+", 2): "add",       ("-", 2): "sub",     ("*", 2): "mul",     ("/", 2): "div",    ("%", 2): "mod",
+    ("<", 2): "lessThan",  ("<=", 2): "lessThanOrEquals",            ("==", 2): "equals",
+    ("<<", 2): "shl",      (">>", 2): "shr",    ("&", 2): "bitAnd",  ("|", 2): "bitOr",  ("^", 2): "bitXor",
+    ("-", 1): "neg",       ("~", 1): "bitNot",  ("!", 1): "not",     ("&&", 2): "and",   ("||", 2): "or",
+}
+# fmt: on
+
+
+def check_binary(scope: Scope, node: ast.Binary) -> Type:
+    for side in (node.left, node.right):
+        scope.world.check_argument(scope, side)
+    kind = apply_operator(scope, node, node.operator, [node.left, node.right])
+    return ERROR if kind is None else kind
+
+
+def check_unary(scope: Scope, node: ast.Unary) -> Type:
+    if node.operator in ("++", "--"):
+        return _step(scope, node, node.operand)
+    if node.operator == "&":
+        return _address(scope, node)
+    if scope.world.check_value(scope, node.operand) is ERROR:
+        return ERROR
+    if node.operator == "-" and isinstance(node.operand, ast.IntLiteral):
+        _least(node.operand)
+    if node.operator == "*" and isinstance(value_after(node.operand), Pointer):
+        node.ref = checked.Dereference(node.operand)
+        kind = value_after(node.operand)
+        assert isinstance(kind, Pointer)
+        return unstored(kind.element)
+    made = apply_operator(scope, node, node.operator, [node.operand])
+    return ERROR if made is None else made
+
+
+def _least(literal: ast.IntLiteral) -> None:
+    """The digits of -2147483648 are too large for an int, and it is one; the same with 64 bits."""
+    fitting = {(INT64, 1 << 31): INT, (UINT64, 1 << 63): INT64}
+    if not literal.suffix:
+        literal.type = fitting.get((literal.type, literal.value), literal.type)
+
+
+def check_postfix(scope: Scope, node: ast.Postfix) -> Type:
+    return _step(scope, node, node.operand)
+
+
+def _address(scope: Scope, node: ast.Unary) -> Type:
+    kind = scope.world.check_value(scope, node.operand)
+    if kind is ERROR:
+        return ERROR
+    node.ref = checked.AddressOf(node.operand)
+    return pointer(stored(value_after(node.operand), rules_of_place(scope.world, node.operand)))
+
+
+def apply_operator(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
+    """Resolve an operator on checked operands and write the form into `node`; None after an error."""
+    if any(each.type is ERROR for each in operands):
+        return None
+    if operator in EQUALITIES and len(operands) == 2:
+        kind = _compare_with_none(scope, node, operator, operands)
+        if kind is not None:
+            return kind
+    for each in operands:
+        _see_equal(scope, each)
+    listed = any(isinstance(stripped(each), ast.InitializerList) for each in operands)
+    types = [] if listed else [value_after(each) for each in operands]
+    if not listed and not any(isinstance(each, _DECLARED) for each in types):
+        kind = _builtin(scope, node, operator, operands)
+        if kind is not None:
+            return kind
+    match = user_operator(scope, node, operator, operands)
+    if match is not None:
+        return _call(scope, node, match, operands)
+    if not listed:
+        kind = _requirement(scope, node, operator, operands)
+        if kind is None and any(isinstance(each, EnumType) for each in types):
+            kind = _builtin(scope, node, operator, operands)
+        if kind is not None:
+            return kind
+    report_no_operator(scope, node, operator, operands)
+    return None
+
+
+def _see_equal(scope: Scope, node: ast.Expression) -> None:
+    """An operand of type T as the type that T is, where a `where T == int` says so."""
+    if isinstance(node.type, ParameterType) and node.conversion is None:
+        equal = stated_equal(scope.world, node.type)
+        if equal is not node.type:
+            node.conversion = checked.Conversion("stated", equal, source=node.type)
+
+
+def _compare_with_none(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
+    """`x == none` is `!x.hasValue`."""
+    for one, other in (operands, operands[::-1]):
+        kind = value_after(one)
+        optional = isinstance(kind, StructType) and kind.declaration is scope.world.standard("Optional")
+        if isinstance(stripped(other), ast.NoneLiteral) and optional:
+            question = ast.Member(node.span, one, "hasValue", one.span, ".")
+            if scope.world.check_member(scope, question) is ERROR:
+                return None
+            node.ref = checked.Convert(question) if operator == "!=" else checked.Operator("!", (question,))
+            return BOOL
+    return None
+
+
+_DECLARED = (StructType, EnumType, LambdaType, Array, Tuple)
+
+
+def report_no_operator(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> None:
+    types = [
+        "an initializer list" if isinstance(stripped(each), ast.InitializerList) else f"'{value_after(each)}'"
+        for each in operands
+    ]
+    note = None
+    if (
+        len(types) == 2
+        and operator == "*"
+        and any(isinstance(value_after(each), Matrix) for each in operands)
+    ):
+        note = "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
+    scope.world.error("E0313", f"no operator '{operator}' for {' and '.join(types)}", node.span, note)
+
+
+# --- Operators that are functions ---------------------------------------------------------------------
+
+
+def user_operator(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Match | None:
+    """The operator function that applies; None when none does, which is not reported."""
+    name = f"operator{operator}"
+    candidates = _free_operators(scope, name)
+    candidates += _member_operators(scope, name, operands[0])
+    other = {ast.Unary: "__postfix", ast.Postfix: "__prefix"}.get(type(node), "")
+    candidates = [each for each in candidates if not each.declaration.has(other)]
+    if not candidates:
+        return None
+    with scope.world.silence():
+        matches = [
+            choose(scope, node.span, name, group, arguments)
+            for group, arguments in _by_arity(candidates, operands)
+            if group
+        ]
+    found = [each for each in matches if each is not None]
+    return min(found, key=lambda each: each.cost) if found else None
+
+
+def _by_arity(
+    candidates: list[Candidate], operands: list[ast.Expression]
+) -> list[tuple[list[Candidate], list[ast.Expression]]]:
+    """Static and free operators take all operands, methods those after the first."""
+    methods = [each for each in candidates if each.this is not None]
+    others = [each for each in candidates if each.this is None]
+    return [(others, operands), (methods, operands[1:])]
+
+
+def _free_operators(scope: Scope, name: str) -> list[Candidate]:
+    return [
+        Candidate(found.declaration, found.substitution, distance=distance)
+        for distance, level in enumerate(levels(scope))
+        for found in level.local(name)
+        if isinstance(found.declaration, CALLABLE) and not found.is_member
+    ]
+
+
+def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Candidate]:
+    if isinstance(stripped(first), ast.InitializerList):
+        return []
+    found = []
+    for member in members(scope.world, value_after(first), name):
+        if isinstance(member.declaration, ast.Function):
+            static = scope.world.info(member.declaration).this_type is None
+            found.append(Candidate(member.declaration, member.substitution, None if static else first))
+    return found
+
+
+def _call(scope: Scope, node: ast.Expression, match: Match, operands: list[ast.Expression]) -> Type:
+    this = operands[0] if match.candidate.this is not None else None
+    node.ref = checked.Call(match.target, this, commit_match(scope, match))
+    require_try(scope, node, match)
+    return match.signature.result
+
+
+def _requirement(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
+    """An operator on a type parameter: `a + b` is `a.add(b)`."""
+    subject = next(
+        (each for each in operands if isinstance(value_after(each), (ParameterType, AssociatedType))), None
+    )
+    if subject is None:
+        return None
+    kind = value_after(subject)
+    if operator in (">", ">="):
+        swapped = {">": "<", ">=": "<="}[operator]
+        return _requirement(scope, node, swapped, operands[::-1])
+    if operator == "!=":
+        return _negated_equality(scope, node, operands)
+    method = METHODS.get((operator, len(operands)))
+    reference = None if method is None else _find_requirement(scope, kind, method)
+    if reference is None or not all(_bring(scope, each, kind) for each in operands):
+        return None
+    node.ref = checked.Call(reference, operands[0], tuple(operands[1:]))
+    return BOOL if operator in EQUALITIES | COMPARISONS | LOGICAL else kind
+
+
+def _negated_equality(scope: Scope, node: ast.Expression, operands: list[ast.Expression]) -> Type | None:
+    inner = ast.Binary(node.span, "==", operands[0], operands[1])
+    kind = _requirement(scope, inner, "==", operands)
+    if kind is None:
+        return None
+    inner.type, node.ref = kind, checked.Operator("!", (inner,))
+    return BOOL
+
+
+def _find_requirement(scope: Scope, kind: Type, name: str) -> DeclRef | None:
+    for interface in conformances(scope.world, kind):
+        for requirement in declared(scope.world, interface.declaration, name):
+            return DeclRef(requirement, requirement_substitution(kind, interface))
+    return None
+
+
+def _bring(scope: Scope, node: ast.Expression, kind: Type) -> bool:
+    """Convert an operand to a type parameter; only literals and what the parameter can be made from."""
+    if value_after(node) is kind:
+        return True
+    if not is_literal(node):
+        return False
+    made = scope.world.plan_literal(scope, node, kind)
+    if made is None:
+        return False
+    commit(scope, node, made)
+    return True
+
+
+def is_literal(node: ast.Expression) -> bool:
+    """A number as written, also a negative one."""
+    node = stripped(node)
+    if isinstance(node, ast.Unary) and node.operator == "-":
+        return is_literal(node.operand)
+    return isinstance(node, (ast.IntLiteral, ast.FloatLiteral))
+
+
+# --- Builtin operators --------------------------------------------------------------------------------
+
+
+def _builtin(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
+    if any(not _is_builtin(scope, value_after(each)) for each in operands):
+        return None
+    if len(operands) == 1:
+        return _builtin_unary(scope, node, operator, operands[0])
+    left, right = value_after(operands[0]), value_after(operands[1])
+    if isinstance(left, Pointer) or isinstance(right, Pointer):
+        return _pointers(scope, node, operator, operands)
+    if operator in SHIFTS:
+        return _shift(scope, node, operator, operands)
+    common = _operand_type(scope, operator, operands)
+    if common is None or not all(_to_common(scope, each, common) for each in operands):
+        return None
+    node.ref = checked.Operator(operator, tuple(operands))
+    return bool_like(common) if operator in COMPARISONS | EQUALITIES else common
+
+
+def _is_builtin(scope: Scope, kind: Type) -> bool:
+    if isinstance(kind, (Scalar, Vector, Matrix, EnumType, Pointer)) or kind is NULL:
+        return True
+    return is_builtin_parameter(scope.world, kind)
+
+
+def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -> Type | None:
+    left, right = (value_after(each) for each in operands)
+    if isinstance(left, EnumType) and left is right:
+        return left if operator in BITWISE | EQUALITIES | COMPARISONS else scope.world.tag_type(left)
+    common = common_type(scope.world, left, right)
+    if common is None:
+        common = _literal_adapts(scope, operands)
+    if common is None:
+        return None
+    if isinstance(common, EnumType):
+        common = scope.world.tag_type(common)
+    element = element_of(common)
+    if operator in LOGICAL:
+        return with_element(common, BOOL)
+    if operator in ARITHMETIC | COMPARISONS:
+        return arithmetic_type(common)
+    if operator in BITWISE and isinstance(element, Scalar) and element.is_float:
+        return None
+    return common
+
+
+def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None:
+    """A number next to a type parameter, or to a vector of one, is of that type."""
+    for one, other in (operands, operands[::-1]):
+        kind = value_after(one)
+        parameter = is_builtin_parameter(scope.world, element_of(kind))
+        if parameter and (is_literal(other) or value_after(other) is element_of(kind)):
+            return kind
+    return None
+
+
+def _to_common(scope: Scope, node: ast.Expression, common: Type) -> bool:
+    made = plan(scope, node, common, explicit=True)
+    if made is None:
+        return False
+    commit(scope, node, made)
+    return True
+
+
+def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type | None:
+    left, right = (value_after(each) for each in operands)
+    elements = [element_of(each) for each in (left, right)]
+    if any(isinstance(each, Scalar) and each.is_float for each in elements):
+        return None
+    result = arithmetic_type(left)
+    if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
+        result = with_element(right, element_of(result))
+    if isinstance(result, EnumType):
+        result = scope.world.tag_type(result)
+    amount = with_element(result, element_of(arithmetic_type(right)))
+    if not _to_common(scope, operands[0], result) or not _to_common(scope, operands[1], amount):
+        return None
+    node.ref = checked.Operator(operator, tuple(operands))
+    return result
+
+
+def _pointers(
+    scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
+) -> Type | None:
+    left, right = (value_after(each) for each in operands)
+    if operator in COMPARISONS | EQUALITIES:
+        common = left if isinstance(left, Pointer) else right
+        if not all(_to_common(scope, each, common) for each in operands):
+            return None
+        node.ref = checked.Operator(operator, tuple(operands))
+        return BOOL
+    if operator == "-" and left is right:
+        node.ref = checked.Operator(operator, tuple(operands))
+        return INT64
+    if operator == "+" and isinstance(right, Pointer):
+        operands, left, right = operands[::-1], right, left
+    if operator not in ("+", "-") or not (isinstance(right, Scalar) and right.is_integer):
+        return None
+    node.ref = checked.Operator(operator, tuple(operands))
+    return left
+
+
+def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: ast.Expression) -> Type | None:
+    kind = value_after(operand)
+    if isinstance(kind, Pointer) and operator != "!":
+        return None
+    if isinstance(kind, EnumType):
+        kind = kind if operator == "~" else scope.world.tag_type(kind)
+    element = element_of(kind)
+    if operator == "!":
+        result = with_element(kind, BOOL)
+    elif operator == "~":
+        if isinstance(element, Scalar) and (element.is_float or element is BOOL):
+            return None
+        result = kind
+    elif operator in ("-", "+"):
+        result = arithmetic_type(kind)
+    else:
+        return None
+    if not _to_common(scope, operand, result):
+        return None
+    node.ref = checked.Operator(operator, (operand,))
+    return result
+
+
+# --- Assignment ---------------------------------------------------------------------------------------
+
+
+def check_assign(scope: Scope, node: ast.Assign) -> Type:
+    target = scope.world.check_value(scope, node.target)
+    scope.world.check_argument(scope, node.value)
+    if target is ERROR or not require_place(scope, node.target):
+        return target
+    if node.operator == "=":
+        if _is_atomic(scope, value_after(node.target)) and not _is_atomic(scope, node.value.type):
+            return _store_atomic(scope, node)
+        coerce(scope, node.value, value_after(node.target), "the value")
+        node.ref = checked.Store(node.target, node.value)
+        return value_after(node.target)
+    if node.value.type is ERROR:
+        return target
+    return _update(scope, node, node.operator[:-1], node.target, node.value)
+
+
+def _is_atomic(scope: Scope, kind: Type | None) -> bool:
+    return isinstance(kind, StructType) and kind.declaration is scope.world.standard("Atomic")
+
+
+def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
+    """`x = 1` of an `Atomic<int>`."""
+    found = members(scope.world, value_after(node.target), "store")
+    candidates = [Candidate(each.declaration, each.substitution, node.target) for each in found]
+    match = choose(scope, node.span, "store", candidates, [node.value])
+    return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
+
+
+def require_place(scope: Scope, node: ast.Expression) -> bool:
+    """Report what cannot be assigned to."""
+    reason = not_a_place(scope, node)
+    if reason is None:
+        return True
+    note = None
+    body = scope.body
+    if "[mutating]" in reason and body is not None:
+        note = f"mark '{body.declaration.name}' as [mutating]"
+    scope.world.error("E0314", f"cannot assign here: {reason}", node.span, note)
+    return False
+
+
+def _update(
+    scope: Scope, node: ast.Expression, operator: str, place: ast.Expression, value: ast.Expression
+) -> Type:
+    """`place op= value`: the operator on a stand-in for the place, whose conversion is that after loading."""
+    kind = value_after(place)
+    current = Current(place.span)
+    current.type = kind
+    assigning = user_operator(scope, node, f"{operator}=", [place, value])
+    if assigning is not None:
+        return _call(scope, node, assigning, [place, value])
+    trial = ast.Binary(node.span, operator, current, value)
+    made = apply_operator(scope, trial, operator, [current, value])
+    if made is None:
+        return ERROR
+    store = convert(scope.world, made, kind, explicit=True)
+    if store is None:
+        scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
+        return ERROR
+    function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
+    assert not isinstance(function, checked.Derivative)
+    as_method = function is not None and trial.ref.this is not None
+    node.ref = checked.Update(
+        operator, function, place, value, current.conversion, store.conversion, as_method
+    )
+    return kind
+
+
+@ast.node
+class Current(ast.Expression):  # The value of a place that is being updated.
+    pass
+
+
+def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) -> Type:
+    kind = scope.world.check_value(scope, operand)
+    if kind is ERROR:
+        return ERROR
+    kind = value_after(operand)
+    if isinstance(kind, StructType):
+        made = apply_operator(scope, node, node.operator, [operand])
+        return ERROR if made is None else made
+    if not require_place(scope, operand):
+        return ERROR
+    element = element_of(kind)
+    countable = isinstance(element, Scalar) and element is not BOOL
+    if (
+        not countable
+        and not isinstance(kind, (Pointer, EnumType))
+        and not is_builtin_parameter(scope.world, element)
+    ):
+        report_no_operator(scope, node, node.operator, [operand])
+        return ERROR
+    node.ref = checked.Update(node.operator, None, operand, None, None, None, False)
+    return kind
+
+
+# --- Conditional --------------------------------------------------------------------------------------
+
+
+def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
+    condition = scope.world.check_value(scope, node.condition)
+    for arm in (node.then, node.otherwise):
+        scope.world.check_argument(scope, arm)
+    if condition is ERROR or ERROR in (node.then.type, node.otherwise.type):
+        return ERROR
+    common = _arm_type(scope, node)
+    if common is None:
+        return ERROR
+    selects = isinstance(value_after(node.condition), Vector)
+    if selects and isinstance(common, Vector):
+        return _select(scope, node, common)
+    coerce(scope, node.condition, BOOL, "a condition")
+    if not coerce(scope, node.then, common, "this arm") or not coerce(
+        scope, node.otherwise, common, "this arm"
+    ):
+        return ERROR
+    return common
+
+
+def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
+    arms = [node.then, node.otherwise]
+    typed = [value_after(each) for each in arms if not isinstance(stripped(each), ast.InitializerList)]
+    if len(typed) == 1:
+        return typed[0]
+    found = common_type(scope.world, *typed) if typed else None
+    if found is None:
+        found = _literal_adapts(scope, arms) if typed else None
+    if found is None:
+        types = " and ".join(f"'{each}'" for each in typed) or "two initializer lists"
+        scope.world.error("E0311", f"the arms of '?:' have no common type: {types}", node.span)
+    return found
+
+
+def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
+    condition = value_after(node.condition)
+    assert isinstance(condition, Vector)
+    if not same_value(condition.count, common.count):
+        scope.world.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
+        return ERROR
+    for each, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
+        coerce(scope, each, kind, "this operand")
+    node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))
+    return common

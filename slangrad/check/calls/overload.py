@@ -1,0 +1,496 @@
+"""Choosing among functions of one name.
+
+In: candidates and checked arguments.   Out: the best Match, or an error that lists why each candidate failed.
+
+A candidate applies when its generic arguments can be inferred, its bounds hold and each argument
+converts. The cheapest one wins; then, in this order: fewer defaults, not generic, the more special one,
+the nearer one, the one with a body. Two that remain equal are ambiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.calls.candidates import (
+    Arguments,
+    Failure,
+    Match,
+    candidate_signature,
+    innermost,
+    instantiate,
+)
+from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
+from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
+from slangrad.check.calls.ranking import best_matches
+from slangrad.check.generics.bounds import generic_info
+from slangrad.check.generics.infer import Solver
+from slangrad.check.generics.signatures import function_text, signature_text
+from slangrad.check.generics.substitution import passed_parameters, substitute
+from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
+from slangrad.check.interfaces.lookup import conformances, conforms, unmet_constraint
+from slangrad.check.model.checked import Default, Derivative
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.packs import grouped
+from slangrad.check.model.types import (
+    ERROR,
+    FLOAT,
+    EnumType,
+    FunctionParameter,
+    FunctionType,
+    InterfaceType,
+    LambdaType,
+    ParameterType,
+    Scalar,
+    Type,
+    is_pack,
+    parameter_type,
+)
+from slangrad.check.model.world import World
+from slangrad.check.names.generic_arguments import fits
+from slangrad.check.names.places import not_a_place
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+
+BY_PLACE = ("out", "inout", "ref")  # directions that take a variable of exactly the parameter's type
+
+
+def choose(
+    scope: Scope, span: Span, name: str, candidates: list[Candidate], arguments: list[ast.Expression]
+) -> Match | None:
+    """The match to call; None after an error. Its plans are not committed."""
+    if any(each.type is ERROR and not isinstance(each, ast.InitializerList) for each in arguments):
+        return _choose_despite_errors(scope, candidates, arguments)
+    tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
+    matches = [each for each in tried if isinstance(each, Match)]
+    if not matches:
+        _report_failures(scope, span, name, [each for each in tried if isinstance(each, Failure)], arguments)
+        return None
+    best = best_matches(scope.world, matches)
+    if len(best) > 1:
+        _report_ambiguity(scope, span, name, best, arguments)
+        return None
+    return best[0]
+
+
+def _choose_despite_errors(scope: Scope, candidates: list[Candidate], arguments: list[Any]) -> Match | None:
+    """With a wrong argument: the only candidate, so that its result type is known; nothing is reported."""
+    with scope.world.silence():
+        tried = [evaluate(scope, each, arguments) for each in distinct(candidates)]
+    matches = [each for each in tried if isinstance(each, Match)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def distinct(candidates: list[Candidate]) -> list[Candidate]:
+    """Each declaration once, the nearest way to it."""
+    found: dict[object, Candidate] = {}
+    for each in candidates:
+        found.setdefault((each.declaration, each.mode), each)
+    return list(found.values())
+
+
+def commit_match(scope: Scope, match: Match) -> tuple[Any, ...]:
+    """Write the conversions of the arguments; the arguments in the order of the parameters."""
+    result: list[Any] = []
+    parameters = scope.world.info(match.candidate.declaration).parameters
+    for index, (node, made) in enumerate(zip(match.arguments, match.plans)):
+        if node is None:
+            result.append(Default(parameters[index]))
+        elif made is not None:
+            commit(scope, node, made)
+            result.append(node)
+    return tuple(result)
+
+
+# --- One candidate ------------------------------------------------------------------------------------
+
+
+def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]) -> Match | Failure:
+    """Does this candidate apply, and at what cost?"""
+    world = scope.world
+    declared = candidate_signature(world, candidate)
+    placed = _place_arguments(world, candidate, declared, arguments)
+    if isinstance(placed, Failure):
+        return placed
+    bindings = _infer(scope, candidate, placed)
+    if isinstance(bindings, Failure):
+        return bindings
+    concretely = candidate.inner is not None and world.has_partial_derivatives(candidate.declaration)
+    found = _evaluate_seen(scope, candidate, bindings, placed, concretely)
+    if isinstance(found, Failure) and candidate.inner is not None:
+        other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
+        found = other if isinstance(other, Match) else found
+    return found
+
+
+def _evaluate_seen(
+    scope: Scope, candidate: Candidate, bindings: dict[Any, Any], placed: Arguments, concretely: bool
+) -> Match | Failure:
+    target, signature = instantiate(scope.world, candidate, bindings, concretely=concretely)
+    if len(signature.parameters) != len(placed):
+        return Failure(candidate, f"it takes {_number(len(signature.parameters))}, not {len(placed)}")
+    return _convert_arguments(scope, candidate, target, signature, placed)
+
+
+def _place_arguments(
+    world: World, candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
+) -> Arguments | Failure:
+    """Arguments by parameter: positional ones first, then named ones, then defaults."""
+    if candidate.inner is not None:
+        return list(arguments)
+    count = len(signature.parameters)
+    if any(is_pack(each.type) for each in signature.parameters):
+        return _place_with_packs(candidate, signature, arguments)
+    positional = [each for each in arguments if not isinstance(each, ast.NamedArgument)]
+    if len(positional) > count:
+        return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
+    placed: Arguments = [*positional, *[None] * (count - len(positional))]
+    for each in arguments:
+        if isinstance(each, ast.NamedArgument):
+            index = next((i for i, one in enumerate(signature.parameters) if one.name == each.name), None)
+            if index is None or placed[index] is not None:
+                return Failure(candidate, f"it has no free parameter '{each.name}'")
+            placed[index] = each.value
+    for index, node in enumerate(placed):
+        if node is None and not _has_default(world, candidate, index):
+            return Failure(candidate, f"it takes {_number(count)}, not {len(arguments)}")
+    return placed
+
+
+def _place_with_packs(
+    candidate: Candidate, signature: FunctionType, arguments: list[ast.Expression]
+) -> Arguments | Failure:
+    """A pack takes any number, so that all are given, in order."""
+    least = sum(not is_pack(each.type) for each in signature.parameters)
+    if len(arguments) < least:
+        return Failure(candidate, f"it takes at least {_number(least)}, not {len(arguments)}")
+    named = next((each for each in arguments if isinstance(each, ast.NamedArgument)), None)
+    if named is not None:
+        return Failure(candidate, "where a pack is passed, arguments have no names", named)
+    return list(arguments)
+
+
+def _number(count: int) -> str:
+    return f"{count} argument{'s' if count != 1 else ''}"
+
+
+def _has_default(world: World, candidate: Candidate, index: int) -> bool:
+    if candidate.inner is not None:
+        return False
+    return world.info(candidate.declaration).parameters[index].default is not None
+
+
+# --- Inference ----------------------------------------------------------------------------------------
+
+
+def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, Any] | Failure:
+    """The generic arguments of the function itself: those written, then those that the call's arguments
+    show.
+    """
+    generics = candidate.declaration.generics
+    if not generics and not candidate.declaration.constraints and not innermost(candidate).explicit:
+        return {}
+    world = scope.world
+    solver = Solver(world, generics, lambda left, right: common_type(world, left, right))
+    failure = _bind_explicit(candidate, solver)
+    if failure is None:
+        failure = _bind_arguments(world, candidate, solver, placed)
+    if failure is None:
+        _bind_as_float(world, candidate, solver)
+        _bind_by_bounds(world, candidate, solver)
+        failure = _bind_defaults(scope, candidate, solver)
+    if failure is not None:
+        return failure
+    known = {**candidate.substitution, **solver.bindings}
+    reason = unmet_constraint(world, candidate.declaration, known)
+    if reason is None:
+        return solver.bindings
+    wanted = _result_of_lambda(world, candidate.declaration, known)
+    if wanted is None:
+        return Failure(candidate, reason)
+    return Failure(candidate, reason, code="E9012", note=f"convert in the lambda: '{wanted}(...)'")
+
+
+def _result_of_lambda(world: World, declaration: Any, known: Mapping[Any, Any]) -> Type | None:
+    """What the result of a lambda would have to become for its function type, where Slang converts it."""
+    for subject, interfaces in generic_info(world, declaration).bounds.items():
+        kind = substitute(world, subject, known)
+        if not isinstance(kind, LambdaType):
+            continue
+        for wanted in (substitute(world, each, known) for each in interfaces):
+            assert isinstance(wanted, InterfaceType)
+            for own in world.function_interfaces(kind):
+                if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
+                    result: Type = wanted.arguments[0]
+                    return None if convert(world, own.arguments[0], result) is None else result
+    return None
+
+
+def _bind_explicit(candidate: Candidate, solver: Solver) -> Failure | None:
+    base = innermost(candidate)
+    generics = [each for each in base.declaration.generics if not each.name.startswith("$")]
+    given: list[Any] | None = list(base.explicit)
+    leading = next((i for i, each in enumerate(generics) if each.is_pack), len(generics))
+    if leading < len(generics) and len(base.explicit) > leading:
+        given = grouped(generics, list(base.explicit))
+    if given is None or len(given) > len(generics):
+        return Failure(candidate, f"it takes {len(generics)} generic arguments, not {len(base.explicit)}")
+    for parameter, argument in zip(generics, given):
+        if not fits(parameter, argument):
+            return Failure(
+                candidate, f"'{argument}' is no argument for its generic parameter '{parameter.name}'"
+            )
+        solver.bindings[parameter] = argument
+        solver.open.discard(parameter)
+    return None
+
+
+def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
+    base = innermost(candidate)
+    declared = candidate_signature(world, base, differentiated=base is not candidate).parameters
+    seen = {**base.substitution, **_explicit(solver)}
+    patterns = [made for each in declared for made in passed_parameters(world, each, seen)]
+    groups = _group_arguments(world, candidate, solver, patterns, placed)
+    pairs = list(zip(patterns, groups))
+    for pattern, nodes in sorted(pairs, key=lambda pair: pair[0].direction not in BY_PLACE):
+        if is_pack(pattern.type):
+            failure = _bind_pack(world, candidate, solver, pattern.type, nodes)
+            if failure is not None:
+                return failure
+            continue
+        node = nodes[0]
+        if node is None or node.type is None or isinstance(node, ast.InitializerList):
+            continue
+        wanted = pattern.type
+        actual = _unwrapped(world, candidate, wanted, value_after(node))
+        if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
+            return Failure(candidate, solver.conflict, node)
+        if pattern.direction in BY_PLACE:
+            solver.fixed.update(solver.bindings)
+    return None
+
+
+def _group_arguments(
+    world: World,
+    candidate: Candidate,
+    solver: Solver,
+    patterns: list[FunctionParameter],
+    placed: Arguments,
+) -> list[Arguments]:
+    """The arguments by parameter; a pack takes several."""
+    if not any(is_pack(each.type) for each in patterns):
+        return [[each] for each in placed]
+    if candidate.inner is not None:
+        derived = candidate_signature(world, candidate).parameters
+        placed = placed[: len(placed) - bool(derived and derived[-1].name == RESULT_COTANGENT)]
+    counts = solver.shares(tuple(each.type for each in patterns), len(placed))
+    if counts is None:
+        return []
+    ends = list(accumulate(counts))
+    return [placed[end - count : end] for end, count in zip(ends, counts)]
+
+
+def _bind_pack(
+    world: World, candidate: Candidate, solver: Solver, pattern: Type, nodes: Arguments
+) -> Failure | None:
+    """The types of arguments that one pack takes."""
+    entries: list[Type] = []
+    for node in nodes:
+        if node is None or node.type is None or isinstance(node, ast.InitializerList):
+            return Failure(candidate, "an initializer list has no type here", node)
+        entries.append(_unwrapped(world, candidate, pattern, value_after(node)))
+    if not solver.unify_entries((pattern,), tuple(entries)):
+        given = ", ".join(map(str, entries))
+        return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
+    return None
+
+
+def _explicit(solver: Solver) -> dict[Any, Any]:
+    return {key: value for key, value in solver.bindings.items() if key not in solver.open}
+
+
+def _unwrapped(world: World, candidate: Candidate, wanted: Type, actual: Type) -> Type:
+    """Where a derivative takes pairs, the type in the pair is the argument of the function."""
+    while candidate.inner is not None:
+        element = pair_element(world, actual)
+        if element is not None and (is_pack(wanted) or pair_element(world, wanted) is None):
+            actual = element
+        candidate = candidate.inner
+    return actual
+
+
+def _bind_as_float(world: World, candidate: Candidate, solver: Solver) -> None:
+    """An integer where only floats are meant is a float: `sqrt(2)`."""
+    bounds = generic_info(world, candidate.declaration).bounds
+    for parameter, actual in solver.bindings.items():
+        if parameter not in solver.open or not isinstance(actual, Scalar) or not actual.is_integer:
+            continue
+        wanted = bounds.get(parameter_type(parameter), [])
+        if not _conforms_to_all(world, actual, wanted) and _conforms_to_all(world, FLOAT, wanted):
+            solver.bindings[parameter] = FLOAT
+
+
+def _conforms_to_all(world: World, kind: Type, wanted: list[InterfaceType]) -> bool:
+    return all(each.abstract or conforms(world, kind, each) for each in wanted)
+
+
+def _bind_by_bounds(world: World, candidate: Candidate, solver: Solver) -> None:
+    """`T : IFoo<U>` tells U once T is known; `T.Item == U` too."""
+    info = generic_info(world, candidate.declaration)
+    seen = {**candidate.substitution}
+    for subject, interfaces in info.bounds.items():
+        actual = substitute(world, subject, {**seen, **solver.bindings})
+        if isinstance(actual, tuple) or is_pack(actual):
+            continue
+        if isinstance(subject, ParameterType) and subject.declaration in solver.open - set(solver.bindings):
+            continue
+        for interface in interfaces:
+            for offered in conformances(world, actual):
+                if interface.abstract and offered.declaration is interface.declaration:
+                    solver.unify(substitute(world, interface, seen), offered)
+    for left, right in info.equalities:
+        if not is_pack(left):
+            solver.unify(substitute(world, right, seen), substitute(world, left, {**seen, **solver.bindings}))
+
+
+def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failure | None:
+    for parameter in candidate.declaration.generics:
+        if parameter in solver.bindings:
+            continue
+        if parameter.is_pack or parameter in solver.scalars:
+            solver.bindings[parameter] = () if parameter.is_pack else 1
+            continue
+        if parameter.default is None:
+            return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
+        default = scope.world.default_argument(
+            scope, parameter, {**candidate.substitution, **solver.bindings}
+        )
+        solver.bindings[parameter] = default
+    return None
+
+
+# --- Conversion of arguments --------------------------------------------------------------------------
+
+
+def _convert_arguments(
+    scope: Scope,
+    candidate: Candidate,
+    target: DeclRef | Derivative,
+    signature: FunctionType,
+    placed: Arguments,
+) -> Match | Failure:
+    plans: list[Plan | None] = []
+    total = 0
+    for index, (parameter, node) in enumerate(zip(signature.parameters, placed)):
+        if node is None:
+            plans.append(None)
+            continue
+        made = _convert_argument(scope, candidate, index, parameter, node)
+        if isinstance(made, Failure):
+            return made
+        plans.append(made)
+        total += made.cost
+    return Match(candidate, target, signature, placed, plans, total)
+
+
+def _convert_argument(
+    scope: Scope, candidate: Candidate, index: int, parameter: FunctionParameter, node: ast.Expression
+) -> Plan | Failure:
+    what = f"argument {index + 1}"
+    if parameter.direction in BY_PLACE:
+        return _pass_place(scope, candidate, what, parameter, node)
+    made = plan(scope, node, parameter.type)
+    if made is None:
+        return Failure(candidate, mismatch(scope, node, parameter.type, what), node, parameter.type)
+    if made.cost >= TO_FLOAT and _keeps_bits(candidate, node):
+        reason = f"{what} must be '{parameter.type}', as its bits are what counts, not '{value_after(node)}'"
+        return Failure(candidate, reason, node)
+    return made
+
+
+def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
+    """Whether a function of the library sees a number as it is, so that it cannot become another one before."""
+    declared = candidate.declaration
+    exact = declared.span.source.is_library and declared.attribute("exact_bits") is not None
+    return exact and not isinstance(value_after(node), EnumType)
+
+
+def _pass_place(
+    scope: Scope, candidate: Candidate, what: str, parameter: FunctionParameter, node: ast.Expression
+) -> Plan | Failure:
+    if node.type is ERROR:
+        return Plan(parameter.type, 0)
+    if isinstance(node, ast.InitializerList):
+        return Failure(
+            candidate, f"{what} must be a variable, as its parameter is '{parameter.direction}'", node
+        )
+    reason = not_a_place(scope, node)
+    if reason is not None:
+        return Failure(candidate, f"{what} must be a variable ('{parameter.direction}'): {reason}", node)
+    actual = value_after(node)
+    made = plan(scope, node, parameter.type)
+    if actual is parameter.type or (
+        made is not None and made.conversion and made.conversion.kind == "existing"
+    ):
+        assert made is not None
+        return made
+    reason = f"{what} must be exactly '{parameter.type}' ('{parameter.direction}'), not '{actual}'"
+    return Failure(candidate, reason, node)
+
+
+# --- Errors -------------------------------------------------------------------------------------------
+
+
+def _report_failures(
+    scope: Scope, span: Span, name: str, failures: list[Failure], arguments: list[ast.Expression]
+) -> None:
+    world = scope.world
+    if len(failures) == 1:
+        _report_one(scope, span, name, failures[0])
+        return
+    given = ", ".join(map(argument_text, arguments))
+    lines = [f"{candidate_text(world, each.candidate)}: {each.reason}" for each in failures[:8]]
+    if len(failures) > 8:
+        lines.append(f"and {len(failures) - 8} more")
+    world.error("E0405", f"no overload of '{name}' takes ({given})", span, "\n        ".join(lines))
+
+
+def _report_one(scope: Scope, span: Span, name: str, failure: Failure) -> None:
+    header = candidate_text(scope.world, failure.candidate)
+    node, wanted = failure.node, failure.wanted
+    if node is not None and wanted is not None and report_list_failure(scope, node, wanted):
+        return
+    where = span if failure.node is None else failure.node.span
+    scope.world.error(
+        failure.code,
+        f"cannot call '{name}': {failure.reason}",
+        where,
+        failure.note or f"it is declared as {header}",
+    )
+
+
+def argument_text(node: ast.Expression) -> str:
+    """The type of an argument for a message."""
+    if isinstance(node, ast.NamedArgument):
+        return f"{node.name}: {argument_text(node.value)}"
+    return "{...}" if isinstance(node, ast.InitializerList) else str(value_after(node))
+
+
+def candidate_text(world: World, candidate: Candidate) -> str:
+    """The header of a candidate."""
+    if candidate.inner is None:
+        return signature_text(world, DeclRef(candidate.declaration, candidate.substitution))
+    word = "fwd_diff" if candidate.mode == "forward" else "bwd_diff"
+    return function_text(candidate_signature(world, candidate), f"{word}({candidate.declaration.name})")
+
+
+def _report_ambiguity(
+    scope: Scope, span: Span, name: str, best: list[Match], arguments: list[ast.Expression]
+) -> None:
+    given = ", ".join(map(argument_text, arguments))
+    lines = [candidate_text(scope.world, each.candidate) for each in best]
+    message = f"the call of '{name}' with ({given}) is ambiguous"
+    scope.world.error("E0406", message, span, "candidates: " + "\n        ".join(lines))

@@ -1,0 +1,88 @@
+"""Parts of packs: `__first(x)`, `__last(x)`, and `__trimFirst(x)`, `__trimLast(x)`, which are all others.
+
+In: `__trimFirst(T)` of a pack of types, values or arguments, or of a tuple type.   Out: what it means.
+
+While a pack is not known, its part is a generic parameter of its own, whose argument follows from that of the pack
+(`substitution.argument_of`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.generics.bounds import element_type
+from slangrad.check.generics.substitution import taken
+from slangrad.check.model import checked
+from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, TypeMeaning, ValueMeaning
+from slangrad.check.model.packs import SINGLE, packs_of
+from slangrad.check.model.types import ERROR, Tuple, expanded_type, is_pack, tuple_of
+from slangrad.check.model.values import is_value_pack
+from slangrad.check.names.members import fail, set_slots
+from slangrad.check.names.places import value_type
+from slangrad.check.names.resolve import mark_type, refer
+from slangrad.check.names.scopes import Scope, levels
+from slangrad.syntax import ast
+
+_QUERIES = ("__first", "__last", "__trimFirst", "__trimLast")
+
+
+def asks_for_part(scope: Scope, node: ast.Call) -> bool:
+    """Whether a call is of one of these words, and nothing else has its name."""
+    callee = node.callee
+    if not isinstance(callee, ast.Name) or callee.name not in _QUERIES or len(node.arguments) != 1:
+        return False
+    return not any(level.local(callee.name) for level in levels(scope))
+
+
+def part(scope: Scope, node: ast.Call) -> Meaning:
+    """The meaning of such a call."""
+    (operand,) = node.arguments
+    meaning = refer(scope, operand)
+    query = node.callee.span.text
+    if isinstance(meaning, PackMeaning):
+        return _of_types(scope, node, query, meaning.types, PackMeaning)
+    if isinstance(meaning, TypeMeaning):
+        mark_type(operand, meaning.type)
+        if isinstance(meaning.type, Tuple):
+            return _of_types(
+                scope, node, query, meaning.type.elements, lambda rest: TypeMeaning(tuple_of(rest))
+            )
+        if is_pack(meaning.type):
+            return _of_types(scope, node, query, (meaning.type,), lambda rest: TypeMeaning(rest[0]))
+    if isinstance(meaning, ValueMeaning):
+        found = _of_value(scope, node, query)
+        if found is not None:
+            return found
+    if not isinstance(meaning, ErrorMeaning) and operand.type is not ERROR:
+        message = f"'{query}' needs a pack or the type of a tuple, which '{operand.span.text}' is not"
+        scope.world.error("E0409", message, operand.span)
+    return fail(node)
+
+
+def _of_types(scope: Scope, node: ast.Call, query: str, types: tuple[Any, ...], rest: Any) -> Meaning:
+    found = taken(scope.world, types, query)
+    if found is None:
+        return _empty(scope, node, query)
+    return TypeMeaning(found) if query in SINGLE else rest(found)
+
+
+def _of_value(scope: Scope, node: ast.Call, query: str) -> Meaning | None:
+    """A pack of values or of arguments; None for what is no pack."""
+    (operand,) = node.arguments
+    form, kind = operand.ref, value_type(operand)
+    if isinstance(form, checked.Constant) and is_value_pack(form.value):
+        value, element = taken(scope.world, (form.value,), query), element_type(scope.world, kind)
+        if query in SINGLE:
+            return set_slots(node, element, checked.Constant(value))
+        return set_slots(node, expanded_type(element, packs_of(value[0])), checked.Constant(value[0]))
+    if not is_pack(kind):
+        return None
+    found = taken(scope.world, (kind,), query)
+    if found is None:
+        return _empty(scope, node, query)
+    return set_slots(node, found if query in SINGLE else found[0], checked.PartOfPack(operand, query))
+
+
+def _empty(scope: Scope, node: ast.Call, query: str) -> Meaning:
+    scope.world.error("E0409", f"'{query}' needs a pack that is not empty", node.span)
+    return fail(node)

@@ -1,0 +1,117 @@
+"""Errors: `throw`, `try`, and which `catch` they lead to.
+
+    int f(int n) throws MyError { if (n < 0) throw MyError.Negative;  return n; }
+    do { let x = try f(n); } catch (e: MyError) { }
+
+An error goes to the nearest `catch` of exactly its type or of any, else out of the function, which must say so; a call
+of a function that throws must be marked. Types are known, so where an error goes is known when compiling.
+"""
+
+from __future__ import annotations
+
+from slangrad.check.calls.candidates import Match
+from slangrad.check.calls.coerce import stripped, value_after
+from slangrad.check.generics.substitution import substitute
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.types import ERROR, VOID, Type
+from slangrad.check.model.world import World
+from slangrad.check.names.attributes import check_modifiers
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+
+
+def thrown_by(world: World, candidate: Candidate) -> Type | None:
+    """The errors that a function throws, in its own terms."""
+    return getattr(world.info(candidate.declaration), "throws", None)
+
+
+def declare_error(scope: Scope, parameter: ast.Parameter) -> None:
+    """The variable of a handler."""
+    world = scope.world
+    check_modifiers(world, parameter)
+    kind = ERROR if parameter.value_type is None else world.resolve_type(scope, parameter.value_type)
+    if parameter.value_type is None:
+        world.error("E0311", f"'{parameter.name}' needs the type of the errors to catch", parameter.span)
+    if kind is VOID:
+        world.error("E0323", "there are no errors of type 'void'", parameter.span)
+        kind = ERROR
+    parameter.checked = checked.ParameterInfo(kind, "in")
+
+
+def check_throw(scope: Scope, node: ast.Throw) -> None:
+    kind = scope.world.check_value(scope, node.value)
+    if kind is not ERROR:
+        node.handler = _handler(scope, node, "throw", value_after(node.value))
+
+
+def check_try(scope: Scope, node: ast.Try) -> Type:
+    call = stripped(node.operand)
+    outer, scope.world.tried = scope.world.tried, call
+    kind = scope.world.check_value(scope, node.operand)
+    scope.world.tried = outer
+    if kind is ERROR:
+        return ERROR
+    thrown = _thrown_in(scope, call)
+    if thrown is None:
+        message = "'try' needs a call of a function that throws errors"
+        scope.world.error("E0609", message, node.span, "leave it out")
+        return kind
+    node.ref = checked.Try(call, _handler(scope, node, "try", thrown))
+    return kind
+
+
+def _thrown_in(scope: Scope, node: ast.Expression) -> Type | None:
+    form = node.ref
+    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+        return None
+    info: checked.FunctionInfo = scope.world.info(form.function.declaration)
+    if info.throws is None:
+        return None
+    return substitute(scope.world, info.throws, form.function.substitution)
+
+
+def require_try(scope: Scope, node: ast.Expression, match: Match) -> None:
+    """Report a call that may throw and is not marked."""
+    thrown = thrown_by(scope.world, match.candidate)
+    if thrown is not None and scope.world.tried is not node:
+        name = match.candidate.declaration.name
+        message = f"'{name}' may throw an error of type '{thrown}', and nothing says what becomes of it"
+        scope.world.error("E0609", message, node.span, f"write 'try {name}(...)'")
+
+
+def report_no_derivative(scope: Scope, node: ast.Differentiate, candidate: Candidate) -> None:
+    name, kind = candidate.declaration.name, thrown_by(scope.world, candidate)
+    scope.world.error(
+        "E0503",
+        f"'{name}' throws errors of type '{kind}', so {node.mode} cannot be taken of it",
+        node.function.span,
+        "take it of a function that catches them",
+    )
+
+
+def _handler(scope: Scope, node: ast.Node, word: str, kind: Type) -> ast.Catch | None:
+    """The handler that an error leads to; None for the function around, and after an error."""
+    for each in reversed(scope.handlers):
+        if each is None:
+            message = f"the '{kind}' of this '{word}' would leave what is deferred"
+            scope.world.error("E0608", message, node.span, "catch it in there")
+            return None
+        if each.parameter is None or scope.world.info(each.parameter).type in (kind, ERROR):
+            return each
+    assert scope.body is not None
+    declared = scope.body.info.throws
+    if declared is kind or declared is ERROR:
+        return None
+    name = scope.body.declaration.name or "the lambda"
+    if declared is None:
+        message, note = (
+            f"nothing catches the '{kind}' of this '{word}'",
+            f"'{name}' does not say 'throws {kind}'",
+        )
+    else:
+        message = f"nothing catches the '{kind}' of this '{word}': '{name}' throws '{declared}'"
+        note = "an error is caught by exactly its own type"
+    scope.world.error("E0608", message, node.span, note)
+    return None

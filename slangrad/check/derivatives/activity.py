@@ -1,0 +1,582 @@
+"""Does a derivative get lost on its way through a function?
+
+In: the checked body of a [Differentiable] function.   Out: an error for each call of a function and each value of
+a type without a derivative, through which one would have to pass.
+
+A variable is active when its value depends on a differentiable parameter, or on memory that has gradients of its own;
+it is wanted when a result depends on it. A call is refused when an argument is active and its result is wanted, and so
+is storing what is active where no derivative can be; `no_diff`, `detach` say that this is meant. Order and branches are
+not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+from slangrad.check.derivatives.flow import (
+    MEMORY,
+    RESULT,
+    THIS,
+    THROWN,
+    Flow,
+    Lost,
+    Node,
+    Sources,
+    inputs_of,
+    outputs_of,
+    pointers_of,
+    reach,
+    turned,
+)
+from slangrad.check.derivatives.memory_effects import (
+    holds_numbers,
+    is_in_memory,
+    is_whole,
+    leads_to_memory,
+    sees_bits,
+    stores_numbers,
+)
+from slangrad.check.derivatives.places import loses_derivative, loses_in_field
+from slangrad.check.derivatives.pointers import (
+    Address,
+    addresses,
+    leads_to_variables,
+    pointer_of,
+    store_behind,
+)
+from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.interfaces.differentiable import field_references, field_type, tangent
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import LambdaType, Pointer, StructType, Type, is_dynamic
+from slangrad.check.model.world import World
+from slangrad.check.names.places import value_type
+from slangrad.syntax import ast
+from slangrad.syntax.walk import children
+
+
+def check_activity(world: World, declaration: Any) -> None:
+    """Report the calls in a differentiable function through which a derivative is lost."""
+    info: checked.FunctionInfo = world.info(declaration)
+    custom = world.derivatives(DeclRef(declaration, {}))
+    if info.level == "none" or custom.backward is not None or custom.forward is not None:
+        return
+    flow = Flow(world, info)
+    for statement in declaration.body.statements:
+        _statement(flow, statement)
+    if not flow.lost and not flow.storing:
+        return
+    known = addresses(flow)
+    whole = {**flow.into, **known}
+    backwards = turned(whole)
+    active, wanted = reach(backwards, inputs_of(world, info)), reach(whole, outputs_of(world, info))
+    behind = reach(backwards, pointers_of(world, info))
+    told: set[str] = set()
+    for lost in flow.lost:
+        if lost.pointer is not None and leads_to_variables(flow, lost.pointer):
+            continue
+        repeated = lost.in_value and lost.reason in told
+        if (lost.stored or lost in wanted) and lost.inputs & (active | behind) and not repeated:
+            told.add(lost.reason)
+            lost.allowed |= not lost.inputs & active
+            _report(world, declaration, lost)
+    calls = [(function, lost) for function, lost in flow.storing if lost.inputs & active]
+    if calls and not _is_standard(declaration):
+        world.later.append(partial(_report_stores, world, declaration, calls))
+
+
+def _report(world: World, declaration: Any, lost: Lost) -> None:
+    if lost.allowed and _is_standard(declaration):
+        return
+    name = declaration.name or "the lambda"
+    message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
+    report = world.warning if lost.allowed else world.error
+    report("E0505", message, lost.node.span, lost.note)
+
+
+def _report_stores(world: World, declaration: Any, calls: list[tuple[DeclRef, Lost]]) -> None:
+    """When all bodies are checked: the calls of functions that store in memory."""
+    for function, lost in calls:
+        if stores_numbers(world, function):
+            _report(world, declaration, lost)
+
+
+# --- Statements ---------------------------------------------------------------------------------------
+
+
+def _statement(flow: Flow, node: ast.Node) -> None:
+    if isinstance(node, ast.Expression):
+        _sources(flow, node)
+    elif isinstance(node, ast.Return) and node.value is not None:
+        flow.add(RESULT, _sources(flow, node.value))
+    elif isinstance(node, ast.Throw):
+        _thrown(flow, node.handler, _sources(flow, node.value))
+    elif isinstance(node, ast.Variable):
+        if node.initializer is not None:
+            flow.add(node, _sources(flow, node.initializer))
+    elif not isinstance(node, ast.Declaration):
+        for each in children(node):
+            if not isinstance(each, ast.Attribute):
+                _statement(flow, each)
+
+
+def _thrown(flow: Flow, handler: ast.Catch | None, sources: Sources) -> None:
+    target = THROWN if handler is None else handler.parameter
+    if target is not None:
+        flow.add(target, sources)
+
+
+# --- Expressions --------------------------------------------------------------------------------------
+
+
+def _carries(flow: Flow, kind: Type | None) -> bool:
+    return kind is not None and tangent(flow.world, kind) is not None
+
+
+def _sources(flow: Flow, node: Any) -> Sources:
+    """What the value of an expression depends on, as far as derivatives are concerned."""
+    if isinstance(node, checked.ThisValue):
+        return {THIS}
+    if not isinstance(node, ast.Expression):
+        return set()
+    if isinstance(node, ast.NoDiff):
+        return set()
+    rule = _FORMS.get(type(node.ref))
+    found = rule(flow, node, node.ref) if rule is not None else _below(flow, node)
+    kind = None if node.type is None else value_type(node)
+    if node.conversion is not None and node.conversion.kind in _OF_NUMBERS and not _carries(flow, node.type):
+        return set()  # a whole number as a float
+    if not _carries(flow, kind):
+        return _lost_in(flow, node, kind, found)
+    conversion = node.conversion
+    if conversion is not None and conversion.function is not None:
+        return _call(flow, node, conversion.function, [(found, None)], set())
+    return found
+
+
+_OF_NUMBERS = ("numeric", "splat")
+
+
+def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
+    """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
+    functions without a derivative are constants."""
+    if is_whole(kind):
+        return {each for each in found if _has_bits(flow, each)}
+    if leads_to_memory(flow.world, kind):
+        return {each for each in found if not isinstance(each, Lost)}
+    inputs = _with_derivatives(found)
+    if isinstance(kind, LambdaType):
+        return inputs
+    hidden = node.conversion is not None and node.conversion.kind == "interface" and _carries(flow, node.type)
+    if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
+        return inputs
+    if kind is None or not inputs or not (hidden or holds_numbers(flow.world, kind)):
+        return set()
+    note = (
+        "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
+    )
+    seen = all(isinstance(each, Lost) and each.bits for each in inputs)  # by its bits
+    lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True, allowed=hidden or seen)
+    flow.lost.append(lost)
+    flow.add(lost, inputs)
+    return {lost}
+
+
+def _has_bits(flow: Flow, source: Node) -> bool:
+    """Whether a source may be the bits of a number with a derivative: a variable is followed."""
+    if isinstance(source, (ast.Variable, ast.Parameter)):
+        return is_whole(flow.world.info(source).type)
+    return isinstance(source, Lost) and source.bits
+
+
+def _with_derivatives(sources: Sources) -> Sources:
+    return {each for each in sources if not isinstance(each, Lost) or each.in_value or each.bits}
+
+
+def _below(flow: Flow, node: ast.Node) -> Sources:
+    """Any expression without a rule of its own: from everything below."""
+    found: Sources = set()
+    for each in children(node):
+        if isinstance(each, ast.Expression):
+            found |= _sources(flow, each)
+    return found
+
+
+def _call(
+    flow: Flow,
+    node: ast.Expression,
+    function: DeclRef | checked.Derivative,
+    arguments: list[tuple[Sources, ast.Parameter | None]],
+    written: Sources,
+) -> Sources:
+    """The sources of a call's result; `written` are variables that it changes."""
+    inputs: Sources = set()
+    for sources, parameter in arguments:
+        if parameter is None or not flow.world.info(parameter).no_diff:
+            inputs |= sources
+    if _passes(flow, function):
+        store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
+        result = inputs | ({MEMORY} if _reads_gradients(flow.world, function) else set())
+    else:
+        assert isinstance(function, DeclRef)
+        kind = None if node.type is None else value_type(node)
+        bits = sees_bits(flow.world, function)
+        if bits and _carries(flow, kind) and all(_has_bits(flow, each) for each in inputs):
+            return inputs  # the bits become a number again
+        name = _name(function)
+        note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+        note = _DETACHED if bits else note
+        if node.type is not None and leads_to_memory(flow.world, value_type(node)):
+            return inputs
+        lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=bits, bits=bits)
+        flow.lost.append(lost)
+        flow.storing.append((function, _stored_by(function, node, inputs)))
+        result = {lost}
+    for each in written:
+        flow.add(each, result)
+    return result
+
+
+_DETACHED = "put 'detach(...)' around what is passed if this is meant"
+
+
+def _stored_by(function: DeclRef, node: ast.Expression, inputs: Sources) -> Lost:
+    """What a function without a derivative stores in memory."""
+    reason = f"'{_name(function)}' stores in memory, which has no derivative"
+    name = _name(function)
+    marked = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+    note = marked if any(isinstance(each, Address) for each in inputs) else _DETACHED
+    return Lost(reason, note, node, _with_derivatives(inputs), stored=True, allowed=True)
+
+
+def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
+    if isinstance(function, checked.Derivative):
+        return True
+    info = flow.world.info(function.declaration)
+    if isinstance(info, checked.FunctionInfo):
+        return info.level != "none" or info.treat_as_differentiable
+    return any(flow.world.info(each).level != "none" for each in function.declaration.accessors)
+
+
+def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
+    """Whether a result has a derivative though nothing that is passed has one: it goes to memory, as that of a
+    tensor's `load` does."""
+    if isinstance(function, checked.Derivative):
+        return False
+
+    def carries(kind: Type | None) -> bool:
+        seen: Any = None if kind is None else world.substitute(kind, function.substitution)
+        kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
+        return any(each is not None and tangent(world, each) is not None for each in kinds)
+
+    info = world.info(function.declaration)
+    no_diff_this = no_diff_result = False
+    if isinstance(info, checked.FunctionInfo):
+        no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
+        given = info.this_type is not None or world.derivatives(function).backward is not None
+        if not given and _is_standard(function.declaration):
+            return False
+    own = [world.info(each) for each in info.parameters]
+    passed = any(not each.no_diff and carries(each.type) for each in own)
+    if passed or (carries(info.this_type) and not no_diff_this):
+        return False
+    return not no_diff_result and carries(info.result)
+
+
+def _is_standard(declaration: ast.Declaration) -> bool:
+    return declaration.span.source.is_library
+
+
+def _name(function: DeclRef) -> str:
+    declaration = function.declaration
+    if isinstance(declaration, ast.Constructor):
+        return str(declaration.parent.name) if declaration.parent is not None else "__init"
+    return "[]" if isinstance(declaration, ast.Subscript) else str(declaration.name)
+
+
+def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
+    arguments: list[tuple[Sources, ast.Parameter | None]] = []
+    written: Sources = set()
+    in_memory = False
+    declared: tuple[Any, ...] = ()
+    if isinstance(form.function, DeclRef):
+        info = flow.world.info(form.function.declaration)
+        declared = tuple(declared_parameters(flow.world, form.function))
+        if form.this is not None and info.this_type is not None:
+            arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
+            mutating = info.mutating and not isinstance(form.function.declaration, ast.Constructor)
+            if mutating and _carries(flow, value_type(form.this)):
+                written |= _root(form.this)
+    for index, argument in enumerate(form.arguments):
+        if isinstance(argument, checked.Default):
+            continue
+        parameter = declared[index] if index < len(declared) else None
+        arguments.append((_given(flow, argument, form.function), parameter))
+        if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
+            constant = not _carries(flow, value_type(argument))
+            if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
+                constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
+            in_memory |= not constant and is_in_memory(flow.world, argument)
+            written |= (
+                set() if constant and not _takes_bits(flow, form.function, argument) else _root(argument)
+            )
+    if in_memory and isinstance(form.function, DeclRef) and not _passes(flow, form.function):
+        inputs = {source for sources, _ in arguments for source in sources}
+        flow.lost.append(_stored_by(form.function, node, inputs))
+    return _call(flow, node, form.function, arguments, written)
+
+
+def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:
+    found = _sources(flow, form.call)
+    caught = None if form.handler is None else form.handler.parameter
+    kind = flow.info.throws if caught is None else flow.world.info(caught).type
+    if _carries(flow, kind):  # else the function that throws says what is lost
+        _thrown(flow, form.handler, found)
+    return found
+
+
+def _root(node: Any) -> Sources:
+    """The variable that a place is a part of."""
+    while True:
+        if isinstance(node, (checked.ThisValue, ast.This)):
+            return {THIS}
+        if isinstance(node, ast.Paren):
+            node = node.inner
+            continue
+        form = getattr(node, "ref", None)
+        if isinstance(form, checked.ThisValue):
+            return {THIS}
+        if isinstance(form, checked.Local):
+            return {form.declaration}
+        if isinstance(form, checked.Expansion):
+            node = form.pattern
+            continue
+        if isinstance(form, _PARTS) and form.base is not None:
+            node = form.base
+            continue
+        return set()
+
+
+_PARTS = (
+    checked.Field,
+    checked.Element,
+    checked.Swizzle,
+    checked.TupleElement,
+    checked.PackElement,
+    checked.PartOfPack,
+    checked.Property,
+    checked.Subscript,
+)
+
+
+def _given(flow: Flow, argument: Any, function: DeclRef | checked.Derivative | None = None) -> Sources:
+    """The sources of an argument: what is made of a whole number has no derivative, unless its bits count."""
+    sources = _sources(flow, argument)
+    return sources if not is_whole(value_type(argument)) or _takes_bits(flow, function, argument) else set()
+
+
+def _takes_bits(flow: Flow, function: DeclRef | checked.Derivative | None, argument: Any) -> bool:
+    return (
+        is_whole(value_type(argument)) and isinstance(function, DeclRef) and sees_bits(flow.world, function)
+    )
+
+
+def _accessed(flow: Flow, node: ast.Expression, form: checked.Property | checked.Subscript) -> Sources:
+    base = set() if form.base is None else _sources(flow, form.base)
+    arguments: list[tuple[Sources, ast.Parameter | None]] = [(base, None)]
+    if isinstance(form, checked.Subscript):
+        arguments += [(_given(flow, each), None) for each in form.arguments]
+    if isinstance(form.reference.declaration, ast.Variable):
+        return base
+    return _call(flow, node, form.reference, arguments, set())
+
+
+def _store(flow: Flow, node: ast.Expression, form: checked.Store) -> Sources:
+    sources = _sources(flow, form.value)
+    _visit_place(flow, form.place)
+    if not _stored(flow, node, form.place, sources):
+        for root in _root(form.place):
+            flow.add(root, sources)
+    return sources
+
+
+_VALUE = "put 'detach(...)' around what is stored if this is meant"
+_VARIABLE = "pass a variable, and store detach(...) of it if this is meant"
+
+
+def _stored(
+    flow: Flow, node: ast.Expression, place: ast.Expression, sources: Sources, note: str = _VALUE
+) -> bool:
+    """Whether the derivative of what is stored is lost."""
+    if not _carries(flow, value_type(place)):
+        _store_plain(flow, node, place, sources)
+        return False
+    reason = loses_derivative(flow.world, flow.info, place)
+    if reason is None:
+        return False
+    through = pointer_of(place)
+    pointer = None if through is None else _sources(flow, through)
+    store_behind(flow, pointer or set(), sources)
+    flow.lost.append(Lost(reason, note, node, _with_derivatives(sources), stored=True, pointer=pointer))
+    return True
+
+
+def _store_plain(flow: Flow, node: ast.Expression, place: ast.Expression, sources: Sources) -> None:
+    """What has numbers and no derivative is stored where it outlasts the function."""
+    kind = value_type(place)
+    hidden = {each for each in sources if isinstance(each, Lost) and each.in_value}
+    if hidden and is_in_memory(flow.world, place) and holds_numbers(flow.world, kind):
+        reason = f"a '{kind}' is stored in memory, which has no derivative"
+        flow.lost.append(Lost(reason, _VALUE, node, hidden, stored=True, allowed=True))
+
+
+def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
+    sources = set() if form.value is None else _sources(flow, form.value)
+    current = _sources(flow, form.place)
+    found = sources | current
+    if form.function is not None:
+        found = sources = _call(flow, node, form.function, [(found, None)], set())
+    if not _stored(flow, node, form.place, found):
+        for root in _root(form.place):
+            flow.add(root, sources)
+    return found
+
+
+def _visit_place(flow: Flow, node: Any) -> None:
+    """Calls in the indices of a place."""
+    form = getattr(node, "ref", None)
+    if isinstance(form, checked.Element):
+        _sources(flow, form.index)
+    if isinstance(form, checked.Subscript):
+        for each in form.arguments:
+            _sources(flow, each)
+    if isinstance(form, _PARTS) and form.base is not None:
+        _visit_place(flow, form.base)
+
+
+def _field(flow: Flow, node: ast.Expression, form: checked.Field) -> Sources:
+    """A field of a type without a derivative has none in a struct that has one, as the manual says."""
+    found, outer = _sources(flow, form.base), value_type(form.base)
+    if flow.world.info(form.reference.declaration).no_diff:
+        return set()
+    return found if _carries(flow, value_type(node)) or not _carries(flow, outer) else set()
+
+
+def _part(flow: Flow, node: ast.Expression, form: Any) -> Sources:
+    found = _sources(flow, form.base)
+    if isinstance(form, checked.Element):
+        _sources(flow, form.index)
+    return found
+
+
+def _convert(flow: Flow, node: ast.Expression, form: checked.Convert) -> Sources:
+    found = _sources(flow, form.operand)
+    return set() if is_whole(value_type(form.operand)) and _carries(flow, node.type) else found
+
+
+def _element(flow: Flow, node: ast.Expression, form: checked.Element) -> Sources:
+    found = _part(flow, node, form)
+    return _read(flow, node, found) if isinstance(value_type(form.base), Pointer) else found
+
+
+def _dereference(flow: Flow, node: ast.Expression, form: checked.Dereference) -> Sources:
+    return _read(flow, node, _sources(flow, form.pointer))
+
+
+def _read(flow: Flow, node: ast.Expression, pointer: Sources) -> Sources:
+    """What a pointer leads to."""
+    if not pointer or not _carries(flow, value_type(node)):
+        return pointer
+    note = "read it in a function with derivatives of its own"
+    reason = "what a pointer leads to is read without its derivative"
+    lost = Lost(reason, note, node, pointer, pointer=pointer)
+    flow.lost.append(lost)
+    return {lost, *pointer}
+
+
+def _address(flow: Flow, node: ast.Expression, form: checked.AddressOf) -> Sources:
+    pointer = pointer_of(form.place)
+    if pointer is not None:
+        return _sources(flow, pointer)
+    _visit_place(flow, form.place)
+    return {Address(root) for root in _root(form.place)}
+
+
+def _local(flow: Flow, node: ast.Expression, form: checked.Local) -> Sources:
+    return {form.declaration}
+
+
+def _closure(flow: Flow, node: ast.Expression, form: checked.Closure) -> Sources:
+    """What a lambda captures."""
+    info: checked.FunctionInfo = flow.world.info(form.function)
+    return {THIS if each.name == "this" else each for each in info.captures}
+
+
+def _construct(flow: Flow, node: ast.Expression, form: checked.Construct) -> Sources:
+    found: Sources = set()
+    fields = field_references(form.type) if isinstance(form.type, StructType) else ()
+    for part, reference in zip_longest(form.parts, fields[: len(form.parts)]):
+        sources = _part_of_list(flow, node, part)
+        if reference is None or not _stored_in_field(flow, node, form.type, reference, part, sources):
+            found |= sources
+    return found
+
+
+def _part_of_list(flow: Flow, node: ast.Expression, part: checked.Part) -> Sources:
+    if isinstance(part, checked.Construct):
+        return _construct(flow, node, part)
+    if isinstance(part, checked.Call):
+        return _call_form(flow, node, part)
+    return _sources(flow, part)
+
+
+def _stored_in_field(
+    flow: Flow, node: ast.Expression, kind: Type, field: DeclRef, part: checked.Part, sources: Sources
+) -> bool:
+    """Whether the derivative of what a list gives to a field is lost there. A `no_diff` one says so itself."""
+    inputs = _with_derivatives(sources)
+    if not inputs or not _carries(flow, field_type(flow.world, field)):
+        return False
+    reason = loses_in_field(flow.world, kind, field.declaration)
+    if reason is None:
+        return False
+    stated = flow.world.info(field.declaration).no_diff
+    place = part if isinstance(part, ast.Expression) else node
+    flow.lost.append(Lost(reason, _VALUE, place, inputs, stored=True, allowed=stated))
+    return True
+
+
+def _nothing(flow: Flow, node: ast.Expression, form: checked.Form) -> Sources:
+    return set()
+
+
+Rule = Callable[[Flow, ast.Expression, Any], Sources]
+
+_FORMS: dict[type, Rule] = {
+    checked.ThisValue: lambda flow, node, form: {THIS},
+    checked.TypeName: _nothing,
+    checked.Constant: _nothing,
+    checked.Global: _nothing,
+    checked.Closure: _closure,
+    checked.Local: _local,
+    checked.Field: _field,
+    checked.TupleElement: _part,
+    checked.PackElement: _part,
+    checked.PartOfPack: _part,
+    checked.Expansion: lambda flow, node, form: _sources(flow, form.pattern),
+    checked.Element: _element,
+    checked.Convert: _convert,
+    checked.Dereference: _dereference,
+    checked.AddressOf: _address,
+    checked.Swizzle: _part,
+    checked.Property: _accessed,
+    checked.Subscript: _accessed,
+    checked.Call: _call_form,
+    checked.Try: _try,
+    checked.Store: _store,
+    checked.Update: _update,
+    checked.Construct: _construct,
+}

@@ -1,0 +1,120 @@
+"""What depends on what in a function, as far as derivatives are concerned, and where one is lost.
+
+In: edges between variables, `this`, the result, memory.   Out: what a parameter reaches, what a result depends on.
+
+    float y = 2 * x; return y;      into = { y: {x}, result: {y} }
+
+The edges are drawn in activity.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.check.derivatives.memory_effects import holds_numbers
+from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+Node = Any  # a declaration of a variable, THIS, RESULT, or a Lost call
+Sources = set[Node]
+
+THIS, RESULT, MEMORY, THROWN = "this", "result", "memory", "thrown"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Lost:
+    """Where a derivative is lost: why, and what goes in. In a value of a type that holds numbers and no derivative
+    (`in_value`), or where something is stored (`stored`, which counts even if nobody reads it). Behind an interface
+    that says nothing of derivatives that is Slang's rule (`allowed`)."""
+
+    reason: str
+    note: str
+    node: ast.Expression
+    inputs: Sources
+    in_value: bool = False
+    stored: bool = False
+    allowed: bool = False
+    bits: bool = False  # of a number, as a whole number
+    pointer: Sources | None = None  # what leads to where it is read or stored, if a pointer does
+
+
+@dataclass(slots=True)
+class Flow:
+    """`into[v]`: what the value of v depends on."""
+
+    world: World
+    info: checked.FunctionInfo
+    into: dict[Node, Sources] = field(default_factory=dict)
+    lost: list[Lost] = field(default_factory=list)
+    storing: list[tuple[DeclRef, Lost]] = field(
+        default_factory=list
+    )  # calls, and what is lost if these store
+
+    def add(self, target: Node, sources: Sources) -> None:
+        self.into.setdefault(target, set()).update(sources)
+
+
+# --- Where derivatives come in and go out ---------------------------------------------------------------
+
+
+def pointers_of(world: World, info: checked.FunctionInfo) -> Sources:
+    """What leads to memory that has derivatives."""
+    own = ((each, world.info(each)) for each in info.parameters)
+    found: Sources = {
+        each for each, made in own if not made.no_diff and pointer_tangent(world, made.type) is not None
+    }
+    if (
+        info.this_type is not None
+        and not info.no_diff_this
+        and pointer_tangent(world, info.this_type) is not None
+    ):
+        found.add(THIS)
+    return found
+
+
+def inputs_of(world: World, info: checked.FunctionInfo) -> Sources:
+    found: Sources = {MEMORY}
+    for parameter in info.parameters:
+        own = world.info(parameter)
+        if own.direction != "out" and not own.no_diff and tangent(world, own.type) is not None:
+            found.add(parameter)
+    if info.this_type is not None and not info.no_diff_this and tangent(world, info.this_type) is not None:
+        found.add(THIS)
+    return found
+
+
+def outputs_of(world: World, info: checked.FunctionInfo) -> Sources:
+    found: Sources = set()
+    for parameter in info.parameters:
+        own = world.info(parameter)
+        if own.direction in ("out", "inout", "ref") and not own.no_diff and holds_numbers(world, own.type):
+            found.add(parameter)
+    if info.mutating and info.this_type is not None and holds_numbers(world, info.this_type):
+        found.add(THIS)
+    if not info.no_diff_result and tangent(world, info.result) is not None:
+        found.add(RESULT)
+    if info.throws is not None and holds_numbers(world, info.throws):
+        found.add(THROWN)
+    return found
+
+
+def reach(edges: dict[Node, Sources], start: Sources) -> Sources:
+    found, pending = set(start), list(start)
+    while pending:
+        for each in edges.get(pending.pop(), ()):
+            if each not in found:
+                found.add(each)
+                pending.append(each)
+    return found
+
+
+def turned(edges: dict[Node, Sources]) -> dict[Node, Sources]:
+    made: dict[Node, Sources] = {}
+    for target, sources in edges.items():
+        for source in sources:
+            made.setdefault(source, set()).add(target)
+    return made

@@ -1,0 +1,278 @@
+"""Derivatives that users give: [BackwardDerivative(g)] on f, [BackwardDerivativeOf(f)] on g, and their kin.
+
+In: a function.   Out: its CustomDerivatives, or an error that shows the signature they must have.
+
+    [BackwardDerivativeOf(square)]
+    void square_bwd(inout DifferentialPair<float> x, float d_result)
+
+A derivative of a method is a method too when its object carries no derivative; else it is static and
+takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
+instances alone, and goes before one for all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.check.derivatives.applied import applied_text, context_operator
+from slangrad.check.derivatives.givers import (
+    KINDS,
+    functions_meant,
+    generic_parameters,
+    givers_of,
+    named_instance,
+)
+from slangrad.check.derivatives.rules import refused_pair
+from slangrad.check.generics.infer import Solver
+from slangrad.check.generics.signatures import function_text, signature_of, signature_text
+from slangrad.check.generics.substitution import identity, see_through, self_argument, substitute
+from slangrad.check.interfaces.differentiable import derivative_signature, pointer_tangent, tangent
+from slangrad.check.interfaces.lookup import unmet_constraint
+from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
+from slangrad.check.model.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.model.meanings import Candidate
+from slangrad.check.model.types import FunctionType
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Partial:
+    """A derivative for some instances of a generic function: `named` has its arguments in terms of the giver's."""
+
+    kind: str
+    giver: ast.Function
+    named: dict[Any, Any]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Given:
+    """What was found for a declaration: for all its instances by kind of derivative, and for some of them."""
+
+    general: dict[str, DeclRef] = field(default_factory=dict)
+    partial: list[Partial] = field(default_factory=list)
+
+
+# --- Finding ------------------------------------------------------------------------------------------
+
+
+def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
+    """The derivatives given for a function, seen through the same substitution."""
+    known = given(world, reference.declaration)
+    found = {kind: see_through(world, each, reference.substitution) for kind, each in known.general.items()}
+    for each in known.partial:
+        match = _instance(world, each, reference)
+        if match is not None:
+            found[each.kind] = match
+    apply = found.pop("apply", None)
+    return CustomDerivatives(**found, apply=None if apply is None else _applied(world, apply, reference))
+
+
+def given(world: World, declaration: Any) -> Given:
+    """What was given for a declaration."""
+    found: Given | None = world.custom_derivatives.get(declaration)
+    if found is None:
+        found = world.custom_derivatives[declaration] = _find(world, declaration)
+    return found
+
+
+def _applied(world: World, apply: DeclRef, reference: DeclRef) -> Applied | None:
+    found = context_operator(world, apply, reference)
+    return None if found is None else Applied(apply, *found)
+
+
+def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | None:
+    """The derivative with its own generic arguments when it is one of this instance."""
+    solver = Solver(world, visible_parameters(given.giver))
+    for parameter in generic_parameters(reference.declaration):
+        actual = reference.substitution.get(parameter)
+        if actual is None or not solver.unify_argument(given.named[parameter], actual):
+            return None
+    owner: Any = given.giver
+    while owner is not None:
+        if unmet_constraint(world, owner, solver.bindings) is not None:
+            return None
+        owner = owner.parent
+    return DeclRef(given.giver, solver.bindings)
+
+
+def _find(world: World, declaration: Any) -> Given:
+    made = Given()
+    if not isinstance(declaration, (ast.Function, ast.Accessor)):
+        return made
+    for name, _, kind in KINDS:
+        attribute = declaration.attribute(name)
+        if attribute is not None:
+            for candidate in functions_meant(world, declaration, attribute):
+                _take(world, made, kind, declaration, candidate)
+    for kind, giver, named in givers_of(world, declaration):
+        _take(world, made, kind, declaration, Candidate(giver, {}), named)
+    return made
+
+
+def _take(
+    world: World,
+    made: Given,
+    kind: str,
+    declaration: Any,
+    candidate: Candidate,
+    named: Candidate | None = None,
+) -> None:
+    found = match_derivative(world, kind, declaration, candidate)
+    if found is not None:
+        made.general.setdefault(kind, found)
+        return
+    instance = None if named is None else _fitting_instance(world, kind, candidate.declaration, named)
+    if instance is not None:
+        made.partial.append(Partial(kind, candidate.declaration, instance))
+
+
+def _fitting_instance(
+    world: World, kind: str, giver: ast.Function, named: Candidate
+) -> dict[Any, Any] | None:
+    """The generic arguments with which a giver names a function, when it has the signature for these."""
+    arguments = named_instance(named)
+    if not arguments:
+        return None
+    with world.assuming(giver):
+        reference = DeclRef(named.declaration, arguments)
+        if kind == "apply":
+            apply = DeclRef(giver, identity(giver))
+            return None if context_operator(world, apply, reference) is None else arguments
+        wanted = expected_signature(world, kind, reference, with_this=world.info(giver).this_type is None)
+        offered = signature_of(world, DeclRef(giver, identity(giver)))
+        fits = wanted is not None and _fits(Solver(world, ()), offered, wanted)
+    return arguments if fits else None
+
+
+def match_derivative(world: World, kind: str, declaration: Any, candidate: Candidate) -> DeclRef | None:
+    """The candidate with its generic arguments when it has the signature of the derivative, else None."""
+    reference = DeclRef(declaration, identity(declaration))
+    if kind == "apply":
+        alone = not visible_parameters(candidate.declaration) and not reference.substitution
+        apply = DeclRef(candidate.declaration, {})
+        return apply if alone and context_operator(world, apply, reference) is not None else None
+    given: FunctionInfo = world.info(candidate.declaration)
+    wanted = expected_signature(world, kind, reference, with_this=given.this_type is None)
+    if wanted is None:
+        return None
+    offered = signature_of(world, DeclRef(candidate.declaration, {}))
+    open_parameters = [each for each in identity(candidate.declaration) if each not in identity(declaration)]
+    solver = Solver(world, open_parameters)
+    for parameter, argument in zip(candidate.declaration.generics, candidate.explicit):
+        solver.bindings[parameter] = argument
+    if not _fits(solver, offered, wanted):
+        return None
+    around = identity(declaration)
+    made = {**around, **candidate.substitution, **_in_order(declaration, candidate), **solver.bindings}
+    if any(each not in made for each in candidate.declaration.generics):
+        return None
+    met = unmet_constraint(world, candidate.declaration, made) is None
+    return DeclRef(candidate.declaration, made) if met else None
+
+
+def _in_order(declaration: Any, candidate: Candidate) -> dict[Any, Any]:
+    """Generic parameters that do not show in the parameters are those of the function, one by one."""
+    pairs = zip(candidate.declaration.generics, getattr(declaration, "generics", ()))
+    return {own: self_argument(other) for own, other in pairs if type(own) is type(other)}
+
+
+def _fits(solver: Solver, offered: FunctionType, wanted: FunctionType) -> bool:
+    if len(offered.parameters) != len(wanted.parameters):
+        return False
+    for one, other in zip(offered.parameters, wanted.parameters):
+        if one.direction != other.direction and not (
+            other.no_diff and one.direction in ("in", "inout", "constref")
+        ):
+            return False
+        if not solver.unify(one.type, other.type):
+            return False
+    return solver.unify(offered.result, wanted.result)
+
+
+def expected_signature(world: World, kind: str, reference: DeclRef, with_this: bool) -> FunctionType | None:
+    """The type that a derivative of the function must have; None when it cannot be of this form."""
+    info: FunctionInfo = world.info(reference.declaration)
+    with_this = with_this and info.this_type is not None
+    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference.substitution):
+        return None
+    signature = signature_of(world, reference, with_this=with_this)
+    if kind == "primal_substitute":
+        return signature
+    return derivative_signature(world, kind, signature, info.no_diff_result)
+
+
+def _carries_this(world: World, info: FunctionInfo, seen: Substitution) -> bool:
+    """Whether derivatives go through the object of a method."""
+    if info.this_type is None or info.no_diff_this:
+        return False
+    this = substitute(world, info.this_type, seen)
+    return tangent(world, this) is not None or pointer_tangent(world, this) is not None
+
+
+# --- Checking -----------------------------------------------------------------------------------------
+
+
+def check_derivative_attributes(world: World, declaration: Any) -> None:
+    """Report attributes that name no function, or one of another signature."""
+    for name, of, kind in KINDS:
+        attribute = declaration.attribute(name)
+        if attribute is not None:
+            candidates = functions_meant(world, declaration, attribute)
+            pairs = [(Candidate(declaration, identity(declaration)), each) for each in candidates]
+            _check_pairs(world, attribute, kind, pairs)
+        attribute = declaration.attribute(of)
+        if attribute is not None:
+            candidates = functions_meant(world, declaration, attribute)
+            own = Candidate(declaration, {})
+            _check_pairs(world, attribute, kind, [(each, own) for each in candidates])
+
+
+def _check_pairs(
+    world: World, attribute: ast.Attribute, kind: str, pairs: list[tuple[Candidate, Candidate]]
+) -> None:
+    """Each pair is a function as it is named, and what may be its derivative."""
+    if not pairs:
+        what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
+        message = f"{_shown(attribute)} needs the name of a function, which '{what}' is not"
+        world.error("E0504", message, attribute.span)
+        return
+    reason = refused_pair(world, kind, pairs[0][0].declaration, pairs[0][1].declaration)
+    if reason is not None:
+        world.error("E0504", reason, attribute.span)
+        return
+    for named, candidate in pairs:
+        if match_derivative(world, kind, named.declaration, candidate) is not None:
+            return
+        if _fitting_instance(world, kind, candidate.declaration, named) is not None:
+            return
+    named, candidate = pairs[0]
+    what = _WHAT.get(kind, f"{kind} derivative")
+    message = (
+        f"'{candidate.declaration.name}' has not the signature of a {what} of '{named.declaration.name}'"
+    )
+    with world.assuming(candidate.declaration):
+        note = _expected_text(world, kind, named, candidate.declaration)
+    offered = signature_text(world, DeclRef(candidate.declaration, {}))
+    world.error("E0504", message, attribute.span, f"{note}\n        but it is {offered}")
+
+
+_WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
+
+
+def _shown(attribute: ast.Attribute) -> str:
+    return "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
+
+
+def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str:
+    arguments = named_instance(named) or identity(named.declaration)
+    reference = DeclRef(named.declaration, arguments)
+    if kind == "apply":
+        return applied_text(world, giver, reference)
+    static = world.info(giver).this_type is None
+    wanted, name = expected_signature(world, kind, reference, with_this=static), giver.name
+    if wanted is None:
+        wanted, name = expected_signature(world, kind, reference, with_this=True), f"static {giver.name}"
+    assert wanted is not None
+    return f"expected {function_text(wanted, name)}"

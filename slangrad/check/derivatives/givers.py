@@ -1,0 +1,112 @@
+"""Functions that say of themselves that they are a derivative of another.
+
+In: `[BackwardDerivativeOf(square)] void g(...)`, `__func_extension bwd_diff(square)(...)`.
+Out: for `square`: ("backward", g).
+
+Also what the argument of such an attribute, or of one on the function itself, names. Whether the signatures
+fit is asked in derivatives.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from slangrad.check.generics.substitution import substitute
+from slangrad.check.model.checked import FunctionInfo
+from slangrad.check.model.declref import visible_parameters
+from slangrad.check.model.meanings import Candidate, OverloadMeaning
+from slangrad.check.model.types import Type
+from slangrad.check.model.world import World
+from slangrad.check.names.resolve import refer
+from slangrad.syntax import ast
+
+# fmt: off
+#             attribute on f,      attribute on g,         what it is,         which derivative
+KINDS = (
+    ("ForwardDerivative",  "ForwardDerivativeOf",  "forward"),
+    ("BackwardDerivative", "BackwardDerivativeOf", "backward"),
+    ("PrimalSubstitute",   "PrimalSubstituteOf",   "primal_substitute"),
+    ("",                   ast.APPLY_OF,           "apply"),
+)
+# fmt: on
+_GIVEN = {of: kind for _, of, kind in KINDS}
+
+
+def note_givers(world: World, declarations: list[Any]) -> None:
+    """File the functions that are derivatives of others under the name of the other."""
+    for node in declarations:
+        if isinstance(node, ast.Function):
+            for attribute in node.attributes:
+                if attribute.name in _GIVEN and len(attribute.arguments) == 1:
+                    world.derivative_givers.setdefault(_last_name(attribute.arguments[0]), []).append(node)
+                    _remind(world, node, attribute)
+        elif isinstance(node, (ast.Struct, ast.Extension, ast.Interface, ast.Namespace)):
+            note_givers(world, node.members)
+
+
+def _remind(world: World, giver: ast.Function, attribute: ast.Attribute) -> None:
+    """Functions of other modules may have been looked at before their derivative became known."""
+    for candidate in functions_meant(world, giver, attribute):
+        world.custom_derivatives.pop(candidate.declaration, None)
+        known = candidate.declaration.checked
+        if isinstance(known, FunctionInfo) and known.level != "backward":
+            known.level = "forward" if _GIVEN[attribute.name] == "forward" else "backward"
+
+
+def _last_name(node: ast.Expression) -> str:
+    while isinstance(node, (ast.GenericApplication, ast.Paren)):
+        node = node.base if isinstance(node, ast.GenericApplication) else node.inner
+    return node.name if isinstance(node, (ast.Name, ast.Member)) else ""
+
+
+def givers_of(world: World, declaration: Any) -> Iterator[tuple[str, ast.Function, Candidate]]:
+    """The functions elsewhere that say they are a derivative of this one, and how they name it."""
+    for giver in world.derivative_givers.get(declaration.name, ()):
+        for attribute in giver.attributes:
+            if attribute.name not in _GIVEN:
+                continue
+            for meant in functions_meant(world, giver, attribute):
+                if meant.declaration is declaration:
+                    yield _GIVEN[attribute.name], giver, meant
+
+
+def functions_meant(world: World, declaration: Any, attribute: ast.Attribute) -> list[Candidate]:
+    """The functions that the argument of an attribute names, seen from the declaration."""
+    if len(attribute.arguments) != 1:
+        return []
+    argument = attribute.arguments[0]
+    with world.silence():
+        meaning = refer(world.scope_of(declaration), argument)
+    return meaning.candidates if isinstance(meaning, OverloadMeaning) else []
+
+
+def given_level(world: World, declaration: Any) -> str:
+    """ "forward" or "backward" when some function elsewhere is a derivative of this one."""
+    kinds = {kind for kind, _, _ in givers_of(world, declaration)}
+    if kinds - {"forward"}:
+        return "backward"
+    return "forward" if kinds else "none"
+
+
+def named_instance(candidate: Candidate) -> dict[Any, Any] | None:
+    """The generic arguments with which a function is named: `f<T>`, `S<float>::f`; None when some are open."""
+    written = dict(zip(getattr(candidate.declaration, "generics", ()), candidate.explicit))
+    found = {**candidate.substitution, **written}
+    needed = generic_parameters(candidate.declaration)
+    return found if all(each in found for each in needed) else None
+
+
+def generic_parameters(declaration: Any) -> list[Any]:
+    """The generic parameters of a function and of what is around it."""
+    around = visible_parameters(declaration)
+    return [each for each in around if isinstance(each, (ast.TypeParameter, ast.ValueParameter))]
+
+
+def applied_type(world: World, declaration: Any) -> Type | None:
+    """The type of `this` in `__func_extension __apply(Type::method)`; None for that of another function."""
+    attribute = declaration.attribute(ast.APPLY_OF)
+    for candidate in functions_meant(world, declaration, attribute):
+        this: Type | None = world.info(candidate.declaration).this_type
+        return None if this is None else substitute(world, this, candidate.substitution)
+    return None

@@ -1,0 +1,163 @@
+"""Where derivatives end: functions that store numbers in memory, types that lead there, numbers seen as bits.
+
+In: a function that is called with what has a derivative.   Out: whether it, or what it calls, stores numbers in memory.
+
+    void put(float x) { total[0] = x; }        stores: what is read from `total` later is a constant
+    void show(float x) { printf("%g", x); }    does not
+
+Only the standard library and modules whose bodies are checked are looked into; branches and values are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.interfaces.differentiable import (
+    field_references,
+    field_type,
+    has_no_diff,
+    pointer_tangent,
+    tangent,
+)
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Array, Matrix, Pointer, Scalar, StructType, Tuple, Type, Vector
+from slangrad.check.model.world import World
+from slangrad.check.names.places import referred, value_type
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+
+def holds_numbers(world: World, kind: Type) -> bool:
+    """Whether there are floating-point numbers in a type, not behind pointers."""
+    if tangent(world, kind) is not None:
+        return True
+    if isinstance(kind, Array):
+        return holds_numbers(world, kind.element)
+    if isinstance(kind, Tuple):
+        return any(holds_numbers(world, each) for each in kind.elements)
+    if not isinstance(kind, StructType):
+        return False
+    fields = (each for each in field_references(kind) if not has_no_diff(each.declaration))
+    return any(holds_numbers(world, field_type(world, each)) for each in fields)
+
+
+def is_whole(kind: Type | None) -> bool:
+    """Integers, and vectors and matrices of them."""
+    element = kind.element if isinstance(kind, (Vector, Matrix)) else kind
+    return isinstance(element, Scalar) and element.is_integer
+
+
+def sees_bits(world: World, function: DeclRef) -> bool:
+    """Whether a function of the library gives the bits of a number as another one."""
+    declaration = function.declaration
+    exact = any(declaration.attribute(each) is not None for each in ("exact_bits", "gives_bits"))
+    return _is_standard(declaration) and (
+        exact or getattr(world.info(declaration), "intrinsic", None) == "bitcast"
+    )
+
+
+def leads_to_memory(world: World, kind: Type | None) -> bool:
+    """Pointers, types of pointers that carry derivatives, buffers of the library."""
+    if kind is None or isinstance(kind, Pointer):
+        return kind is not None
+    if pointer_tangent(world, kind) is not None:
+        return True
+    return isinstance(kind, StructType) and _is_standard(kind.declaration) and not holds_numbers(world, kind)
+
+
+def is_in_memory(world: World, place: Any) -> bool:
+    """Whether a place outlasts the call of a function; what a `ref` parameter is given is not known."""
+    while True:
+        form = getattr(place, "ref", None)
+        if isinstance(place, ast.Paren):
+            place = place.inner
+        elif isinstance(form, (checked.Global, checked.Dereference)):
+            return True
+        elif isinstance(form, _PARTS) and form.base is not None:
+            if leads_to_memory(world, value_type(form.base)) or _refers_to_memory(world, form):
+                return True
+            place = form.base
+        else:
+            return False
+
+
+def _refers_to_memory(world: World, form: Any) -> bool:
+    """A property or subscript whose `ref` accessor returns a place in memory."""
+    if not isinstance(form, (checked.Property, checked.Subscript)):
+        return False
+    declaration = form.reference.declaration
+    if isinstance(declaration, ast.Variable) or _is_standard(declaration):
+        return False
+    return any(is_in_memory(world, each) for each in referred(world, declaration))
+
+
+_PARTS = (
+    checked.Field,
+    checked.Element,
+    checked.Swizzle,
+    checked.TupleElement,
+    checked.Property,
+    checked.Subscript,
+)
+
+
+def stores_numbers(world: World, function: DeclRef, seen: set[Any] | None = None) -> bool:
+    """Whether a function stores numbers in memory, or what it calls."""
+    seen = set() if seen is None else seen
+    declaration = function.declaration
+    info = world.info(declaration)
+    if declaration in seen or not isinstance(info, checked.FunctionInfo):
+        return False
+    seen.add(declaration)
+    if info.intrinsic is not None:
+        return info.intrinsic.partition(".")[0] in ("atomic", "store")
+    if declaration.body is None:
+        return False
+    if _is_standard(declaration):
+        world.check_made(declaration)
+    nodes = (each for each in walk(declaration.body) if isinstance(each, ast.Expression))
+    return any(_stores(world, each.ref, seen) for each in nodes)
+
+
+def _stores(world: World, form: Any, seen: set[Any]) -> bool:
+    if isinstance(form, (checked.Store, checked.Update)):
+        if not _is_number(world, value_type(form.place)):
+            return False
+        setters = _setters(form.place)
+        return is_in_memory(world, form.place) or any(stores_numbers(world, each, seen) for each in setters)
+    if not isinstance(form, checked.Call) or not isinstance(form.function, DeclRef):
+        return False
+    if _is_primitive(world, form.function) and not any(_is_number(world, kind) for kind in _given(form)):
+        return False
+    return stores_numbers(world, form.function, seen)
+
+
+def _is_primitive(world: World, function: DeclRef) -> bool:
+    return getattr(world.info(function.declaration), "intrinsic", None) is not None
+
+
+def _given(form: checked.Call) -> list[Type]:
+    nodes = [each for each in form.arguments if isinstance(each, ast.Expression)]
+    return [kind for kind in map(value_type, nodes) if kind is not None]
+
+
+def _is_number(world: World, kind: Type | None) -> bool:
+    return kind is not None and (kind.abstract or holds_numbers(world, kind))
+
+
+def _setters(place: Any) -> list[DeclRef]:
+    """The accessors through which a place is written."""
+    form = getattr(place, "ref", None)
+    if not isinstance(form, (checked.Property, checked.Subscript)):
+        return []
+    reference = form.reference
+    return [
+        DeclRef(each, reference.substitution)
+        for each in getattr(reference.declaration, "accessors", ())
+        if each.name == "set"
+    ]
+
+
+def _is_standard(declaration: ast.Declaration) -> bool:
+    return declaration.span.source.is_library

@@ -1,0 +1,1 @@
+"""Type arguments: put in, compared, found out."""

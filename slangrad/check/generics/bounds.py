@@ -1,0 +1,261 @@
+"""What is known about generic parameters: their bounds and `where` clauses.
+
+In: `<T : IFoo> ... where T.Item : IBar, T.Next == T`.
+Out: bounds {T: IFoo, T.Item: IBar} and the equality T.Next == T, resolved once for each declaration.
+
+A method may add `where` clauses about the parameters of its struct; they hold only inside it, so they are
+looked for among the declarations that `World.assuming` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.check.generics.substitution import own_substitution, self_type, substitute
+from slangrad.check.model.packs import element_of_pack, pack_of_element
+from slangrad.check.model.types import (
+    ERROR,
+    AssociatedType,
+    ConjunctionType,
+    InterfaceType,
+    ParameterType,
+    Type,
+    associated_type,
+    is_pack,
+    parameter_type,
+)
+from slangrad.check.model.values import Value
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class GenericInfo:
+    """Resolved bounds and equalities of one declaration."""
+
+    bounds: dict[Type, list[InterfaceType]] = field(default_factory=dict)
+    equalities: list[tuple[Type, Type]] = field(default_factory=list)
+    counts: list[tuple[str, Value, Value]] = field(default_factory=list)  # `where countof(T) == N`
+    conversions: list[tuple[Type, Type, bool]] = field(
+        default_factory=list
+    )  # from, to, without a cast: `where U(T)`
+
+
+def generic_info(world: World, declaration: ast.Declaration) -> GenericInfo:
+    """The bounds that a declaration states. While they are being resolved: those known so far."""
+    found = world.generics.get(declaration)
+    if found is None:
+        found = world.generics[declaration] = GenericInfo()
+        with world.settling(("generics", declaration)):
+            _resolve(world, declaration, found)
+    elif ("generics", declaration) in world.in_progress:
+        world.rests_on.add(("generics", declaration))
+    info: GenericInfo = found
+    return info
+
+
+def _resolve(world: World, declaration: ast.Declaration, info: GenericInfo) -> None:
+    scope = world.scope_of(declaration)
+    for parameter in getattr(declaration, "generics", ()):
+        if isinstance(parameter, ast.TypeParameter):
+            for bound in parameter.bounds:
+                _add_bound(world, scope, info, parameter_type(parameter), bound)
+    for constraint in stated_constraints(declaration):
+        _add_constraint(world, scope, info, constraint)
+
+
+def stated_constraints(declaration: ast.Declaration) -> list[ast.Constraint]:
+    """The `where` clauses of a declaration; of an interface also its `__constraint`s."""
+    found = list(getattr(declaration, "constraints", ()))
+    if isinstance(declaration, ast.Interface):
+        for member in declaration.members:
+            if isinstance(member, ast.ConstraintRequirement):
+                found.append(member.constraint)
+            found += member.constraints if isinstance(member, ast.AssociatedType) else []
+    return found
+
+
+def _add_constraint(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
+    if constraint.is_optional:
+        return  # nothing is asked
+    if isinstance(constraint.subject, ast.SizeOf) or constraint.kind == "nonempty":
+        _add_count(world, scope, info, constraint)
+        return
+    if constraint.kind in ("converts", "converts implicitly"):
+        one, other = (world.resolve_type(scope, each) for each in (constraint.subject, constraint.bounds[0]))
+        info.conversions.append((one, other, constraint.kind != "converts"))
+        return
+    if constraint.kind not in ("conforms", "equals"):
+        message = "a 'where' can ask for interfaces, equal types and conversions only"
+        world.error("E0410", message, constraint.span, "leave it out")
+        return
+    subject = world.resolve_type(scope, constraint.subject)
+    for bound in constraint.bounds:
+        if constraint.kind == "conforms":
+            _add_bound(world, scope, info, subject, bound)
+        else:
+            info.equalities.append((subject, world.resolve_type(scope, bound)))
+
+
+_OPERATORS = {"equals": "==", "nonempty": ">="}
+
+
+def _add_count(world: World, scope: object, info: GenericInfo, constraint: ast.Constraint) -> None:
+    """`where countof(T) == N`, `where nonempty(T)`."""
+    subject = constraint.subject
+    operator = _OPERATORS.get(constraint.kind, constraint.kind)
+    right: Value | None = 1
+    if constraint.kind == "nonempty":
+        subject = ast.SizeOf(subject.span, "countof", subject, None)
+    else:
+        right = world.constant(scope, constraint.bounds[0])
+    left = world.constant(scope, subject)
+    if left is not None and right is not None:
+        info.counts.append((operator, left, right))
+
+
+def _add_bound(world: World, scope: object, info: GenericInfo, subject: Type, node: ast.Expression) -> None:
+    bound = world.resolve_type(scope, node)
+    known = info.bounds.setdefault(subject, [])
+    for each in interfaces_in(bound):
+        known.append(each)
+    if not interfaces_in(bound) and bound is not ERROR:
+        world.error("E0410", f"'{bound}' is no interface, so it cannot be a bound", node.span)
+
+
+def interfaces_in(bound: Type) -> tuple[InterfaceType, ...]:
+    """The interfaces of a bound: one, or those of `IFoo & IBar`."""
+    if isinstance(bound, ConjunctionType):
+        return bound.interfaces
+    return (bound,) if isinstance(bound, InterfaceType) else ()
+
+
+@contextmanager
+def supposing(world: World, bounds: dict[Type, list[InterfaceType]]) -> Iterator[None]:
+    """Inside, types conform to what was asked before: `if (T is IFoo)`."""
+    supposition: Any = object()
+    world.generics[supposition] = GenericInfo(bounds)
+    world.assumptions.append(supposition)
+    try:
+        yield
+    finally:
+        world.assumptions.pop()
+
+
+# --- Questions ----------------------------------------------------------------------------------------
+
+
+def bounds_of(world: World, kind: ParameterType | AssociatedType) -> Iterator[InterfaceType]:
+    """The interfaces that a parameter or associated type is stated to conform to."""
+    if isinstance(kind, AssociatedType):
+        yield from _bounds_of_associated(world, kind)
+    elif isinstance(kind.declaration, ast.Interface):
+        yield self_type(kind.declaration)
+    elif isinstance(kind.declaration, ast.Extension):
+        yield from interfaces_in(world.extension_targets[kind.declaration])
+    owner = root_owner(kind)
+    if isinstance(kind, ParameterType):
+        pack = pack_of_element(kind.declaration)
+        kind = kind if pack is None else parameter_type(pack)
+    if owner is not None:
+        yield from generic_info(world, owner).bounds.get(kind, ())
+    for declaration in world.assumptions:
+        if declaration is not owner:
+            yield from generic_info(world, declaration).bounds.get(kind, ())
+
+
+def stated_conversion(world: World, source: Type, target: Type) -> bool | None:
+    """Whether a `where U(T)` says that a type converts to another one without a cast; None where none says anything."""
+    owners = [each for each in map(root_owner, (source, target)) if each is not None]
+    stated = [
+        pair for each in (*owners, *world.assumptions) for pair in generic_info(world, each).conversions
+    ]
+    found = [implicit for one, other, implicit in stated if one is source and other is target]
+    return any(found) if found else None
+
+
+def stated_equal(world: World, kind: Type) -> Type:
+    """The type that a type parameter is, as `where T == int` says; without such a clause the parameter."""
+    seen: list[Type] = []
+    while isinstance(kind, ParameterType) and kind not in seen:
+        seen.append(kind)
+        kind = _equal_once(world, kind)
+    return kind
+
+
+def _equal_once(world: World, kind: ParameterType) -> Type:
+    owner = root_owner(kind)
+    for each in (owner, *world.assumptions) if owner is not None else ():
+        for left, right in generic_info(world, each).equalities:
+            if left is kind and not isinstance(right, AssociatedType):
+                return right
+            if right is kind and not isinstance(left, (ParameterType, AssociatedType)):
+                return left
+    return kind
+
+
+def _written_bounds(world: World, kind: AssociatedType) -> tuple[InterfaceType, ...]:
+    """What stands behind the name of an associated type. Names there may belong to extensions of all types, which
+    may ask for these bounds."""
+    key = ("bounds", kind.declaration)
+    known = world.view.witnesses.get(key)
+    if known is None:
+        with world.settling(key) as settling:
+            scope = world.scope_of(kind.interface.declaration)
+            nodes = kind.declaration.bounds if settling.is_first else []
+            known = tuple(bound for node in nodes for bound in interfaces_in(world.resolve_type(scope, node)))
+        if settling.complete:
+            world.view.witnesses[key] = known
+    bounds: tuple[InterfaceType, ...] = known
+    return bounds
+
+
+def _bounds_of_associated(world: World, kind: AssociatedType) -> Iterator[InterfaceType]:
+    seen_from = requirement_substitution(kind.base, kind.interface)
+    for bound in _written_bounds(world, kind):
+        made = substitute(world, bound, seen_from)
+        assert isinstance(made, InterfaceType)
+        yield made
+    if root_owner(kind) is not kind.interface.declaration:
+        subject = associated_type(
+            parameter_type(kind.interface.declaration),
+            self_type(kind.interface.declaration),
+            kind.declaration,
+        )
+        for bound in generic_info(world, kind.interface.declaration).bounds.get(subject, ()):
+            made = substitute(world, bound, seen_from)
+            assert isinstance(made, InterfaceType)
+            yield made
+
+
+def element_type(world: World, entry: Type) -> Type:
+    """The type of an element of a pack; what a `where` clause says that all elements are, if one does."""
+    if not is_pack(entry):
+        return entry
+    if isinstance(entry, ParameterType):
+        for owner in (entry.declaration.parent, *world.assumptions):
+            assert owner is not None
+            for left, right in generic_info(world, owner).equalities:
+                if left is entry:
+                    return element_type(world, right)
+    made: Type = element_of_pack(entry)
+    return made
+
+
+def requirement_substitution(base: Type, interface: InterfaceType) -> dict[Any, Any]:
+    """How the requirements of an interface are seen through a type that conforms to it."""
+    return {**own_substitution(interface), interface.declaration: base}
+
+
+def root_owner(kind: Type) -> ast.Declaration | None:
+    """The declaration that declares the parameter at the root of `T.Item.Next`; an interface for `This`."""
+    while isinstance(kind, AssociatedType):
+        kind = kind.base
+    if not isinstance(kind, ParameterType):
+        return None
+    if isinstance(kind.declaration, ast.TypeParameter):
+        return kind.declaration.parent
+    return kind.declaration

@@ -1,0 +1,249 @@
+"""Finding generic arguments by comparing parameter types with argument types.
+
+In: parameter `vector<T, N>`, argument `float3`.   Out: {T: float, N: 3}.
+
+Two uses. Exact matching asks whether an extension applies to a type. Inference for a call collects
+bindings and joins conflicting ones (int and float: float); whether the arguments then really convert is
+decided in overload.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from slangrad.check.generics.substitution import substitute, substitute_argument
+from slangrad.check.model.packs import (
+    element_of_pack,
+    element_parameter,
+    expanded,
+    is_entry_pack,
+    packs_of,
+    shares,
+    spliced,
+)
+from slangrad.check.model.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Pointer,
+    Tuple,
+    Type,
+    Vector,
+    is_pack,
+)
+from slangrad.check.model.values import ParameterValue, Polynomial, Value
+from slangrad.check.model.world import World
+
+Join = Callable[[Type, Type], Type | None]
+
+
+class Solver:
+    """Bindings of the open parameters, grown by `unify`. `join` combines two types for one parameter."""
+
+    def __init__(self, world: World, parameters: Iterable[Any], join: Join | None = None) -> None:
+        self.world = world
+        self.open = set(parameters)
+        self.bindings: dict[Any, Any] = {}
+        self.join = join
+        self.conflict: str | None = None
+        self.fixed: set[Any] = (
+            set()
+        )  # parameters whose type nothing may change: that of a variable passed as inout
+        self.scalars: set[Any] = set()  # sizes of vectors for which a scalar is given
+
+    # --- Types ---
+
+    def unify(self, pattern: Type, actual: Type) -> bool:
+        """Make `pattern` equal to `actual`; False when that cannot be."""
+        if not pattern.abstract:
+            return pattern is actual
+        if actual is ERROR:
+            return True
+        if is_pack(pattern):
+            return self.unify_entries((pattern,), (actual,))
+        if isinstance(pattern, ParameterType) and pattern.declaration in self.open:
+            return self._bind_type(pattern.declaration, actual)
+        rule = _RULES.get(type(pattern))
+        if pattern is actual and (rule is None or not self.open):
+            return True
+        if isinstance(pattern, AssociatedType) and self.join is None:
+            return substitute(self.world, pattern, self.bindings) is actual
+        if rule is None:
+            return self.join is not None
+        if (
+            self.join is not None
+            and isinstance(pattern, (Vector, Matrix))
+            and not isinstance(actual, type(pattern))
+        ):
+            if isinstance(pattern, Vector) and isinstance(pattern.count, ParameterValue):
+                self.scalars.add(pattern.count.declaration)
+            return self.unify(pattern.element, _scalar_part(actual))
+        return type(actual) is type(pattern) and rule(self, pattern, actual)
+
+    def _bind_type(self, parameter: Any, actual: Type) -> bool:
+        known = self.bindings.get(parameter)
+        if known is None or known is actual:
+            self.bindings[parameter] = actual
+            return True
+        if parameter in self.fixed:
+            return True
+        joined = self.join(known, actual) if self.join is not None else None
+        if joined is None:
+            self.conflict = f"'{parameter.name}' would be both '{known}' and '{actual}'"
+            return False
+        self.bindings[parameter] = joined
+        return True
+
+    # --- Values ---
+
+    def unify_value(self, pattern: Value, actual: Value) -> bool:
+        if pattern is actual or (isinstance(pattern, int) and pattern == actual):
+            return True
+        if isinstance(pattern, ParameterValue) and pattern.declaration in self.open:
+            known = self.bindings.setdefault(pattern.declaration, actual)
+            if known is actual or (isinstance(known, int) and known == actual):
+                return True
+            self.conflict = f"'{pattern.declaration.name}' would be both '{known}' and '{actual}'"
+            return False
+        if isinstance(pattern, Polynomial):
+            return self._solve_linear(pattern, actual)
+        return self.join is not None and not isinstance(pattern, int)
+
+    def _solve_linear(self, pattern: Polynomial, actual: Value) -> bool:
+        """`N + 1` against 4 gives N = 3; what is not that simple is left to the other arguments."""
+        unknown = [term for term in pattern.terms if term[0]]
+        constant = sum(factor for symbols, factor in pattern.terms if not symbols)
+        if len(unknown) != 1 or len(unknown[0][0]) != 1 or not isinstance(actual, int):
+            return self.join is not None
+        ((symbol,), factor) = unknown[0]
+        if (actual - constant) % factor:
+            return False
+        return self.unify_value(symbol, (actual - constant) // factor)
+
+    # --- Generic arguments ---
+
+    def unify_argument(self, pattern: Any, actual: Any) -> bool:
+        if isinstance(pattern, Type) or isinstance(actual, Type):
+            return isinstance(pattern, Type) and isinstance(actual, Type) and self.unify(pattern, actual)
+        if isinstance(pattern, tuple) or isinstance(actual, tuple):
+            return self._unify_packs(pattern, actual)
+        return self.unify_value(pattern, actual)
+
+    def _unify_packs(self, pattern: Any, actual: Any) -> bool:
+        return (
+            isinstance(pattern, tuple) and isinstance(actual, tuple) and self.unify_entries(pattern, actual)
+        )
+
+    # --- Packs ---
+
+    def shares(self, patterns: tuple[Any, ...], count: int) -> list[int] | None:
+        """How many of `count` things each pattern takes: one, and open packs the rest in equal parts."""
+        return shares([self._wanted(each) for each in patterns], count)
+
+    def _wanted(self, pattern: Any) -> int | None:
+        if not is_entry_pack(pattern):
+            return 1
+        known = [len(self.bindings[each]) for each in packs_of(pattern) if each in self.bindings]
+        is_open = any(each in self.open for each in packs_of(pattern))
+        return known[0] if known else None if is_open else 1
+
+    def unify_entries(self, patterns: tuple[Any, ...], actuals: tuple[Any, ...]) -> bool:
+        """Make types or values, packs among them, equal to others."""
+        counts = self.shares(patterns, len(actuals))
+        if counts is None:
+            return False
+        position = 0
+        for pattern, count in zip(patterns, counts):
+            part = actuals[position : position + count]
+            position += count
+            if not self._unify_part(pattern, part):
+                return False
+        return True
+
+    def _unify_part(self, pattern: Any, part: tuple[Any, ...]) -> bool:
+        packs = packs_of(pattern) if is_entry_pack(pattern) else ()
+        if not packs:
+            return self.unify_argument(pattern, part[0])
+        if any(each in self.bindings for each in packs):
+            filled = spliced((substitute_argument(self.world, pattern, self.bindings),))
+            return self.join is not None or all(one is other for one, other in zip(filled, part))
+        if not any(each in self.open for each in packs):
+            return pattern is part[0] or self.join is not None
+        if isinstance(pattern, (ParameterType, ParameterValue)):
+            self.bindings[packs[0]] = part
+            return True
+        return self._unify_pattern(pattern.pattern, packs, part)
+
+    def _unify_pattern(self, pattern: Any, packs: tuple[Any, ...], part: tuple[Any, ...]) -> bool:
+        """Each entry tells the elements of the packs that the pattern speaks of."""
+        columns: dict[Any, list[Any]] = {pack: [] for pack in packs if pack in self.open}
+        elements = {pack: element_parameter(pack) for pack in columns}
+        self.open.update(elements.values())
+        fits = all(self._unify_element(pattern, entry, columns, elements) for entry in part)
+        self.open.difference_update(elements.values())
+        if fits:
+            self.bindings.update({pack: tuple(found) for pack, found in columns.items()})
+        return fits
+
+    def _unify_element(
+        self, pattern: Any, entry: Any, columns: dict[Any, list[Any]], elements: dict[Any, Any]
+    ) -> bool:
+        is_open = is_entry_pack(entry)
+        fits = self.unify_argument(pattern, element_of_pack(entry) if is_open else entry)
+        for pack, found in columns.items():
+            bound = self.bindings.pop(elements[pack], None)
+            fits = fits and bound is not None
+            found.append(expanded(bound, packs_of(entry)) if is_open and fits else bound)
+        return fits
+
+
+def _scalar_part(kind: Type) -> Type:
+    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
+
+
+def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
+    if pattern.declaration is not actual.declaration:
+        return False
+    return all(solver.unify_argument(one, other) for one, other in zip(pattern.arguments, actual.arguments))
+
+
+def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
+    if not solver.unify(pattern.element, actual.element):
+        return False
+    if pattern.count is None:
+        return solver.join is not None or actual.count is None
+    return actual.count is not None and solver.unify_value(pattern.count, actual.count)
+
+
+def _unify_matrix(solver: Solver, pattern: Matrix, actual: Matrix) -> bool:
+    return (
+        solver.unify(pattern.element, actual.element)
+        and solver.unify_value(pattern.rows, actual.rows)
+        and solver.unify_value(pattern.columns, actual.columns)
+    )
+
+
+def _unify_tuple(solver: Solver, pattern: Tuple, actual: Tuple) -> bool:
+    return solver.unify_entries(pattern.elements, actual.elements)
+
+
+_RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {
+    Vector: lambda solver, pattern, actual: (
+        solver.unify(pattern.element, actual.element) and solver.unify_value(pattern.count, actual.count)
+    ),
+    Matrix: _unify_matrix,
+    Array: _unify_array,
+    Pointer: lambda solver, pattern, actual: solver.unify(pattern.element, actual.element),
+    Tuple: _unify_tuple,
+    **dict.fromkeys(Nominal.__subclasses__(), _unify_nominal),
+}
+
+
+def match(world: World, parameters: Iterable[Any], pattern: Type, actual: Type) -> dict[Any, Any] | None:
+    """The arguments for which `pattern` is exactly `actual`, or None."""
+    solver = Solver(world, parameters)
+    return solver.bindings if solver.unify(pattern, actual) else None

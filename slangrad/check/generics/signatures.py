@@ -1,0 +1,80 @@
+"""Function types of declarations, and how they are written in messages.
+
+In: a DeclRef.   Out: a FunctionType, or `float f<T, N>(vector<T, N> x, inout int n)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.generics.substitution import passed_parameters, substitute
+from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, function_type
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+
+def signature_of(world: World, reference: DeclRef, with_this: bool = False) -> FunctionType:
+    """The type of a function or subscript; with `this` as its first parameter if asked for."""
+    info: FunctionInfo | SubscriptInfo = world.info(reference.declaration)
+    parameters = [made for each in info.parameters for made in _parameters(world, each, reference)]
+    if with_this and info.this_type is not None:
+        parameters.insert(0, _this_parameter(world, info, reference))
+    return function_type(tuple(parameters), substitute(world, info.result, reference.substitution))
+
+
+def _parameters(world: World, parameter: ast.Parameter, reference: DeclRef) -> list[FunctionParameter]:
+    """One, or as many as a pack of types has."""
+    info = world.info(parameter)
+    declared = FunctionParameter(info.type, info.direction, info.no_diff, parameter.name)
+    return passed_parameters(world, declared, reference.substitution)
+
+
+def declared_parameters(world: World, reference: DeclRef) -> list[ast.Parameter]:
+    """The declaration of each parameter of a signature: the same one for all elements of a pack."""
+    parameters = world.info(reference.declaration).parameters
+    return [each for each in parameters for _ in _parameters(world, each, reference)]
+
+
+def _this_parameter(world: World, info: Any, reference: DeclRef) -> FunctionParameter:
+    kind = substitute(world, info.this_type, reference.substitution)
+    direction = "inout" if getattr(info, "mutating", False) else "in"
+    return FunctionParameter(kind, direction, getattr(info, "no_diff_this", False), "this")
+
+
+def signature_text(world: World, reference: DeclRef) -> str:
+    """The header of a declaration as a reader would write it."""
+    declaration = reference.declaration
+    if isinstance(declaration, ast.Variable):
+        kind = substitute(world, world.info(declaration).type, reference.substitution)
+        return f"{'static const ' if declaration.has('static') else ''}{kind} {declaration.name}"
+    if isinstance(declaration, ast.Property):
+        info = world.info(declaration)
+        words = " ".join(f"{each.name};" for each in declaration.accessors)
+        kind = substitute(world, info.result, reference.substitution)
+        return f"property {kind} {declaration.name} {{ {words} }}"
+    signature = signature_of(world, reference)
+    parameters = ", ".join(map(str, signature.parameters))
+    if isinstance(declaration, ast.Constructor):
+        return f"__init({parameters})"
+    if isinstance(declaration, ast.Subscript):
+        return f"__subscript({parameters}) -> {signature.result}"
+    static = "static " if declaration.has("static") else ""
+    mutating = "[mutating] " if world.info(declaration).mutating else ""
+    header = f"{mutating}{static}{signature.result} {declaration.name}{_generics(declaration)}({parameters})"
+    thrown = world.info(declaration).throws
+    return (
+        header if thrown is None else f"{header} throws {substitute(world, thrown, reference.substitution)}"
+    )
+
+
+def _generics(declaration: Any) -> str:
+    names = [each.name for each in declaration.generics if not each.name.startswith("$")]
+    return f"<{', '.join(names)}>" if names else ""
+
+
+def function_text(signature: FunctionType, name: str) -> str:
+    """`void f(inout DifferentialPair<float> x, float d)`."""
+    result = "void" if signature.result is VOID else signature.result
+    return f"{result} {name}({', '.join(map(str, signature.parameters))})"

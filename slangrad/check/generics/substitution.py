@@ -1,0 +1,350 @@
+"""Filling in generic parameters.
+
+In: `vector<T, N + 1>` and {T: float, N: 2}.   Out: `float3`.
+
+Replacement is simultaneous: what is filled in is not looked into again, so an argument may itself contain
+the parameters being replaced, as in a recursive call f<N - 1>. Associated types of what became concrete
+are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.model.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.model.packs import (
+    SINGLE,
+    alone,
+    count_entries,
+    element_of_pack,
+    element_parameter,
+    expanded,
+    is_entry_pack,
+    pack_argument,
+    packs_of,
+    part_parameter,
+    spliced,
+)
+from slangrad.check.model.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    ConjunctionType,
+    EnumType,
+    ExpandedType,
+    FunctionParameter,
+    FunctionType,
+    InterfaceType,
+    LambdaType,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Pointer,
+    Stored,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    array,
+    conjunction,
+    function_type,
+    matrix,
+    nominal,
+    parameter_type,
+    pointer,
+    stored,
+    tuple_of,
+    unstored,
+    vector,
+)
+from slangrad.check.model.values import (
+    ExpandedValue,
+    OpenValue,
+    Operation,
+    ParameterValue,
+    Polynomial,
+    RequiredValue,
+    Symbol,
+    Value,
+    operate,
+    parameter_value,
+)
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+
+def substitute(world: World, kind: Type, substitution: Substitution) -> Type:
+    """`kind` with the parameters that the substitution names replaced."""
+    if not kind.abstract or not substitution:
+        return kind
+    made: Type = _TYPES[type(kind)](world, kind, substitution)
+    return made
+
+
+def substitute_stored(world: World, kind: Type, substitution: Substitution) -> Type:
+    """The same where what is filled in keeps its rules for memory."""
+    if isinstance(kind, ParameterType):
+        found = argument_of(world, kind.declaration, substitution)
+        return kind if found is None else found
+    return substitute(world, kind, substitution)
+
+
+def substitute_value(world: World, value: Value, substitution: Substitution) -> Value:
+    """An integer with parameters replaced; what cannot be computed, as N / 0, becomes zero."""
+    if isinstance(value, int) or not substitution:
+        return value
+    made: Value = _VALUES[type(value)](world, value, substitution)
+    return made
+
+
+def substitute_argument(world: World, argument: Any, substitution: Substitution) -> Any:
+    """A generic argument: a type, a value, or a tuple of them for a pack."""
+    if isinstance(argument, Type):
+        return substitute(world, argument, substitution)
+    if isinstance(argument, tuple):
+        return spliced(substitute_argument(world, each, substitution) for each in argument)
+    return substitute_value(world, argument, substitution)
+
+
+def see_through(world: World, reference: DeclRef, substitution: Substitution) -> DeclRef:
+    """The reference as it is seen after filling in the parameters of the place where it stands."""
+    if not substitution or not reference.substitution:
+        return reference
+    replaced = {
+        key: substitute_argument(world, argument, substitution)
+        for key, argument in reference.substitution.items()
+    }
+    return DeclRef(reference.declaration, replaced)
+
+
+def own_substitution(kind: Nominal) -> dict[Any, Any]:
+    """What the generic parameters around the members of a declared type stand for."""
+    return dict(zip(nominal_parameters(kind.declaration), kind.arguments))
+
+
+def nominal_parameters(declaration: ast.Declaration) -> tuple[Any, ...]:
+    """The generic parameters whose arguments a declared type carries."""
+    return tuple(each for each in visible_parameters(declaration) if each is not declaration)
+
+
+def identity(declaration: ast.Declaration) -> dict[Any, Any]:
+    """Each visible generic parameter as itself: how a declaration is seen from inside."""
+    return {each: self_argument(each) for each in visible_parameters(declaration)}
+
+
+def self_argument(parameter: Any) -> Any:
+    """A generic parameter as an argument."""
+    if getattr(parameter, "is_pack", False):
+        return pack_argument(parameter)
+    if isinstance(parameter, ast.ValueParameter):
+        return parameter_value(parameter)
+    return parameter_type(parameter)
+
+
+def self_type(declaration: ast.Declaration) -> Any:
+    """A struct, enum, interface or lambda seen from inside: `Foo<T, N>`."""
+    return nominal(declaration, tuple(self_argument(each) for each in nominal_parameters(declaration)))
+
+
+# --- Types --------------------------------------------------------------------------------------------
+
+Rule = Callable[[World, Any, Substitution], Any]
+
+
+def _nominal(world: World, kind: Nominal, substitution: Substitution) -> Any:
+    if keeps_rules(kind.declaration):
+        arguments = tuple(_stored_argument(world, each, substitution) for each in kind.arguments)
+    else:
+        arguments = tuple(substitute_argument(world, each, substitution) for each in kind.arguments)
+    return nominal(kind.declaration, arguments)
+
+
+def _stored_argument(world: World, argument: Any, substitution: Substitution) -> Any:
+    if isinstance(argument, Type):
+        return substitute_stored(world, argument, substitution)
+    return substitute_argument(world, argument, substitution)
+
+
+KEEPING = ("StructuredBuffer", "RWStructuredBuffer", "ConstBufferPointer", "ConstantBuffer", "ParameterBlock")
+
+
+def keeps_rules(declaration: Any) -> bool:
+    """Whether the arguments of a generic type say how memory is laid out."""
+    return declaration.name in KEEPING and declaration.span.source.is_library
+
+
+def _associated(world: World, kind: AssociatedType, substitution: Substitution) -> Type:
+    base = substitute(world, kind.base, substitution)
+    if base is ERROR:
+        return ERROR
+    interface = substitute(world, kind.interface, substitution)
+    assert isinstance(interface, InterfaceType)
+    return world.associated(base, interface, kind.declaration)
+
+
+def _function(world: World, kind: FunctionType, substitution: Substitution) -> Type:
+    parameters = tuple(
+        made for each in kind.parameters for made in passed_parameters(world, each, substitution)
+    )
+    return function_type(parameters, substitute(world, kind.result, substitution))
+
+
+def passed_parameters(
+    world: World, parameter: FunctionParameter, substitution: Substitution
+) -> list[FunctionParameter]:
+    """A parameter with its type filled in; one for each element of a pack that becomes known."""
+    filled: Any = substitute(world, parameter.type, substitution)
+    if not isinstance(filled, tuple):
+        return [FunctionParameter(filled, parameter.direction, parameter.no_diff, parameter.name)]
+    return [FunctionParameter(each, parameter.direction, parameter.no_diff) for each in filled]
+
+
+def argument_of(world: World, parameter: Any, substitution: Substitution) -> Any:
+    """What is filled in for a parameter, None for nothing; for a part of a pack it follows from the pack."""
+    found = substitution.get(parameter)
+    part_of = getattr(parameter, "part_of", None)
+    if found is not None or part_of is None:
+        return found
+    whole, query = part_of
+    entries = argument_of(world, whole, substitution)
+    if entries is None:
+        return None
+    found = taken(world, entries, query)
+    return ERROR if found is None else found
+
+
+def _parameter(world: World, kind: ParameterType | ParameterValue, substitution: Substitution) -> Any:
+    found = argument_of(world, kind.declaration, substitution)
+    return kind if found is None else unstored(found) if isinstance(found, Type) else found
+
+
+def taken(world: World, entries: tuple[Any, ...], query: str) -> Any:
+    """The first or last entry of a pack, None where there is none, or all entries but that one."""
+    if not entries:
+        return None if query in SINGLE else ()
+    at_end = query in ("__last", "__trimLast")
+    entry, rest = (entries[-1], entries[:-1]) if at_end else (entries[0], entries[1:])
+    if query in SINGLE:
+        return _part_of_entry(world, entry, query) if is_entry_pack(entry) else entry
+    if not is_entry_pack(entry):
+        return rest
+    left = _part_of_entry(world, entry, query)
+    return (*rest, left) if at_end else (left, *rest)
+
+
+def _part_of_entry(world: World, entry: Any, query: str) -> Any:
+    """Of a pack that is not known yet."""
+    packs = packs_of(entry)
+    parts = tuple(part_parameter(each, query) for each in packs)
+    if isinstance(entry, (ParameterType, ParameterValue)):
+        return alone(parts[0])
+    singles = parts if query in SINGLE else tuple(map(element_parameter, parts))
+    seen: dict[Any, Any] = {element_parameter(one): alone(other) for one, other in zip(packs, singles)}
+    made = substitute_argument(world, entry.pattern, seen)
+    return made if query in SINGLE else expanded(made, parts)
+
+
+def _expanded(world: World, kind: ExpandedType | ExpandedValue, substitution: Substitution) -> Any:
+    """The pattern for each entry of its packs; the same packs where none is filled in."""
+    given = [argument_of(world, each, substitution) for each in kind.packs]
+    if not any(each is not None for each in given):
+        return expanded(substitute_argument(world, kind.pattern, substitution), kind.packs)
+    columns = [pack_argument(pack) if each is None else each for pack, each in zip(kind.packs, given)]
+    if len({len(each) for each in columns}) > 1:
+        return (ERROR,)
+    return tuple(_expanded_entry(world, kind, row, substitution) for row in zip(*columns))
+
+
+def _expanded_entry(
+    world: World, kind: ExpandedType | ExpandedValue, row: tuple[Any, ...], substitution: Substitution
+) -> Any:
+    seen: dict[Any, Any] = dict(substitution)
+    packs: dict[Any, None] = {}
+    for pack, entry in zip(kind.packs, row):
+        is_open = is_entry_pack(entry)
+        seen[element_parameter(pack)] = element_of_pack(entry) if is_open else entry
+        packs |= dict.fromkeys(packs_of(entry)) if is_open else {}
+    made = substitute_argument(world, kind.pattern, seen)
+    return expanded(made, tuple(packs)) if packs else made
+
+
+def _array(world: World, kind: Array, substitution: Substitution) -> Type:
+    count = None if kind.count is None else substitute_value(world, kind.count, substitution)
+    return array(substitute(world, kind.element, substitution), count)
+
+
+_TYPES: dict[type, Rule] = {
+    ParameterType: _parameter,
+    AssociatedType: _associated,
+    Vector: lambda world, kind, substitution: vector(
+        substitute(world, kind.element, substitution), substitute_value(world, kind.count, substitution)
+    ),
+    Matrix: lambda world, kind, substitution: matrix(
+        substitute(world, kind.element, substitution),
+        substitute_value(world, kind.rows, substitution),
+        substitute_value(world, kind.columns, substitution),
+    ),
+    Array: _array,
+    Pointer: lambda world, kind, substitution: pointer(substitute_stored(world, kind.element, substitution)),
+    Stored: lambda world, kind, substitution: stored(
+        substitute_stored(world, kind.element, substitution), kind.rules
+    ),
+    Tuple: lambda world, kind, substitution: tuple_of(
+        spliced(substitute(world, each, substitution) for each in kind.elements)
+    ),
+    ExpandedType: _expanded,
+    ConjunctionType: lambda world, kind, substitution: conjunction(
+        tuple(_nominal(world, each, substitution) for each in kind.interfaces)
+    ),
+    FunctionType: _function,
+    StructType: _nominal,
+    EnumType: _nominal,
+    InterfaceType: _nominal,
+    LambdaType: _nominal,
+}
+
+# --- Values -------------------------------------------------------------------------------------------
+
+
+def _required(world: World, value: RequiredValue, substitution: Substitution) -> Value:
+    base = substitute(world, value.base, substitution)
+    interface = substitute(world, value.interface, substitution)
+    assert isinstance(interface, InterfaceType)
+    return world.required(base, interface, value.declaration)
+
+
+def _operation(world: World, value: Operation, substitution: Substitution) -> Value:
+    operands = [substitute_argument(world, each, substitution) for each in value.operands]
+    if value.operator == "countof" and not isinstance(operands[0], Type):
+        return count_entries(spliced(operands))
+    if isinstance(operands[0], Type):
+        return world.size_of(value.operator, operands[0])
+    result = operate(value.operator, *operands)
+    return 0 if result is None else result
+
+
+def _polynomial(world: World, value: Polynomial, substitution: Substitution) -> Value:
+    total: Value = 0
+    for symbols, factor in value.terms:
+        product: Value = factor
+        for each in symbols:
+            product = _certain("*", product, substitute_value(world, each, substitution))
+        total = _certain("+", total, product)
+    return total
+
+
+def _certain(operator: str, left: Value, right: Value) -> Value:
+    result = operate(operator, left, right)
+    assert result is not None
+    return result
+
+
+_VALUES: dict[type[Symbol], Rule] = {
+    ParameterValue: _parameter,
+    OpenValue: lambda world, value, substitution: value,
+    RequiredValue: _required,
+    Operation: _operation,
+    Polynomial: _polynomial,
+    ExpandedValue: _expanded,
+}

@@ -1,0 +1,1 @@
+"""What types have and promise: members, witnesses, differential types."""

@@ -1,0 +1,390 @@
+"""Differential types, and the signatures of `fwd_diff(f)` and `bwd_diff(f)`.
+
+In: `struct S : IDifferentiable { float x; int n; }`.   Out: the struct S.Differential { float x; }.
+In: `float f(float x, int n)`, backward.   Out: (inout DifferentialPair<float> x, int n, float) -> void.
+
+A struct whose fields are all their own differentials is its own. Users may give a Differential of their
+own, tie fields to it with [DerivativeMember] and define dzero and dadd. How derivatives flow in a body is
+in activity.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.generics.bounds import element_type
+from slangrad.check.generics.infer import match
+from slangrad.check.generics.substitution import own_substitution, self_type, substitute
+from slangrad.check.interfaces.lookup import (
+    all_members,
+    concrete_members,
+    conforms,
+    conforms_to,
+    declared,
+    extension_target,
+    extensions_of,
+    interface_bases,
+)
+from slangrad.check.model.checked import DifferentialInfo, VariableInfo
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.packs import packs_of
+from slangrad.check.model.types import (
+    VOID,
+    Array,
+    AssociatedType,
+    ExpandedType,
+    FunctionParameter,
+    FunctionType,
+    InterfaceType,
+    Matrix,
+    ParameterType,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    array,
+    expanded_type,
+    function_type,
+    is_pack,
+    matrix,
+    nominal,
+    tuple_of,
+    vector,
+)
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+# --- Differential types -------------------------------------------------------------------------------
+
+
+def differential(world: World, kind: Type) -> DifferentialInfo | None:
+    """The tangent type, or None when a type carries no derivative."""
+    if kind.abstract:
+        return _find(world, kind)
+    if kind not in world.view.differentials:
+        with world.settling(("differential", kind)) as settling:
+            if not settling.is_first:
+                return None
+            found = _find(world, kind)
+        if not settling.complete:
+            return found
+        world.view.differentials[kind] = found
+    return world.view.differentials[kind]
+
+
+def _find(world: World, kind: Type) -> DifferentialInfo | None:
+    rule = _pack if is_pack(kind) else _RULES.get(type(kind))
+    return rule(world, kind) if rule is not None else None
+
+
+def tangent(world: World, kind: Type) -> Type | None:
+    """Only the type of the differential."""
+    found = differential(world, kind)
+    return None if found is None else found.type
+
+
+def _pack(world: World, kind: Type) -> DifferentialInfo | None:
+    made = tangent(world, element_type(world, kind))
+    return None if made is None else DifferentialInfo(expanded_type(made, packs_of(kind)), ())
+
+
+def _scalar(world: World, kind: Scalar) -> DifferentialInfo | None:
+    return DifferentialInfo(kind, ()) if kind.is_float else None
+
+
+def _elementwise(world: World, kind: Any) -> DifferentialInfo | None:
+    element = tangent(world, kind.element)
+    if element is None:
+        return None
+    if isinstance(kind, Vector):
+        return DifferentialInfo(vector(element, kind.count), ())
+    if isinstance(kind, Matrix):
+        return DifferentialInfo(matrix(element, kind.rows, kind.columns), ())
+    return DifferentialInfo(array(element, kind.count), ())
+
+
+def _tuple(world: World, kind: Tuple) -> DifferentialInfo | None:
+    parts = [tangent(world, each) for each in kind.elements]
+    known = tuple(each for each in parts if each is not None)
+    return DifferentialInfo(tuple_of(known), ()) if parts and len(known) == len(parts) else None
+
+
+def _parameter(world: World, kind: Type) -> DifferentialInfo | None:
+    differentiable = world.standard("IDifferentiable")
+    found = conforms_to(world, kind, differentiable)
+    if found is None:
+        return None
+    (requirement,) = declared(world, differentiable, "Differential")
+    made = world.associated(kind, found, requirement)
+    return DifferentialInfo(made, ())
+
+
+def _struct(world: World, kind: StructType) -> DifferentialInfo | None:
+    if conforms_to(world, kind, world.standard("IDifferentiable")) is None:
+        return None
+    given = given_differential(world, kind)
+    if given is None:
+        return _synthesize(world, kind)
+    pairs = tuple((reference, _given_field(world, reference, given)) for reference in field_references(kind))
+    return DifferentialInfo(given, pairs, _own_method(world, kind, "dzero"), _own_method(world, kind, "dadd"))
+
+
+def given_differential(world: World, kind: StructType) -> Type | None:
+    for member in concrete_members(world, kind, "Differential"):
+        declaration = member.declaration
+        if isinstance(declaration, ast.TypeAlias):
+            return substitute(world, world.info(declaration).type, member.substitution)
+        if isinstance(declaration, ast.Struct):
+            made: Type = nominal(declaration, kind.arguments)
+            return made
+    return None
+
+
+def _own_method(world: World, kind: Type, name: str) -> DeclRef | None:
+    found = [
+        each for each in concrete_members(world, kind, name) if isinstance(each.declaration, ast.Function)
+    ]
+    return found[0].reference if found else None
+
+
+def _given_field(world: World, field: DeclRef, given: Type) -> DeclRef | None:
+    """The field of a user's Differential: as [DerivativeMember(Differential.x)] says, else the one of its
+    name.
+    """
+    if has_no_diff(field.declaration) or not isinstance(given, StructType):
+        return None
+    name = field.declaration.name
+    attribute = field.declaration.attribute("DerivativeMember")
+    if attribute is not None and len(attribute.arguments) == 1:
+        argument = attribute.arguments[0]
+        name = argument.name if isinstance(argument, (ast.Member, ast.Name)) else name
+    for member in concrete_members(world, given, name):
+        if isinstance(member.declaration, ast.Variable) and not member.declaration.has("static"):
+            return member.reference
+    return None
+
+
+def has_no_diff(declaration: ast.Declaration) -> bool:
+    """`no_diff` before a declaration or in its type."""
+    if declaration.has("no_diff"):
+        return True
+    node = getattr(declaration, "value_type", None) or getattr(declaration, "result", None)
+    while isinstance(node, ast.ModifiedType):
+        if node.modifier == "no_diff":
+            return True
+        node = node.element
+    return False
+
+
+def field_declarations(declaration: ast.Struct) -> list[ast.Variable]:
+    """The fields of a struct in order."""
+    return [
+        member
+        for member in all_members(declaration)
+        if isinstance(member, ast.Variable) and not is_static(member)
+    ]
+
+
+def is_static(declaration: ast.Declaration) -> bool:
+    return declaration.has("static")
+
+
+def field_references(kind: StructType) -> tuple[DeclRef, ...]:
+    """The fields of a struct type, seen through its arguments."""
+    seen = own_substitution(kind)
+    return tuple(DeclRef(each, seen) for each in field_declarations(kind.declaration))
+
+
+def field_type(world: World, reference: DeclRef) -> Type:
+    return substitute(world, world.info(reference.declaration).type, reference.substitution)
+
+
+def _synthesize(world: World, kind: StructType) -> DifferentialInfo:
+    references = field_references(kind)
+    tangents = [_field_tangent(world, each) for each in references]
+    same = all(made is field_type(world, each) for made, each in zip(tangents, references))
+    made = kind if same else _synthesized_struct(world, kind)
+    seen = own_substitution(kind)
+    pairs = []
+    for reference, each in zip(references, tangents):
+        # A field of an open type that need not be differentiable has no place in the Differential of all instances.
+        found = [] if each is None else declared(world, made.declaration, reference.declaration.name)
+        pairs.append((reference, DeclRef(found[0], seen) if found else None))
+    return DifferentialInfo(made, tuple(pairs))
+
+
+def _field_tangent(world: World, field: DeclRef) -> Type | None:
+    return None if has_no_diff(field.declaration) else tangent(world, field_type(world, field))
+
+
+def _synthesized_struct(world: World, kind: StructType) -> StructType:
+    """The struct named Differential inside of the user's, made once for all arguments of its generics. Where an
+    extension makes some of them differentiable, one for these.
+    """
+    owner, extension = kind.declaration, _conforming_extension(world, kind)
+    key = owner if extension is None else (owner, extension)
+    found = world.synthesized.get(key)
+    if found is None:
+        found = world.synthesized[key] = _declare_differential(
+            world, owner, _tangents_by_name(world, owner, extension)
+        )
+    made: StructType = nominal(found, kind.arguments)
+    return made
+
+
+def _conforming_extension(world: World, kind: StructType) -> ast.Extension | None:
+    """The extension by which a type is differentiable whose declaration alone does not say so."""
+    differentiable = nominal(world.standard("IDifferentiable"))
+    if conforms(world, self_type(kind.declaration), differentiable):
+        return None
+    for extension, bindings in extensions_of(world, kind):
+        for interface in interface_bases(world, extension):
+            seen = substitute(world, interface, bindings)
+            if seen is differentiable or conforms(world, seen, differentiable):
+                return extension
+    return None
+
+
+def _tangents_by_name(world: World, owner: ast.Struct, extension: ast.Extension | None) -> dict[str, Type]:
+    """The tangents of the fields, in terms of the generics of the struct."""
+    kind, seen = self_type(owner), {}
+    if extension is not None:
+        target = extension_target(world, extension)
+        seen = match(world, extension.generics, target, kind) or {}
+        kind = target
+    tangents = {each.declaration.name: _field_tangent(world, each) for each in field_references(kind)}
+    return {name: substitute(world, made, seen) for name, made in tangents.items() if made is not None}
+
+
+def _declare_differential(world: World, owner: ast.Struct, tangents: dict[str, Type]) -> ast.Struct:
+    struct = ast.Struct(owner.span, "Differential", owner.name_span, "struct", [], [], True, None)
+    struct.parent = owner
+    world.bases[struct] = [nominal(world.standard("IDifferentiable"))]
+    for field in field_declarations(owner):
+        made = tangents.get(field.name)
+        if made is None:
+            continue
+        copy = ast.Variable(field.span, field.name, field.name_span, "", None, None, [], None)
+        copy.parent, copy.checked = struct, VariableInfo(made, "field")
+        struct.members.append(copy)
+    return struct
+
+
+Rule = Callable[[World, Any], DifferentialInfo | None]
+
+_RULES: dict[type[Type], Rule] = {
+    Scalar: _scalar,
+    Vector: _elementwise,
+    Matrix: _elementwise,
+    Array: _elementwise,
+    Tuple: _tuple,
+    StructType: _struct,
+    ParameterType: _parameter,
+    AssociatedType: _parameter,
+    InterfaceType: _parameter,
+}
+
+# --- Pairs --------------------------------------------------------------------------------------------
+
+
+def pair_of(world: World, kind: Type) -> Type:
+    """DifferentialPair<kind>; of a pack, one for each element."""
+    if is_pack(kind):
+        return expanded_type(pair_of(world, element_type(world, kind)), packs_of(kind))
+    made: Type = nominal(world.standard("DifferentialPair"), (kind,))
+    return made
+
+
+def pair_element(world: World, kind: Type) -> Type | None:
+    """T of DifferentialPair<T> and of DifferentialPtrPair<T>; None for other types."""
+    if isinstance(kind, ExpandedType):
+        inner = pair_element(world, kind.pattern)
+        return None if inner is None else expanded_type(inner, kind.packs)
+    pairs = (world.standard("DifferentialPair"), world.standard("DifferentialPtrPair"))
+    if isinstance(kind, StructType) and kind.declaration in pairs:
+        element: Type = kind.arguments[0]
+        return element
+    return None
+
+
+RESULT_COTANGENT = "result_cotangent"  # the last parameter of a backward derivative
+
+# --- Pointers -----------------------------------------------------------------------------------------
+
+
+def pointer_tangent(world: World, kind: Type) -> Type | None:
+    """The Differential of a type of pointers: where the derivatives lie of what they point to. None for other types,
+    and for those that carry derivatives themselves.
+    """
+    found = conforms_to(world, kind, world.standard("IDifferentiablePtrType"))
+    if found is None or tangent(world, kind) is not None:
+        return None
+    (requirement,) = declared(world, found.declaration, "Differential")
+    made: Type = world.associated(kind, found, requirement)
+    return made
+
+
+def pointer_pair_of(world: World, kind: Type) -> Type:
+    """DifferentialPtrPair<kind>."""
+    made: Type = nominal(world.standard("DifferentialPtrPair"), (kind,))
+    return made
+
+
+# --- Signatures ---------------------------------------------------------------------------------------
+
+
+def derivative_signature(
+    world: World, mode: str, signature: FunctionType, no_diff_result: bool
+) -> FunctionType:
+    """The type of `fwd_diff(f)` or `bwd_diff(f)` for the type of f; `this`, if it counts, is its first
+    parameter.
+    """
+    derive = _forward_parameter if mode == "forward" else _backward_parameter
+    made = [derive(world, each) for each in signature.parameters]
+    parameters = tuple(each for each in made if each is not None)
+    cotangent = None if no_diff_result else tangent(world, signature.result)
+    if mode == "forward":
+        result = signature.result if cotangent is None else pair_of(world, signature.result)
+        if not no_diff_result and pointer_tangent(world, signature.result) is not None:
+            result = pointer_pair_of(world, signature.result)
+        return function_type(parameters, result)
+    if cotangent is not None:
+        parameters += (FunctionParameter(cotangent, "in", False, RESULT_COTANGENT),)
+    return function_type(parameters, VOID)
+
+
+def _forward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter:
+    if not parameter.no_diff and pointer_tangent(world, parameter.type) is not None:
+        pair = pointer_pair_of(world, parameter.type)
+        return FunctionParameter(pair, parameter.direction, False, parameter.name)
+    if parameter.no_diff or tangent(world, parameter.type) is None:
+        return FunctionParameter(parameter.type, parameter.direction, True, parameter.name)
+    return FunctionParameter(pair_of(world, parameter.type), parameter.direction, False, parameter.name)
+
+
+def _backward_parameter(world: World, parameter: FunctionParameter) -> FunctionParameter | None:
+    differential_type = None if parameter.no_diff else tangent(world, parameter.type)
+    if not parameter.no_diff and pointer_tangent(world, parameter.type) is not None:
+        if parameter.direction == "out":
+            return None
+        return FunctionParameter(pointer_pair_of(world, parameter.type), "in", False, parameter.name)
+    if parameter.direction == "out":
+        if differential_type is None:
+            return None
+        return FunctionParameter(differential_type, "in", False, parameter.name)
+    if differential_type is None:
+        direction = "in" if parameter.direction == "inout" else parameter.direction
+        return FunctionParameter(parameter.type, direction, True, parameter.name)
+    return FunctionParameter(pair_of(world, parameter.type), "inout", False, parameter.name)
+
+
+def same_signature(left: FunctionType, right: FunctionType) -> bool:
+    """Whether two function types agree in types and directions."""
+    if left.result is not right.result or len(left.parameters) != len(right.parameters):
+        return False
+    return all(
+        one.type is other.type and one.direction == other.direction
+        for one, other in zip(left.parameters, right.parameters)
+    )

@@ -1,0 +1,402 @@
+"""Members of types: fields, methods, nested types; from the type itself, its extensions, its interfaces.
+
+In: `MLVec<4>` and "data".   Out: [Member(the field, {N: 4})].
+
+A member found in an extension is seen through the extension's parameters, a requirement through `This`.
+Members of interfaces are found only where the type itself has none of that name, or where they bring a
+default body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.generics.bounds import (
+    bounds_of,
+    element_type,
+    generic_info,
+    interfaces_in,
+    requirement_substitution,
+)
+from slangrad.check.generics.infer import Solver, match
+from slangrad.check.generics.substitution import own_substitution, substitute
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.packs import element_parameter
+from slangrad.check.model.types import (
+    ERROR,
+    Array,
+    AssociatedType,
+    EnumType,
+    FunctionType,
+    InterfaceType,
+    LambdaType,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    is_pack,
+    nominal,
+)
+from slangrad.check.model.values import Value, operate
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+ANY = "any type"  # the key of extensions whose target is a parameter or an interface
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Member:
+    """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension",
+    "interface".
+    """
+
+    declaration: Any
+    substitution: dict[Any, Any]
+    origin: str
+    path: tuple[DeclRef, ...] = ()  # of a base: the fields that lead to it
+
+    @property
+    def reference(self) -> DeclRef:
+        return DeclRef(self.declaration, self.substitution)
+
+
+def members(world: World, kind: Type, name: str) -> list[Member]:
+    """Everything that `value.name` or `Type.name` can mean."""
+    found = concrete_members(world, kind, name)
+    is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
+    for interface in conformances(world, kind):
+        seen = requirement_substitution(kind, interface)
+        for requirement in declared(world, interface.declaration, name):
+            if not is_own or _has_body(requirement):
+                found.append(Member(requirement, seen, "interface"))
+    return found
+
+
+def concrete_members(world: World, kind: Type, name: str) -> list[Member]:
+    """Members that the type itself or an extension declares."""
+    found: list[Member] = []
+    if isinstance(kind, (StructType, EnumType)):
+        own = own_substitution(kind)
+        found = [Member(each, own, "own") for each in declared(world, kind.declaration, name)]
+    for extension, bindings in extensions_of(world, kind):
+        for each in declared(world, extension, name):
+            found.append(Member(each, bindings, "extension"))
+    if not found and isinstance(kind, StructType) and not _NOT_INHERITED.fullmatch(name):
+        found = _members_of_base(world, kind, name)
+    return found
+
+
+BASE = "__base"  # the field that a struct has for the struct that it inherits from
+_NOT_INHERITED = re.compile(r"__base|__init|__subscript|operator.*|Differential|dzero|dadd")
+
+
+def _members_of_base(world: World, kind: StructType, name: str) -> list[Member]:
+    for field in declared(world, kind.declaration, BASE):
+        reference = DeclRef(field, own_substitution(kind))
+        base = substitute(world, world.info(field).type, reference.substitution)
+        return [
+            Member(each.declaration, each.substitution, each.origin, (reference, *each.path))
+            for each in concrete_members(world, base, name)
+        ]
+    return []
+
+
+def base_of(world: World, kind: Type) -> Type | None:
+    """The struct that a struct inherits from."""
+    if not isinstance(kind, StructType):
+        return None
+    for field in declared(world, kind.declaration, BASE):
+        return substitute(world, world.info(field).type, own_substitution(kind))
+    return None
+
+
+def _has_body(declaration: Any) -> bool:
+    if isinstance(declaration, (ast.Function, ast.Constructor)):
+        return declaration.body is not None
+    return isinstance(declaration, (ast.Property, ast.Subscript)) and any(
+        each.body is not None for each in declaration.accessors
+    )
+
+
+def declared(world: World, declaration: Any, name: str) -> list[Any]:
+    """The members of that name which a struct, enum, interface or extension writes down."""
+    table = world.member_tables.get(declaration)
+    if table is None:
+        table = world.member_tables[declaration] = {}
+        for member in all_members(declaration):
+            table.setdefault(member.name, []).append(member)
+    return table.get(name, [])
+
+
+def all_members(declaration: Any) -> Iterator[ast.Declaration]:
+    """Members in order; those of a cbuffer inside count as members themselves."""
+    for member in declaration.members:
+        if isinstance(member, ast.BufferBlock):
+            yield from member.members
+        else:
+            yield member
+
+
+def member_names(world: World, kind: Type) -> set[str]:
+    """Names for "did you mean"."""
+    names: set[str] = set()
+    declarations: list[Any] = [kind.declaration] if isinstance(kind, Nominal) else []
+    declarations += [extension for extension, _ in extensions_of(world, kind)]
+    declarations += [interface.declaration for interface in conformances(world, kind)]
+    for declaration in declarations:
+        if hasattr(declaration, "members"):
+            names.update(member.name for member in all_members(declaration))
+    return names
+
+
+# --- Extensions ---------------------------------------------------------------------------------------
+
+
+def extension_key(kind: Type) -> object:
+    """Under what an extension of a type is filed."""
+    if isinstance(kind, ParameterType):
+        return ANY
+    if isinstance(kind, Nominal):
+        return kind.declaration
+    return kind if isinstance(kind, Scalar) else type(kind)
+
+
+def add_extension(world: World, extension: ast.Extension, home: object) -> None:
+    """Make an extension known that a module declares."""
+    target = extension_target(world, extension)
+    world.extension_homes[extension] = home
+    world.extensions.setdefault(extension_key(target), []).append(extension)
+
+
+def filed_extensions(world: World, key: object) -> list[ast.Extension]:
+    """The extensions under a key that are visible."""
+    found = world.extensions.get(key, ())
+    return [each for each in found if world.extension_homes[each] in world.view.modules]
+
+
+def extension_target(world: World, extension: ast.Extension) -> Type:
+    """The type that an extension extends, in terms of its own parameters."""
+    found = world.extension_targets.get(extension)
+    if found is None:
+        with world.answering(("target", extension)):
+            found = world.resolve_type(world.scope_of(extension), extension.target)
+        world.extension_targets[extension] = found
+    return found
+
+
+def extensions_of(world: World, kind: Type) -> list[tuple[ast.Extension, dict[Any, Any]]]:
+    """The extensions that apply to a type, with the arguments for their parameters."""
+    if kind is ERROR or isinstance(kind, FunctionType) or is_pack(kind):
+        return []
+    key = cache_key(world, kind)
+    known = world.view.extension_matches.get(key)
+    if known is not None:
+        return known
+    with world.settling(("extensions", kind)) as settling:
+        found = []
+        for extension in [*_own_extensions(world, kind), *filed_extensions(world, ANY)]:
+            bindings = _match_extension(world, extension, kind)
+            if bindings is not None:
+                found.append((extension, bindings))
+        for interface in conformances(world, kind):
+            for extension in filed_extensions(world, interface.declaration):
+                seen = match(world, extension.generics, extension_target(world, extension), interface)
+                if seen is not None and unmet_constraint(world, extension, seen) is None:
+                    found.append((extension, {**seen, extension: kind}))
+    if settling.complete:
+        world.view.extension_matches[key] = found
+    return found
+
+
+def cache_key(world: World, kind: Type) -> Any:
+    """What is known of a type parameter depends on the `where` clauses that hold."""
+    return (kind, *world.assumptions) if kind.abstract else kind
+
+
+def _own_extensions(world: World, kind: Type) -> list[ast.Extension]:
+    if isinstance(kind, (ParameterType, InterfaceType)):
+        return []
+    return filed_extensions(world, extension_key(kind))
+
+
+def _match_extension(world: World, extension: ast.Extension, kind: Type) -> dict[Any, Any] | None:
+    bindings = match(world, extension.generics, extension_target(world, extension), kind)
+    if bindings is None:
+        return None
+    if len(bindings) < len(extension.generics):
+        bindings = _bind_by_bounds(world, extension, bindings)
+    return bindings if unmet_constraint(world, extension, bindings) is None else None
+
+
+def _bind_by_bounds(world: World, extension: ast.Extension, bindings: dict[Any, Any]) -> dict[Any, Any]:
+    """`extension<S, T : IArray<S>> T`: what T conforms to tells S."""
+    solver = Solver(world, extension.generics)
+    solver.bindings.update(bindings)
+    for subject, interfaces in generic_info(world, extension).bounds.items():
+        actual = substitute(world, subject, bindings)
+        offered = conformances(world, actual) if actual is not subject else ()
+        for wanted in interfaces:
+            for each in offered:
+                if each.declaration is wanted.declaration:
+                    solver.unify(wanted, each)
+    return solver.bindings
+
+
+# --- Conformances -------------------------------------------------------------------------------------
+
+
+def conforms(world: World, kind: Type, interface: InterfaceType) -> bool:
+    """Whether a type is stated to conform to an interface."""
+    return kind is ERROR or any(each is interface for each in conformances(world, kind))
+
+
+def conforms_to(world: World, kind: Type, declaration: ast.Interface) -> InterfaceType | None:
+    """The interface that a declaration makes, as the type conforms to it."""
+    return next((each for each in conformances(world, kind) if each.declaration is declaration), None)
+
+
+def conformances(world: World, kind: Type) -> tuple[InterfaceType, ...]:
+    """All interfaces of a type, inherited ones included."""
+    if kind is ERROR or is_pack(kind):
+        return ()
+    key = cache_key(world, kind)
+    known = world.view.conformances.get(key)
+    if known is not None:
+        return known
+    stated = list(_stated(world, kind))  # may resolve `where` clauses, which may ask the same question
+    with world.settling(("conformances", kind)) as settling:
+        if not settling.is_first:
+            return tuple(world.partial_conformances.get(kind, ()))
+        found: dict[InterfaceType, None] = {}
+        world.partial_conformances[kind] = found
+        for interface in stated:
+            _add_with_bases(world, kind, interface, found)
+        for extension in [*_own_extensions(world, kind), *filed_extensions(world, ANY)]:
+            _add_bases_of_extension(world, kind, extension, found)
+    result = tuple(found)
+    if settling.complete:
+        world.view.conformances[key] = result
+    return result
+
+
+def is_stated(world: World, kind: Type, interface: InterfaceType) -> bool:
+    """Whether a type conforms by what its own declaration says, not by an extension."""
+    found: dict[InterfaceType, None] = {}
+    for each in _stated(world, kind):
+        _add_with_bases(world, kind, each, found)
+    return interface in found
+
+
+def _add_bases_of_extension(
+    world: World, kind: Type, extension: ast.Extension, found: dict[InterfaceType, None]
+) -> None:
+    bases = interface_bases(world, extension)
+    bindings = _match_extension(world, extension, kind) if bases else None
+    if bindings is not None:
+        for interface in bases:
+            _add_with_bases(world, kind, substitute(world, interface, bindings), found)
+
+
+def _add_with_bases(world: World, kind: Type, interface: Type, found: dict[InterfaceType, None]) -> None:
+    if not isinstance(interface, InterfaceType) or interface in found:
+        return
+    found[interface] = None
+    seen = requirement_substitution(kind, interface)
+    for base in interface_bases(world, interface.declaration):
+        _add_with_bases(world, kind, substitute(world, base, seen), found)
+
+
+def _stated(world: World, kind: Type) -> Iterator[Type]:
+    if isinstance(kind, (ParameterType, AssociatedType)):
+        yield from bounds_of(world, kind)
+    elif isinstance(kind, (StructType, EnumType)):
+        seen = own_substitution(kind)
+        for base in interface_bases(world, kind.declaration):
+            yield substitute(world, base, seen)
+        if isinstance(kind, EnumType):
+            yield nominal(world.standard("__EnumType"))
+    elif isinstance(kind, InterfaceType):
+        yield kind
+    elif isinstance(kind, LambdaType):
+        yield from world.function_interfaces(kind)
+    elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and world.differential(kind) is not None:
+        yield nominal(world.standard("IDifferentiable"))
+    if kind.abstract and not isinstance(kind, (ParameterType, AssociatedType)):
+        for declaration in world.assumptions:
+            yield from generic_info(world, declaration).bounds.get(kind, ())
+
+
+def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
+    """The interfaces among the bases of a struct, enum, interface or extension."""
+    found = world.bases.get(declaration)
+    if found is not None:
+        return found
+    with world.settling(("bases", declaration)) as settling:
+        if not settling.is_first:
+            return []
+        scope = world.scope_of(declaration)
+        bases = [world.resolve_type(scope, node) for node in declaration.bases]
+    found = [each for base in bases for each in interfaces_in(base)]
+    world.bases[declaration] = found
+    return found
+
+
+def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str | None:
+    """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
+    info = generic_info(world, declaration)
+    for subject, interfaces in info.bounds.items():
+        for actual, seen in _seen_entries(world, subject, substitution):
+            for interface in interfaces:
+                wanted = substitute(world, interface, seen)
+                assert isinstance(wanted, InterfaceType)
+                if actual is subject and wanted is interface and isinstance(subject, ParameterType):
+                    continue  # a parameter that nothing was put in for is what it says
+                if not conforms(world, actual, wanted):
+                    return f"'{actual}' does not conform to '{wanted}'"
+    for left, right in info.equalities:
+        for one, seen in _seen_entries(world, left, substitution):
+            other = substitute(world, right, seen)
+            if one is not other and ERROR not in (one, other):
+                return f"'{left}' is '{one}', not '{other}'"
+    for left, right, implicit in info.conversions:
+        for one, seen in _seen_entries(world, left, substitution):
+            other = substitute(world, right, seen)
+            if world.conversion(one, other, implicit) is None:
+                return f"'{one}' does not convert to '{other}'{' without a cast' if implicit else ''}"
+    for operator, least, most in info.counts:
+        counts = world.value(least, substitution), world.value(most, substitution)
+        if not _holds(world, operator, *counts):
+            return f"'{least} {operator} {most}' does not hold: it is {counts[0]} {operator} {counts[1]}"
+    return None
+
+
+def _seen_entries(world: World, subject: Type, substitution: Any) -> Iterator[tuple[Type, Any]]:
+    """A type with its parameters filled in; of a pack each element, and how the pack's element is seen then."""
+    found: Any = substitute(world, subject, substitution)
+    if not is_pack(subject) or not isinstance(subject, ParameterType):
+        yield found, substitution
+        return
+    for entry in found if isinstance(found, tuple) else (found,):
+        element = element_type(world, entry)
+        yield element, {**substitution, element_parameter(subject.declaration): element}
+
+
+def _holds(world: World, operator: str, left: Value, right: Value) -> bool:
+    """Whether a comparison is true, or stated by a declaration around."""
+    result = operate(operator, left, right)
+    if isinstance(result, int):
+        return result != 0
+    if left is right:
+        return operator in ("==", "<=", ">=")
+    stated = [each for owner in world.assumptions for each in generic_info(world, owner).counts]
+    return any(
+        each == (operator, left, right) or (operator == "==" and each == ("==", right, left))
+        for each in stated
+    )

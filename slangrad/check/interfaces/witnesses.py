@@ -1,0 +1,406 @@
+"""How a type satisfies an interface: witnesses for its requirements, and whether any is missing.
+
+In: `float`, IArithmetic, the requirement `add`.   Out: a DeclRef of what a call of `add` on a float calls.
+
+A witness is, in this order: a member of the type or of an extension with the required signature; the
+default body in the interface; for a requirement marked [intrinsic], the requirement itself seen through
+the type, which is a primitive. Differential types are made in differentiable.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.generics.bounds import requirement_substitution
+from slangrad.check.generics.infer import Solver
+from slangrad.check.generics.signatures import signature_of
+from slangrad.check.generics.substitution import (
+    nominal_parameters,
+    own_substitution,
+    see_through,
+    self_argument,
+    self_type,
+    substitute,
+    substitute_stored,
+    substitute_value,
+)
+from slangrad.check.interfaces.equalities import known_equal
+from slangrad.check.interfaces.lookup import (
+    ANY,
+    Member,
+    concrete_members,
+    conforms,
+    declared,
+    extensions_of,
+    filed_extensions,
+    interface_bases,
+    is_stated,
+)
+from slangrad.check.interfaces.synthesize import synthesized
+from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
+from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.model.types import (
+    ERROR,
+    AssociatedType,
+    EnumType,
+    InterfaceType,
+    LambdaType,
+    ParameterType,
+    Type,
+    associated_type,
+    nominal,
+    unstored,
+)
+from slangrad.check.model.values import Value, required_value
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+# --- Associated types and constants -------------------------------------------------------------------
+
+
+def associated(world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
+    """`base.Name`."""
+    if base is ERROR:
+        return ERROR
+    if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
+        abstract = associated_type(base, interface, declaration)
+        equal = known_equal(world, abstract)
+        return equal if equal is not abstract else _by_extension(world, abstract)
+    key = (base, interface, declaration)
+    found = world.view.witnesses.get(key)
+    if found is None:
+        with world.settling(key) as settling:
+            if not settling.is_first:
+                return associated_type(base, interface, declaration)
+            found = _find_associated(world, base, interface, declaration)
+        if settling.complete:
+            world.view.witnesses[key] = found
+    kind: Type = found
+    return kind
+
+
+def _by_extension(world: World, kind: AssociatedType) -> Type:
+    """`T.Name` where T conforms by an extension of all types of its bounds, which says what the name is."""
+    base = kind.base
+    if isinstance(base, InterfaceType) or not filed_extensions(world, ANY):
+        return kind
+    if is_stated(world, base, kind.interface):
+        return kind
+    for extension, bindings in extensions_of(world, base):
+        bases = (substitute(world, each, bindings) for each in interface_bases(world, extension))
+        for found in declared(world, extension, kind.declaration.name):
+            if is_type_declaration(found) and any(each is kind.interface for each in bases):
+                return unstored(member_type(world, Member(found, bindings, "extension")))
+    return kind
+
+
+def _find_associated(
+    world: World, base: Type, interface: InterfaceType, declaration: ast.AssociatedType
+) -> Type:
+    for member in members_for(world, base, interface, declaration.name):
+        if is_type_declaration(member.declaration):
+            return unstored(member_type(world, member))
+    if declaration.name == "Differential" and interface.declaration.name == "IDifferentiable":
+        made = world.differential(base)
+        return ERROR if made is None else made.type
+    if isinstance(base, EnumType) and interface.declaration is world.standard("__EnumType"):
+        return world.tag_type(base)
+    if declaration.default is None:
+        return ERROR
+    default = world.resolve_type(world.scope_of(interface.declaration), declaration.default)
+    return substitute(world, default, requirement_substitution(base, interface))
+
+
+def members_for(world: World, kind: Type, interface: InterfaceType, name: str) -> list[Member]:
+    """Members that may satisfy a requirement; those of the extension that states the conformance come first."""
+    found = concrete_members(world, kind, name)
+    if len(found) < 2:
+        return found
+
+    def is_elsewhere(member: Member) -> bool:
+        home = member.declaration.parent
+        if not isinstance(home, ast.Extension):
+            return True
+        return not any(
+            each.declaration is interface.declaration and _is(world, member, each, interface)
+            for each in interface_bases(world, home)
+        )
+
+    return sorted(found, key=is_elsewhere)
+
+
+def _is(world: World, member: Member, base: InterfaceType, interface: InterfaceType) -> bool:
+    return substitute(world, base, member.substitution) is interface
+
+
+def is_type_declaration(declaration: Any) -> bool:
+    return isinstance(declaration, (ast.Struct, ast.Enum, ast.TypeAlias, ast.Interface))
+
+
+def member_type(world: World, member: Member) -> Type:
+    """The type that a nested struct or alias is, seen from where it was found."""
+    declaration = member.declaration
+    if isinstance(declaration, ast.TypeAlias):
+        return substitute_stored(world, alias_target(world, declaration), member.substitution)
+    parameters = nominal_parameters(declaration)
+    arguments = tuple(member.substitution.get(each, self_argument(each)) for each in parameters)
+    kind: Type = nominal(declaration, arguments)
+    return kind
+
+
+def alias_target(world: World, declaration: ast.TypeAlias) -> Type:
+    """What an alias stands for, in terms of its own parameters."""
+    kind: Type = world.info(declaration).type
+    return kind
+
+
+def required(world: World, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
+    """`base.kCount`; zero when the type lacks it, which its conformance check reports."""
+    if isinstance(base, (ParameterType, AssociatedType, InterfaceType)):
+        return required_value(base, interface, declaration)
+    for member in concrete_members(world, base, declaration.name):
+        if isinstance(member.declaration, ast.Variable):
+            constant = world.info(member.declaration).constant
+            if constant is not None:
+                return substitute_value(world, constant, member.substitution)
+    default = world.info(declaration).constant
+    if default is None or default is required_value_of(declaration):
+        return 0
+    return substitute_value(world, default, requirement_substitution(base, interface))
+
+
+def required_value_of(declaration: ast.Variable) -> Value:
+    """The constant that an interface requires, as the interface itself sees it."""
+    interface = declaration.parent
+    assert isinstance(interface, ast.Interface)
+    return required_value(self_argument(interface), self_type(interface), declaration)
+
+
+# --- Witnesses ----------------------------------------------------------------------------------------
+
+
+def resolve(world: World, reference: DeclRef, substitution: Substitution) -> DeclRef:
+    """The reference under a substitution; a requirement becomes the member of what `This` now is."""
+    seen = see_through(world, reference, substitution)
+    interface = seen.declaration.parent
+    if not isinstance(interface, ast.Interface):
+        return seen
+    this = seen.substitution.get(interface)
+    if this is None or isinstance(this, (ParameterType, AssociatedType, InterfaceType)):
+        return seen
+    arguments = tuple(seen.substitution[each] for each in interface.generics)
+    kind: InterfaceType = nominal(interface, arguments)
+    found = witness(world, this, kind, seen.declaration)
+    return seen if found is None else _with_own_generics(world, seen, found)
+
+
+def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> DeclRef:
+    """The witness with the arguments given for the requirement's own generic parameters."""
+    own = list(getattr(requirement.declaration, "generics", ()))
+    if not own or found.declaration is requirement.declaration:
+        merged = {**requirement.substitution, **found.substitution}
+        return DeclRef(found.declaration, merged if own else found.substitution)
+    given = {
+        mine: requirement.substitution[theirs]
+        for mine, theirs in zip(found.declaration.generics, own)
+        if theirs in requirement.substitution
+    }
+    return DeclRef(found.declaration, {**found.substitution, **given})
+
+
+def witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+    """What satisfies a requirement, or None when nothing does."""
+    key = (kind, interface, requirement)
+    if key not in world.view.witnesses:
+        with world.settling(key) as settling:
+            found = _find_witness(world, kind, interface, requirement) if settling.is_first else None
+        if not settling.complete:
+            return found
+        world.view.witnesses[key] = found
+    result: DeclRef | None = world.view.witnesses[key]
+    return result
+
+
+def _find_witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
+    if isinstance(kind, LambdaType) and requirement.name == "operator()":
+        return DeclRef(kind.declaration, own_substitution(kind))
+    seen = requirement_substitution(kind, interface)
+    compare = _COMPARISONS.get(type(requirement))
+    for member in members_for(world, kind, interface, requirement.name):
+        found = compare(world, requirement, seen, member) if compare is not None and not member.path else None
+        if found is not None:
+            return found
+    made = synthesized(world, kind, interface, requirement)
+    if made is not None:
+        return made
+    if has_default(requirement) or attribute_text(requirement, "intrinsic") is not None:
+        return DeclRef(requirement, seen)
+    return None
+
+
+def has_default(requirement: Any) -> bool:
+    """Whether a requirement brings a body."""
+    if isinstance(requirement, (ast.Function, ast.Constructor)):
+        return requirement.body is not None
+    if isinstance(requirement, (ast.Property, ast.Subscript)):
+        return any(each.body is not None for each in requirement.accessors)
+    return isinstance(requirement, ast.Variable) and requirement.initializer is not None
+
+
+def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
+    """The text in `[name("text")]`."""
+    attribute = declaration.attribute(name)
+    if attribute is None or len(attribute.arguments) != 1:
+        return None
+    argument = attribute.arguments[0]
+    return argument.value if isinstance(argument, ast.StringLiteral) else None
+
+
+def _compare_functions(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
+    if type(member.declaration) is not type(requirement):
+        return None
+    wanted: FunctionInfo = world.info(requirement)
+    offered: FunctionInfo = world.info(member.declaration)
+    if wanted.this_type is None and offered.this_type is not None:
+        return None
+    if offered.mutating > wanted.mutating:
+        return None
+    return _compare_signatures(world, requirement, seen, member)
+
+
+def _compare_signatures(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
+    theirs, mine = list(requirement.generics), list(member.declaration.generics)
+    if theirs and len(theirs) != len(mine):
+        return None
+    renamed = {**seen, **{one: self_argument(other) for one, other in zip(theirs, mine)}}
+    wanted = signature_of(world, DeclRef(requirement, renamed))
+    offered = signature_of(world, member.reference)
+    if len(wanted.parameters) != len(offered.parameters):
+        return None
+    solver = Solver(world, () if theirs else mine)
+    for one, other in zip(wanted.parameters, offered.parameters):
+        if one.direction != other.direction or not _same(solver, world, other.type, one.type):
+            return None
+    if not _same(solver, world, offered.result, wanted.result):
+        return None
+    if not _throws_the_same(world, requirement, renamed, member):
+        return None
+    return DeclRef(member.declaration, {**member.substitution, **solver.bindings})
+
+
+def _throws_the_same(world: World, requirement: Any, seen: dict[Any, Any], member: Member) -> bool:
+    wanted = getattr(world.info(requirement), "throws", None)
+    offered = getattr(world.info(member.declaration), "throws", None)
+    if wanted is None or offered is None:
+        return wanted is offered
+    return substitute(world, offered, member.substitution) is substitute(world, wanted, seen)
+
+
+def _same(solver: Solver, world: World, offered: Type, wanted: Type) -> bool:
+    mine = substitute(world, offered, solver.bindings)
+    if mine is wanted or ERROR in (mine, wanted):
+        return True
+    return bool(solver.open) and solver.unify(mine, wanted)
+
+
+def _compare_properties(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
+    wanted: SubscriptInfo = world.info(requirement)
+    if isinstance(member.declaration, ast.Variable):
+        offered = world.info(member.declaration).type
+    elif isinstance(member.declaration, ast.Property) and has_accessors(
+        world, member.declaration, requirement
+    ):
+        offered = world.info(member.declaration).result
+    else:
+        return None
+    same = substitute(world, offered, member.substitution) is substitute(world, wanted.result, seen)
+    return member.reference if same else None
+
+
+def _compare_subscripts(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
+    declaration = member.declaration
+    if not isinstance(declaration, ast.Subscript) or not has_accessors(world, declaration, requirement):
+        return None
+    return _compare_signatures(world, requirement, seen, member)
+
+
+def has_accessors(world: World, offered: Any, wanted: Any) -> bool:
+    """Whether each accessor that is wanted can be made from those offered; `ref` serves for all. None may change an
+    object where the one that is wanted does not."""
+    have = {each.name: each for each in offered.accessors}
+    for each in wanted.accessors:
+        serves = have.get(each.name, have.get("ref"))
+        if serves is None or world.info(serves).mutating > (each.name == "set" or world.info(each).mutating):
+            return False
+    return True
+
+
+def _compare_variables(
+    world: World, requirement: Any, seen: dict[Any, Any], member: Member
+) -> DeclRef | None:
+    if not isinstance(member.declaration, ast.Variable):
+        return None
+    wanted = substitute(world, world.info(requirement).type, seen)
+    offered = substitute(world, world.info(member.declaration).type, member.substitution)
+    return member.reference if wanted is offered else None
+
+
+Comparison = Callable[[World, Any, dict[Any, Any], Member], DeclRef | None]
+
+_COMPARISONS: dict[type[ast.Declaration], Comparison] = {
+    ast.Function: _compare_functions,
+    ast.Constructor: _compare_functions,
+    ast.Property: _compare_properties,
+    ast.Subscript: _compare_subscripts,
+    ast.Variable: _compare_variables,
+}
+
+# --- Is the conformance true? -------------------------------------------------------------------------
+
+
+def check_conformance(world: World, kind: Type, interface: InterfaceType, span: Span) -> None:
+    """Report what a type that claims to conform lacks."""
+    missing: list[str] = []
+    for requirement in interface.declaration.members:
+        if isinstance(requirement, ast.AssociatedType):
+            missing += _missing_type(world, kind, interface, requirement)
+        elif isinstance(requirement, tuple(_COMPARISONS)):
+            missing += _missing_member(world, kind, interface, requirement)
+    if missing:
+        note = "\n        ".join(missing)
+        world.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
+
+
+def _missing_type(
+    world: World, kind: Type, interface: InterfaceType, requirement: ast.AssociatedType
+) -> list[str]:
+    found = associated(world, kind, interface, requirement)
+    if found is ERROR:
+        return [f"it lacks the type '{requirement.name}': typealias {requirement.name} = ...;"]
+    seen = requirement_substitution(kind, interface)
+    scope = world.scope_of(interface.declaration)
+    bounds = [substitute(world, world.resolve_type(scope, node), seen) for node in requirement.bounds]
+    return [
+        f"its '{requirement.name}' is '{found}', which does not conform to '{bound}'"
+        for bound in bounds
+        if isinstance(bound, InterfaceType) and not conforms(world, found, bound)
+    ]
+
+
+def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
+    if witness(world, kind, interface, requirement) is not None:
+        return []
+    wanted = world.signature_text(DeclRef(requirement, requirement_substitution(kind, interface)))
+    near = concrete_members(world, kind, requirement.name)
+    instead = f"; what it has is {world.signature_text(near[0].reference)}" if near else ""
+    return [f"it lacks {wanted}{instead}"]

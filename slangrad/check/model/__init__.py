@@ -1,0 +1,1 @@
+"""What a type, a value, a reference and a meaning is, and what is written down about the AST."""

@@ -1,0 +1,65 @@
+"""A declaration and the substitution it is seen through.
+
+In: `Foo<float, 4>.bar`.   Out: DeclRef(bar, {T: float, N: 4}).
+
+A substitution maps declarations of generic parameters to types and values; parameters are compared by
+identity, so one flat mapping serves nested generics. An interface maps to the type that conforms to it,
+`This` inside it; so does an extension of an interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.check.model.types import arguments_text, nominal_name
+from slangrad.syntax import ast
+
+GenericKey = ast.TypeParameter | ast.ValueParameter | ast.Interface | ast.Extension
+Substitution = Mapping[GenericKey, Any]
+
+EMPTY: Substitution = {}
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class DeclRef:
+    """Compare by `key`: the declaration and the arguments of all generic parameters that it sees."""
+
+    declaration: Any
+    substitution: Substitution
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """Types and values of the generic parameters around and of the declaration, the outermost first."""
+        return tuple(self.substitution.get(each) for each in visible_parameters(self.declaration))
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.declaration, *self.arguments)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        own = getattr(self.declaration, "generics", ())
+        arguments = [self.substitution.get(each, each.name) for each in own]
+        name = self.declaration.name + (arguments_text(arguments) if arguments else "")
+        scope = self.declaration.parent
+        if isinstance(scope, (ast.Struct, ast.Enum)):
+            around = tuple(self.substitution.get(each, each.name) for each in visible_parameters(scope))
+            return f"{nominal_name(scope, around)}.{name}"
+        if isinstance(scope, ast.Interface):
+            return f"{self.substitution.get(scope, scope.name)}.{name}"
+        return str(name)
+
+
+def visible_parameters(declaration: ast.Declaration) -> tuple[GenericKey, ...]:
+    """Everything that a substitution for `declaration` may map, the outermost first; `This` too."""
+    found: list[GenericKey] = []
+    scope: ast.Declaration | None = declaration
+    while scope is not None:
+        own: list[GenericKey] = list(getattr(scope, "generics", ()))
+        found[:0] = [*own, scope] if isinstance(scope, (ast.Interface, ast.Extension)) else own
+        scope = scope.parent
+    return tuple(found)

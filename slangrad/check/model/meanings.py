@@ -1,0 +1,94 @@
+"""What a name can mean before its context decides.
+
+In: `Foo`, `Foo<4>`, `ns::f`, `object.method`.   Out: one Meaning.
+
+A call picks one candidate of an OverloadMeaning, a place for a value takes a ValueMeaning, a type position a
+TypeMeaning. Candidates carry what is known before the arguments are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.check.model.checked import Base
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Type
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Meaning:
+    """The base class."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ValueMeaning(Meaning):
+    """A value; the node's slots are filled."""
+
+    type: Type
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class TypeMeaning(Meaning):
+    type: Type
+    told_by: Base | None = None  # of `object.Item`: the object, where only it knows its type
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class PackMeaning(Meaning):
+    """Several types, one for each element of a tuple type."""
+
+    types: tuple[Type, ...]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class GenericMeaning(Meaning):
+    """A generic struct, interface or alias without its arguments; `name` of a builtin one such as
+    `vector`.
+    """
+
+    declaration: Any
+    substitution: dict[Any, Any]
+    builtin: str = ""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class NamespaceMeaning(Meaning):
+    """All parts of a namespace; `declarations` are Namespace nodes or enclosing module scopes."""
+
+    declarations: list[Any]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Candidate:
+    """A function that a call may mean."""
+
+    declaration: Any
+    substitution: dict[Any, Any]  # of the generics around it
+    this: Base | None = None  # the object that a method is called on
+    through_type: bool = False  # named as `Type.method`
+    explicit: tuple[Any, ...] = ()  # generic arguments that are written
+    distance: int = 0  # scopes between the call and the declaration
+    mode: str = ""  # "forward" or "backward": its derivative is meant
+    inner: Candidate | None = None  # of a derivative: what is differentiated
+    told_by: Base | None = None  # of `object.Item.f`: the object
+
+    @property
+    def reference(self) -> DeclRef:
+        return DeclRef(self.declaration, self.substitution)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class OverloadMeaning(Meaning):
+    """One or more functions of one name."""
+
+    name: str
+    candidates: list[Candidate] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ErrorMeaning(Meaning):
+    """Already reported."""
+
+
+FAILED = ErrorMeaning()

@@ -1,0 +1,157 @@
+"""Packs: several types or values under one name.
+
+In: `S<each T>` where T is (int, float).   Out: S<int>, S<float>.
+
+A pack as an argument is a tuple, whose entries are types or values, or packs that are not known yet: `T` itself
+(a ParameterType) and `expand S<each T>` (an ExpandedType). The element of a pack that a pattern speaks of, `each T`,
+is a generic parameter of its own, which a substitution may fill in. How `expand` is checked is in expansions.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.model.types import (
+    ExpandedType,
+    ParameterType,
+    Type,
+    expanded_type,
+    is_pack,
+    parameter_type,
+)
+from slangrad.check.model.values import (
+    ExpandedValue,
+    ParameterValue,
+    Value,
+    expanded_value,
+    is_value_pack,
+    operate,
+    parameter_value,
+    type_query,
+)
+from slangrad.syntax import ast
+
+
+def element_parameter(pack: Any) -> Any:
+    """The generic parameter that `each T` is, for the parameter T."""
+    if pack.pack_element is None:
+        name = f"each {pack.name}"
+        made: Any
+        if isinstance(pack, ast.TypeParameter):
+            made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, False)
+        else:
+            made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, False)
+        made.parent = pack.parent
+        pack.pack_element = made
+    return pack.pack_element
+
+
+def pack_of_element(declaration: Any) -> Any:
+    """T where the parameter is `each T`, also of a part of T; None for others."""
+    if not isinstance(declaration, (ast.TypeParameter, ast.ValueParameter)):
+        return None
+    generics = getattr(declaration.parent, "generics", ())
+    return next((each for each in generics if _has_element(each, declaration)), None)
+
+
+def _has_element(pack: Any, declaration: Any) -> bool:
+    if pack.pack_element is declaration:
+        return True
+    return any(part is declaration or _has_element(part, declaration) for part in pack.parts.values())
+
+
+SINGLE = ("__first", "__last")  # the parts of a pack that are no packs
+
+
+def part_parameter(pack: Any, query: str) -> Any:
+    """The generic parameter that `__trimFirst(T)` is, for the parameter T."""
+    if query not in pack.parts:
+        name, single = f"{query}({pack.name})", query in SINGLE
+        made: Any
+        if isinstance(pack, ast.TypeParameter):
+            made = ast.TypeParameter(pack.span, name, pack.name_span, [], None, not single)
+        else:
+            made = ast.ValueParameter(pack.span, name, pack.name_span, pack.value_type, None, not single)
+        made.parent, made.part_of = pack.parent, (pack, query)
+        pack.parts[query] = made
+    return pack.parts[query]
+
+
+def alone(parameter: Any) -> Any:
+    """A generic parameter as a type or value."""
+    if isinstance(parameter, ast.ValueParameter):
+        return parameter_value(parameter)
+    return parameter_type(parameter)
+
+
+def is_entry_pack(entry: Any) -> bool:
+    """Whether an entry of a pack is a pack that is not known yet."""
+    return is_pack(entry) or is_value_pack(entry)
+
+
+def packs_of(entry: Any) -> tuple[Any, ...]:
+    """The generic parameters over whose elements an entry runs."""
+    if isinstance(entry, (ParameterType, ParameterValue)):
+        return (entry.declaration,)
+    assert isinstance(entry, (ExpandedType, ExpandedValue))
+    return entry.packs
+
+
+def element_of_pack(entry: Any) -> Any:
+    """What stands for one element: the pattern."""
+    if isinstance(entry, ParameterType):
+        return parameter_type(element_parameter(entry.declaration))
+    if isinstance(entry, ParameterValue):
+        return parameter_value(element_parameter(entry.declaration))
+    return entry.pattern
+
+
+def expanded(pattern: Any, packs: tuple[Any, ...]) -> Any:
+    """The pattern for each element of packs."""
+    if isinstance(pattern, Type):
+        return expanded_type(pattern, packs)
+    return expanded_value(pattern, packs)
+
+
+def pack_argument(parameter: Any) -> tuple[Any, ...]:
+    """A pack as an argument for itself."""
+    return (alone(parameter),)
+
+
+def spliced(entries: Any) -> tuple[Any, ...]:
+    """Entries one after the other, packs that became known among them."""
+    return tuple(one for each in entries for one in (each if isinstance(each, tuple) else (each,)))
+
+
+def count_entries(entries: tuple[Any, ...]) -> Value:
+    """How many there are, once all are known."""
+    total: Value = 0
+    for each in entries:
+        one = type_query("countof", pack_argument(packs_of(each)[0])[0]) if is_entry_pack(each) else 1
+        added = operate("+", total, one)
+        assert added is not None
+        total = added
+    return total
+
+
+def shares(wanted: list[int | None], count: int) -> list[int] | None:
+    """How many of `count` things each takes; those with None take the rest in equal parts."""
+    packs = wanted.count(None)
+    rest = count - sum(each for each in wanted if each is not None)
+    if rest < 0 or (rest and not packs) or (packs and rest % packs):
+        return None
+    return [rest // packs if each is None else each for each in wanted]
+
+
+def grouped(parameters: list[Any], arguments: list[Any]) -> list[Any] | None:
+    """Generic arguments by parameter, those of each pack together; None where they cannot be shared out."""
+    counts = shares([None if each.is_pack else 1 for each in parameters], len(arguments))
+    if counts is None:
+        return None
+    found: list[Any] = []
+    position = 0
+    for parameter, count in zip(parameters, counts):
+        part = tuple(arguments[position : position + count])
+        found.append(part if parameter.is_pack else part[0])
+        position += count
+    return found

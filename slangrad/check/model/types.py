@@ -1,0 +1,493 @@
+"""Checked types, interned: equal types are one object, compare them with `is`.
+
+In: parts (`vector(FLOAT, 3)`).   Out: an immutable `Type`; `str()` writes it as Slang does: `float3`.
+
+Types may contain type parameters and symbolic integers; `declref.substitute` fills them in. A type whose
+`abstract` is False contains none. What a type can do (members, conformances, its Differential) is not
+here but asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
+
+from slangrad.check.model.values import Symbol, Value, identity_key
+
+if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already
+    from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class Type:
+    """A checked type. `abstract`: a type parameter or an unknown integer is inside."""
+
+    abstract: bool = field(default=False, init=False)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+# --- Types without parts ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Plain(Type):
+    """void, the type of string literals, of `nullptr`, of `none`, and of what is wrong."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+ERROR = Plain("<error>")  # swallows follow-up errors: whatever meets it is of this type
+VOID = Plain("void")
+STRING = Plain("String")
+NULL = Plain("nullptr_t")
+NONE = Plain("none_t")
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Scalar(Type):
+    """A builtin number or bool. `kind`: "bool", "int", "uint" or "float"; `bits`: 1, 8, 16, 32 or 64."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# fmt: off
+BOOL   = Scalar("bool",     "bool",   1)
+INT8   = Scalar("int8_t",   "int",    8)
+INT16  = Scalar("int16_t",  "int",   16)
+INT    = Scalar("int",      "int",   32)
+INT64  = Scalar("int64_t",  "int",   64)
+UINT8  = Scalar("uint8_t",  "uint",   8)
+UINT16 = Scalar("uint16_t", "uint",  16)
+UINT   = Scalar("uint",     "uint",  32)
+UINT64 = Scalar("uint64_t", "uint",  64)
+HALF   = Scalar("half",     "float", 16)
+FLOAT  = Scalar("float",    "float", 32)
+DOUBLE = Scalar("double",   "float", 64)
+SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLOAT, DOUBLE)
+# fmt: on
+
+# --- Types with parts ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Vector(Type):
+    element: Type
+    count: Value
+
+    def __str__(self) -> str:
+        if isinstance(self.element, Scalar) and isinstance(self.count, int):
+            return f"{short_name(self.element)}{self.count}"
+        return f"vector<{self.element}, {self.count}>"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Matrix(Type):
+    """`rows` row vectors of `columns` elements."""
+
+    element: Type
+    rows: Value
+    columns: Value
+
+    def __str__(self) -> str:
+        if isinstance(self.element, Scalar) and isinstance(self.rows, int) and isinstance(self.columns, int):
+            return f"{short_name(self.element)}{self.rows}x{self.columns}"
+        return f"matrix<{self.element}, {self.rows}, {self.columns}>"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Array(Type):
+    """`count` is None for `T[]`, whose length comes from an initializer."""
+
+    element: Type
+    count: Value | None
+
+    def __str__(self) -> str:
+        return f"{self.element}[{'' if self.count is None else self.count}]"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Pointer(Type):
+    element: Type
+
+    def __str__(self) -> str:
+        return f"Ptr<{self.element}>" if isinstance(self.element, Stored) else f"{self.element}*"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Stored(Type):
+    """What a pointer leads to or a buffer has, where it lies in memory by other rules than the default ones. Values are
+    of the type `element`: nothing else has this type."""
+
+    element: Type
+    rules: str  # a layout, an order of matrices, or both: "std140 columns"
+
+    def __str__(self) -> str:
+        return self.around(str(self.element))
+
+    def around(self, element: str) -> str:
+        """As an argument of a generic type is written."""
+        words = self.rules.split()
+        order = "".join(f"{word} " for word, name in ORDERS.items() if name in words)
+        behind = "".join(f", {word}" for word, name in LAYOUTS.items() if name in words)
+        return f"{order}{element}{behind}"
+
+
+ORDERS = {"row_major": "rows", "column_major": "columns"}
+LAYOUTS = {"Std140DataLayout": "std140", "Std430DataLayout": "std430", "ScalarDataLayout": "scalar"}
+LIKE_C = ("CDataLayout", "DefaultDataLayout")  # how memory is laid out anyway
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Tuple(Type):
+    """`(A, B)`; its elements are `._0`, `._1`."""
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return arguments_text(self.elements, "()")
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class FunctionParameter:
+    """A parameter in a function type. `direction` is "in", "out", "inout", "ref" or "constref"."""
+
+    type: Type
+    direction: str = "in"
+    no_diff: bool = False
+    name: str = ""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        words = ["no_diff"] if self.no_diff else []
+        words += [self.direction] if self.direction != "in" else []
+        return " ".join([*words, str(self.type), self.name]).rstrip()
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class FunctionType(Type):
+    """What a derivative, a function name or a `functype` is. Not interned: compare with `same_signature`."""
+
+    parameters: tuple[FunctionParameter, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parameters))}) -> {self.result}"
+
+
+# --- Types from declarations --------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Nominal(Type):
+    """A declared type: `arguments` are the types and values of all generic parameters, the outermost
+    first.
+    """
+
+    declaration: Any
+    arguments: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return nominal_name(self.declaration, self.arguments)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class StructType(Nominal):
+    """`DifferentialPair<T>`, buffers and tensors are structs of the standard library, too."""
+
+    declaration: ast.Struct
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class EnumType(Nominal):
+    declaration: ast.Enum
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class InterfaceType(Nominal):
+    """As a bound, or as the type of a value whose own type is known only at run time."""
+
+    declaration: ast.Interface
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LambdaType(Nominal):
+    """The type of one lambda expression: a struct of its captures with an `operator()`."""
+
+    declaration: ast.Function
+
+    def __str__(self) -> str:
+        return f"lambda at {self.declaration.span.location}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ParameterType(Type):
+    """The generic parameter T; of an interface or an extension of one: `This` inside, the type that will
+    conform.
+    """
+
+    declaration: ast.TypeParameter | ast.Interface | ast.Extension
+
+    def __str__(self) -> str:
+        if _node(self.declaration) != "TypeParameter":
+            return "This"
+        return f"expand each {self.declaration.name}" if is_pack(self) else self.declaration.name
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ExpandedType(Type):
+    """`expand S<each T>`: the pattern for each element of packs. The pack T alone is a ParameterType."""
+
+    pattern: Type
+    packs: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return f"expand {self.pattern}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class AssociatedType(Type):
+    """`base.Name` while `base` is a parameter, an interface or another associated type; `interface` requires Name."""
+
+    base: Type
+    interface: InterfaceType
+    declaration: ast.AssociatedType
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.declaration.name}"
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ConjunctionType(Type):
+    """`IFoo & IBar`, as a bound only."""
+
+    interfaces: tuple[InterfaceType, ...]
+
+    def __str__(self) -> str:
+        return " & ".join(map(str, self.interfaces))
+
+
+# --- Making types -------------------------------------------------------------------------------------
+
+_TABLE: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+
+
+def vector(element: Type, count: Value) -> Vector:
+    return _intern(Vector, element, count)
+
+
+def matrix(element: Type, rows: Value, columns: Value) -> Matrix:
+    return _intern(Matrix, element, rows, columns)
+
+
+def array(element: Type, count: Value | None) -> Array:
+    return _intern(Array, element, count)
+
+
+def pointer(element: Type) -> Pointer:
+    return _intern(Pointer, element)
+
+
+def stored(element: Type, rules: str) -> Type:
+    """`element` by rules; where it has some of its own already, those about the same thing stay."""
+    if isinstance(element, Stored):
+        rules, element = join_rules(element.rules, rules), element.element
+    while isinstance(element, Array) and isinstance(element.element, Stored):
+        rules = join_rules(element.element.rules, rules)
+        element = array(element.element.element, element.count)
+    inner = element
+    while isinstance(inner, Array):
+        inner = inner.element
+    if not isinstance(inner, Matrix) and not inner.abstract:
+        rules = " ".join(each for each in rules.split() if each not in ORDERS.values())
+    return _intern(Stored, element, rules) if rules else element
+
+
+def array_of(element: Type, count: Value | None) -> Type:
+    """An array of what may have rules for memory: they are rules for the array."""
+    return stored(array(unstored(element), count), rules_of(element))
+
+
+def join_rules(inner: str, outer: str) -> str:
+    """Rules of a part in something with rules: each says something about layouts or about matrices."""
+    about = [[each for each in side.split() if (each in LAYOUTS.values()) is layout] for layout in (True, False)
+             for side in (inner, outer)]  # fmt: skip
+    return " ".join((*(about[0] or about[1]), *(about[2] or about[3])))
+
+
+def unstored(kind: Type) -> Type:
+    """The type of values."""
+    return kind.element if isinstance(kind, Stored) else kind
+
+
+def rules_of(kind: Type) -> str:
+    """How what has this type in memory lies there, "" for as usual."""
+    return kind.rules if isinstance(kind, Stored) else ""
+
+
+def tuple_of(elements: tuple[Type, ...]) -> Tuple:
+    return _intern(Tuple, elements)
+
+
+# By the names of the nodes that declare them.
+_NOMINAL: dict[str, type[Nominal]] = {
+    "Struct": StructType,
+    "Enum": EnumType,
+    "Interface": InterfaceType,
+    "Function": LambdaType,
+}
+_SCOPES = ("Struct", "Enum", "Interface", "Extension")
+_WITH_THIS = ("Interface", "Extension")
+
+
+def nominal(declaration: ast.Declaration, arguments: tuple[Any, ...] = ()) -> Any:
+    """The type that a struct, enum, interface or lambda declares."""
+    return _intern(_NOMINAL[_node(declaration)], declaration, arguments)
+
+
+def _node(declaration: object) -> str:
+    return type(declaration).__name__
+
+
+def parameter_type(declaration: ast.TypeParameter | ast.Interface | ast.Extension) -> ParameterType:
+    made = _intern(ParameterType, declaration)
+    made.abstract = True
+    return made
+
+
+def associated_type(base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> AssociatedType:
+    made = _intern(AssociatedType, base, interface, declaration)
+    made.abstract = made.abstract or not is_dynamic(base)
+    return made
+
+
+def expanded_type(pattern: Type, packs: tuple[Any, ...]) -> Type:
+    """A type for each element of packs; the pack itself where that is what is said."""
+    if pattern is ERROR:
+        return ERROR
+    if (
+        isinstance(pattern, ParameterType)
+        and len(packs) == 1
+        and packs[0].pack_element is pattern.declaration
+    ):
+        return parameter_type(packs[0])
+    made = _intern(ExpandedType, pattern, packs)
+    made.abstract = True
+    return made
+
+
+def is_pack(kind: object) -> bool:
+    """Whether a type stands for several."""
+    if isinstance(kind, ParameterType):
+        return bool(getattr(kind.declaration, "is_pack", False))
+    return isinstance(kind, ExpandedType)
+
+
+def is_dynamic(kind: Type) -> bool:
+    """Whether values of a type have a type of their own, known only at run time: of an interface, or of what such
+    a value's type chose for an associated type."""
+    while isinstance(kind, AssociatedType):
+        kind = kind.base
+    return isinstance(kind, InterfaceType) and not kind.abstract
+
+
+def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:
+    return interfaces[0] if len(interfaces) == 1 else _intern(ConjunctionType, interfaces)
+
+
+def function_type(parameters: tuple[FunctionParameter, ...], result: Type) -> FunctionType:
+    made = FunctionType(parameters, result)
+    made.abstract = is_abstract(result) or any(is_abstract(each.type) for each in parameters)
+    return made
+
+
+def is_abstract(part: object) -> bool:
+    """Whether a type, a value or a tuple of them depends on a generic parameter."""
+    if isinstance(part, Type):
+        return part.abstract
+    if isinstance(part, tuple):
+        return any(map(is_abstract, part))
+    return isinstance(part, Symbol)
+
+
+AnyType = TypeVar("AnyType", bound=Type)
+
+
+def _intern(kind: type[AnyType], *parts: Any) -> AnyType:
+    key = (kind, identity_key(parts))
+    found: AnyType | None = _TABLE.get(key)
+    if found is None:
+        found = kind(*parts)
+        found.abstract = is_abstract(parts)
+        _TABLE[key] = found
+    return found
+
+
+# --- Names --------------------------------------------------------------------------------------------
+
+SCALAR_NAMES = {each.name: each for each in SCALARS}
+
+
+def short_name(scalar: Scalar) -> str:
+    """The name that takes a vector size behind it: `uint8_t4`."""
+    return scalar.name
+
+
+def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> str:
+    """`Outer<float>.Inner<4>`."""
+    parts: list[str] = []
+    scope: Any = declaration
+    left = list(arguments)
+    while _node(scope) in _SCOPES:
+        has_this = _node(scope) in _WITH_THIS and scope is not declaration
+        own = len(scope.generics) + has_this
+        mine = left[len(left) - own :] if own else []
+        del left[len(left) - own :]
+        if _node(scope) != "Extension":
+            parts.insert(0, scope.name + (arguments_text(mine) if mine else ""))
+        scope = scope.parent
+    return ".".join(parts)
+
+
+def arguments_text(arguments: Iterable[Any], brackets: str = "<>") -> str:
+    """Generic arguments as they are written: a pack is its elements."""
+    texts = [str(one) for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
+    return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
+
+
+# --- Questions about shape ----------------------------------------------------------------------------
+
+
+def element_of(kind: Type) -> Type:
+    """The scalar inside a vector or matrix; the type itself otherwise."""
+    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
+
+
+def with_element(kind: Type, element: Type) -> Type:
+    """The same shape with another element."""
+    if isinstance(kind, Vector):
+        return vector(element, kind.count)
+    if isinstance(kind, Matrix):
+        return matrix(element, kind.rows, kind.columns)
+    return element

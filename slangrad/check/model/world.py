@@ -1,0 +1,318 @@
+"""The state that all of `check` shares: options, errors, what is in progress, what is already known.
+
+In: nothing.   Out: `World`, the first argument of every question about a program.
+
+The abstract methods are the questions that lower files ask of higher ones; `modules.Program` answers them, so
+files import each other in one direction only. Everything is answered on demand and kept: the header of a
+declaration when it is first looked at, the body of a library function when it is first needed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.options import Options
+from slangrad.base.source import Span
+from slangrad.check.model.checked import CustomDerivatives, DifferentialInfo
+from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.model.types import EnumType, InterfaceType, Type
+from slangrad.check.model.values import Value
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True)
+class Settling:
+    """Whether a question is asked for the first time; afterwards, whether its answer may be kept."""
+
+    is_first: bool
+    complete: bool = False
+
+
+class View:
+    """The modules whose extensions are visible, and what types can do as seen from there."""
+
+    def __init__(self, modules: frozenset[Any]) -> None:
+        self.modules = modules
+        self.extension_matches: dict[Any, list[tuple[ast.Extension, dict[Any, Any]]]] = {}
+        self.conformances: dict[Any, tuple[InterfaceType, ...]] = {}
+        self.witnesses: dict[tuple[Any, ...], Any] = {}
+        self.differentials: dict[Type, DifferentialInfo | None] = {}
+
+    def forget(self) -> None:
+        """After extensions were added: what types can do is asked again."""
+        for known in (self.extension_matches, self.conformances, self.witnesses, self.differentials):
+            known.clear()
+
+
+class World(ABC):
+    """Shared state and the questions that cross files."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.reporter = Reporter(options=options)
+        # Where the inside of a declaration looks up names; the names that it declares.
+        self.scopes: dict[Any, Any] = {}
+        self.scopes_of_locals: dict[Any, Any] = {}
+        self.member_tables: dict[Any, dict[str, list[Any]]] = {}
+        # Extensions by what they extend (see lookup.extension_key), their targets, where they apply.
+        self.extensions: dict[object, list[ast.Extension]] = {}
+        self.extension_targets: dict[ast.Extension, Type] = {}
+        self.extension_homes: dict[ast.Extension, Any] = {}
+        # Functions with [BackwardDerivativeOf(f)] and the like, by the name f.
+        self.derivative_givers: dict[str, list[Any]] = {}
+        # What types can do.
+        self.generics: dict[Any, Any] = {}
+        self.bases: dict[Any, list[InterfaceType]] = {}
+        self.partial_conformances: dict[Type, Any] = {}
+        self.tag_types: dict[Any, Type] = {}
+        self.custom_derivatives: dict[Any, Any] = {}
+        self.synthesized: dict[Any, Any] = {}
+        self.synthesized_members: dict[Any, Any] = {}
+        self.view = View(frozenset())
+        # Questions being answered; checks that wait until declarations are complete; declarations whose
+        # `where` clauses hold in what is being checked; depth of trying things without reporting.
+        self.in_progress: set[object] = set()
+        self.later: list[Callable[[], None]] = []
+        self.assumptions: list[ast.Declaration] = []
+        self.quiet = 0
+        # The call behind the `try` that is being checked.
+        self.tried: ast.Expression | None = None
+        # Which of the types that an `each` runs over is meant, inside of `expand`.
+        self.expanding: int | None = None
+        # The half-answered questions that the answer being made rests on: such answers are not kept.
+        self.rests_on: set[object] = set()
+
+    # --- Errors ---
+
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
+        if not self.quiet:
+            self.reporter.error(code, message, span, note)
+
+    def warning(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
+        if not self.quiet:
+            self.reporter.warning(code, message, span, note)
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Nothing is reported inside."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
+
+    @contextmanager
+    def answering(self, question: object) -> Iterator[bool]:
+        """Whether `question` is not already being answered further up; it is from now on."""
+        if question in self.in_progress:
+            yield False
+            return
+        self.in_progress.add(question)
+        try:
+            yield True
+        finally:
+            self.in_progress.discard(question)
+
+    @contextmanager
+    def settling(self, question: object) -> Iterator[Settling]:
+        """Like `answering`, and tells in the end whether the answer rests on no half-answered question."""
+        settling = Settling(question not in self.in_progress)
+        if not settling.is_first:
+            self.rests_on.add(question)
+            yield settling
+            return
+        before, self.rests_on = self.rests_on, set()
+        self.in_progress.add(question)
+        try:
+            yield settling
+        finally:
+            self.in_progress.discard(question)
+            self.rests_on.discard(question)
+            settling.complete = not self.rests_on
+            self.rests_on |= before
+
+    @contextmanager
+    def assuming(self, declaration: ast.Declaration) -> Iterator[None]:
+        """The `where` clauses of `declaration` hold inside."""
+        if not getattr(declaration, "constraints", ()):
+            yield
+            return
+        self.assumptions.append(declaration)
+        try:
+            yield
+        finally:
+            self.assumptions.pop()
+
+    # --- Questions ---
+    # About declarations and types: for the rest of the compiler, too.
+
+    @abstractmethod
+    def info(self, declaration: Any) -> Any:
+        """The info of a variable, parameter, function, accessor or case; see checked.py."""
+
+    @abstractmethod
+    def substitute(self, kind: Type, seen: Substitution) -> Type:
+        """A type with generic parameters filled in."""
+
+    @abstractmethod
+    def value(self, value: Value, seen: Substitution) -> Value:
+        """An integer with generic parameters filled in."""
+
+    @abstractmethod
+    def tag_type(self, kind: EnumType) -> Type:
+        """The integer type of an enum."""
+
+    @abstractmethod
+    def differential(self, kind: Type) -> DifferentialInfo | None:
+        """The tangent type, or None when the type carries no derivative."""
+
+    @abstractmethod
+    def differentiability(self, declaration: Any) -> str:
+        """ "none", "forward" or "backward"."""
+
+    @abstractmethod
+    def given_level(self, declaration: Any) -> str:
+        """The same by the derivatives that are declared elsewhere."""
+
+    @abstractmethod
+    def derivatives(self, reference: DeclRef) -> CustomDerivatives:
+        """The derivatives that the user gave for a function."""
+
+    @abstractmethod
+    def has_partial_derivatives(self, declaration: Any) -> bool:
+        """Whether a generic function was given derivatives for some of its instances."""
+
+    @abstractmethod
+    def size_of(self, query: str, kind: Type) -> Value:
+        """`sizeof`, `alignof`, `countof` of a type."""
+
+    @abstractmethod
+    def standard(self, name: str) -> Any:
+        """A declaration of the standard library by its name."""
+
+    @abstractmethod
+    def signature_text(self, reference: DeclRef) -> str:
+        """A function, subscript, property or variable as a reader would write its header."""
+
+    @abstractmethod
+    def conversion(self, source: Type, target: Type, implicit: bool) -> Any:
+        """How a value of one type becomes another, by a constructor, too; None when it cannot."""
+
+    # How a type satisfies its interfaces.
+
+    @abstractmethod
+    def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
+        """`base.Name`: what the type chose, or an AssociatedType while `base` is not known."""
+
+    @abstractmethod
+    def required(self, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
+        """`base.kCount`: the value of a constant that an interface requires."""
+
+    @abstractmethod
+    def function_interfaces(self, kind: Type) -> tuple[InterfaceType, ...]:
+        """The interfaces of functions that a lambda conforms to."""
+
+    # Names and types in the text.
+
+    @abstractmethod
+    def scope_of(self, declaration: ast.Declaration) -> Any:
+        """The scope for names inside a declaration."""
+
+    @abstractmethod
+    def use(self, scope: Any, node: ast.Using) -> None:
+        """`using a.b;`: the names of a namespace are visible in the scope."""
+
+    @abstractmethod
+    def resolve_type(self, scope: Any, node: ast.Expression) -> Type:
+        """The type that an expression names; ERROR after reporting that it names none."""
+
+    @abstractmethod
+    def resolve_stored(self, scope: Any, node: ast.Expression) -> Type:
+        """The same with the rules that are said about its place in memory."""
+
+    @abstractmethod
+    def generic_argument(self, scope: Any, node: ast.Expression) -> Any:
+        """A type or a value in angle brackets; None after an error."""
+
+    @abstractmethod
+    def default_argument(self, scope: Any, parameter: Any, seen: Substitution) -> Any:
+        """The default of a generic parameter, or None."""
+
+    @abstractmethod
+    def infer_struct(self, scope: Any, node: ast.Call, meaning: Any) -> Type | None:
+        """The type that `Foo(x)` makes of a generic struct."""
+
+    @abstractmethod
+    def constant(self, scope: Any, node: ast.Expression) -> Value | None:
+        """The integer that an expression is known to be; None after reporting that it is not."""
+
+    @abstractmethod
+    def known_value(self, scope: Any, node: ast.Expression) -> Value | None:
+        """The same for an expression that is already checked."""
+
+    # Checking expressions and declarations.
+
+    @abstractmethod
+    def check_value(self, scope: Any, node: ast.Expression) -> Type:
+        """The type of an expression that must be a value; its slots are filled."""
+
+    @abstractmethod
+    def check_argument(self, scope: Any, node: ast.Expression) -> None:
+        """The same where initializer lists may stand, which have no type yet."""
+
+    @abstractmethod
+    def check_condition(self, scope: Any, node: ast.Expression) -> None:
+        """Check what decides a branch."""
+
+    @abstractmethod
+    def check_index(self, scope: Any, node: ast.Index) -> Type:
+        """The type of `base[i]` whose base is already checked."""
+
+    @abstractmethod
+    def check_member(self, scope: Any, node: ast.Member) -> Type:
+        """The type of `base.name` whose base is a checked value."""
+
+    @abstractmethod
+    def check_declaration(self, declaration: ast.Declaration) -> None:
+        """Check a local declaration throughout."""
+
+    @abstractmethod
+    def check_made(self, declaration: Any) -> None:
+        """Check the body of a made-up function."""
+
+    @abstractmethod
+    def check_activity(self, declaration: Any) -> None:
+        """Report derivatives that get lost in a checked body."""
+
+    @abstractmethod
+    def check_derivative_attributes(self, declaration: Any) -> None:
+        """Report custom derivatives that do not fit."""
+
+    @abstractmethod
+    def initial_value(self, scope: Any, kind: Type) -> Any:
+        """What a variable without an initializer is."""
+
+    @abstractmethod
+    def plan_list(self, scope: Any, node: ast.InitializerList, target: Type) -> Any:
+        """How an initializer list becomes a type, or None."""
+
+    @abstractmethod
+    def explain_list(self, scope: Any, node: ast.InitializerList, target: Type) -> None:
+        """Report why it cannot."""
+
+    @abstractmethod
+    def plan_constructor(self, scope: Any, node: ast.Expression, target: Type) -> Any:
+        """An implicit conversion by a constructor, or None."""
+
+    @abstractmethod
+    def plan_literal(self, scope: Any, node: ast.Expression, kind: Type) -> Any:
+        """How a number becomes a value of a type parameter, or None."""
+
+    @abstractmethod
+    def lambda_candidate(self, kind: Type, base: Any) -> Any:
+        """The function behind a value of a lambda type."""

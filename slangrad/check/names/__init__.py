@@ -1,0 +1,1 @@
+"""What a name means: alone, behind a dot, with type arguments, in brackets."""

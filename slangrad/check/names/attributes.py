@@ -1,0 +1,215 @@
+"""Attributes and modifiers: which are known, where they may stand, and which are refused.
+
+In: a declaration or statement as it is written.   Out: errors and warnings.
+
+    [MaxIter(4)] for (...)      error: there is no attribute 'MaxIter'; did you mean 'MaxIters'?
+    [MaxIters(4)] if (...)      error: [MaxIters] belongs before a loop
+    [loop] while (...)          nothing: a hint for other compilers
+    precise float x = a * b;    error where operations may be contracted
+
+Nothing that changes a result is overlooked; what only hints at speed, or speaks to other targets, is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
+from slangrad.check.interfaces.witnesses import has_default
+from slangrad.check.model.world import World
+from slangrad.check.names.scopes import this_type
+from slangrad.check.names.user_attributes import UserAttribute, attribute_struct, check_arguments
+from slangrad.syntax import ast
+
+_FUNCTIONS = (ast.Function, ast.Constructor, ast.Accessor, ast.Subscript, ast.Property)
+_LOOPS = (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor)
+_TYPES = (ast.Struct, ast.Interface, ast.Extension, ast.Enum)
+
+Kinds = tuple[type[ast.Node], ...]
+
+# fmt: off
+_MEANT: dict[str, tuple[str, Kinds]] = {
+    **dict.fromkeys((
+        "Differentiable", "BackwardDifferentiable", "ForwardDifferentiable", "TreatAsDifferentiable",
+    ),                                                ("a function or type", (*_FUNCTIONS, *_TYPES))),
+    **dict.fromkeys((
+        "BackwardDerivative", "ForwardDerivative", "PrimalSubstitute", "BackwardDerivativeOf",
+        "ForwardDerivativeOf", "PrimalSubstituteOf", ast.APPLY_OF, "NoDiffThis", "PreferRecompute", "PreferCheckpoint",
+        "mutating", "nonmutating", "numthreads", "NumThreads", "shader", "Shader", "WaveSize",
+    ),                                                ("a function", _FUNCTIONS)),
+    **dict.fromkeys(("MaxIters", "ForceUnroll", "unroll"), ("a loop", _LOOPS)),
+    **dict.fromkeys(("Flags", "UnscopedEnum"),        ("an enum", (ast.Enum,))),
+    "DerivativeMember":                               ("a field", (ast.Variable,)),
+}
+
+# For the speed, the diagnostics or the interfaces of other compilers: results do not depend on them.
+_HINTS = frozenset((
+    "branch", "flatten", "loop", "call", "forcecase", "fastopt", "allow_uav_condition", "ForceInline", "noinline",
+    "noRefInline", "__unsafeForceInlineEarly", "Specialize", "sealed", "open", "anyValueSize", "allow", "deprecated",
+    "NoDiscard", "RemovedSince", "ExperimentalModule", "builtin", "KnownBuiltin", "__readNone", "__NoSideEffect",
+    "__requiresNVAPI", "require", "__AttributeUsage", "format", "push_constant", "shader_record",
+    "SpecializationConstant", "raypayload", "disable_array_flattening", "COM", "DllExport", "DllImport",
+    "AutoPyBindCUDA", "PyExport", "TorchEntryPoint", "CudaKernel", "CudaHost", "CudaDeviceExport", "CUDAKernel",
+    "CUDAHost", "CUDADeviceExport", "MaximallyReconverges", "NonUniformReturn", "QuadDerivatives",
+    "RequireFullQuads", "DerivativeGroupQuad", "DerivativeGroupLinear", "Shader64BitIndexing", "domain",
+    "partitioning", "outputtopology", "outputcontrolpoints", "patchconstantfunc", "maxtessfactor",
+    "maxvertexcount", "instance", "earlydepthstencil", "payload", "intrinsic", "math_function", "drop_primal",
+    "open_primal", "exact_bits", "gives_bits", "gives_address", "__NonCopyableType",
+    "layout", "__intrinsic_op", "__target_intrinsic", "__specialized_for_target", "__glsl_extension",
+    "__glsl_version", "__spirv_version", "__cuda_sm_version", "__builtin_type", "__builtin_requirement",
+    "__magic_type", "__magic_enum", "__implicit_conversion", "__attributeTarget",
+))
+_FOREIGN = ("vk", "gl", "spv", "vk_", "gl_", "spv_", "__vulkan", "__GLSL")
+
+_REFUSED = {
+    "__intrinsic_type": ("E9003", "types that another compiler brings are not supported"),
+    "OverloadRank":     ("E9005", "overloads are ranked by how well they fit, which [OverloadRank] cannot change"),
+}
+# fmt: on
+
+
+def check_attributes(world: World, node: Any) -> None:
+    """Report attributes that nobody knows, or that mean nothing where they stand."""
+    for attribute in node.attributes:
+        name = attribute.name
+        if name in _REFUSED:
+            world.error(*_REFUSED[name], attribute.span)
+        elif name in _MEANT:
+            _check_place(world, node, attribute)
+        elif name not in _HINTS and not name.startswith(_FOREIGN):
+            _check_other(world, node, attribute)
+
+
+def _check_place(world: World, node: ast.Node, attribute: ast.Attribute) -> None:
+    place, kinds = _MEANT[attribute.name]
+    if not isinstance(node, kinds):
+        world.error("E0208", f"[{attribute.name}] belongs before {place}", attribute.span)
+    elif attribute.name == "TreatAsDifferentiable" and _is_requirement(node):
+        message = "[TreatAsDifferentiable] belongs before the function that satisfies the interface"
+        world.error("E0208", message, attribute.span)
+    elif attribute.name == "DerivativeMember":
+        world.later.append(partial(_check_derivative_member, world, node, attribute))
+
+
+def _is_requirement(node: Any) -> bool:
+    """A member of an interface that brings neither a body nor a primitive."""
+    brings = has_default(node) or node.attribute("intrinsic") is not None
+    return isinstance(getattr(node, "parent", None), ast.Interface) and not brings
+
+
+def _check_derivative_member(world: World, node: Any, attribute: ast.Attribute) -> None:
+    """`[DerivativeMember(Differential.x)]` must name a field of the Differential."""
+    if not isinstance(node.parent, (ast.Struct, ast.Extension)):
+        world.error("E0208", "[DerivativeMember] belongs before a field", attribute.span)
+        return
+    kind = world.info(node).type
+    if world.differential(kind) is None:
+        world.error("E0501", f"a '{kind}' has no derivative", attribute.span, "leave out [DerivativeMember]")
+        return
+    argument = attribute.arguments[0] if len(attribute.arguments) == 1 else None
+    if not isinstance(argument, (ast.Member, ast.Name)):
+        world.error("E0504", "[DerivativeMember] needs a field: Differential.x", attribute.span)
+        return
+    kind = this_type(world, node.parent) if isinstance(node.parent, ast.Struct) else None
+    found = None if kind is None else world.differential(kind)
+    if found is not None and not concrete_members(world, found.type, argument.name):
+        world.error("E0304", f"'{found.type}' has no member '{argument.name}'", argument.span)
+
+
+def _check_other(world: World, node: Any, attribute: ast.Attribute) -> None:
+    """One that the program declares, or nobody."""
+    struct = attribute_struct(world, node, attribute.name)
+    if struct is None:
+        _report_unknown(world, attribute)
+    else:
+        check_arguments(world, UserAttribute(attribute, node, struct))
+
+
+def _report_unknown(world: World, attribute: ast.Attribute) -> None:
+    """What looks like a known one is misspelled; else it may be for another compiler."""
+    near = get_close_matches(attribute.name, [*_MEANT, *_REFUSED], n=1, cutoff=0.75)
+    message = f"there is no attribute '{attribute.name}'"
+    if near:
+        world.error("E0328", message, attribute.span, f"did you mean '{near[0]}'?")
+    else:
+        world.warning("E0328", f"{message}, so it has no effect", attribute.span)
+
+
+# --- Modifiers ----------------------------------------------------------------------------------------
+
+
+def check_modifiers(world: World, node: ast.Declaration) -> None:
+    """Report what stands before or behind a declaration whose meaning would be lost."""
+    for modifier in node.modifiers:
+        rule = _MODIFIERS.get(modifier)
+        if rule is not None:
+            rule(world, node)
+    kind = _KINDS.get(type(node))
+    if kind is not None:
+        kind(world, node)
+
+
+def _class(world: World, node: ast.Struct) -> None:
+    if node.keyword == "class":
+        note = "write 'struct', whose objects are values"
+        world.error("E9005", "classes, whose objects are shared, are not supported", node.name_span, note)
+
+
+def _bits(world: World, node: ast.Variable) -> None:
+    if node.bits is not None:
+        message = "a number of bits belongs behind a field of a struct"
+        world.error("E0208", message, node.bits.span, "leave it out")
+
+
+def _type_param(world: World, node: ast.TypeParameter) -> None:
+    note = "make the functions generic: f<T : I>"
+    world.error("E9005", "parameters of a whole module are not supported", node.span, note)
+
+
+def _extension(world: World, node: ast.FunctionExtension) -> None:
+    note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
+    world.error(
+        "E0504", f"'{node.target.span.text}' is no derivative that can be given", node.target.span, note
+    )
+
+
+_KINDS: dict[type[ast.Node], Callable[[World, Any], None]] = {
+    ast.Struct: _class,
+    ast.Variable: _bits,
+    ast.TypeParameter: _type_param,
+    ast.FunctionExtension: _extension,
+}
+
+
+def _precise(world: World, node: ast.Declaration) -> None:
+    if world.options.contraction:
+        note = "leave it out, or forbid contraction everywhere: SLANGRAD_CONTRACTION=0"
+        world.error("E9005", "'precise' for a single variable is not supported", node.name_span, note)
+
+
+def _normalized(world: World, node: ast.Declaration) -> None:
+    note = "load whole numbers and divide them"
+    world.error("E9004", "formats of 'unorm' and 'snorm' are not supported", node.name_span, note)
+
+
+def _override(world: World, node: ast.Declaration) -> None:
+    """An interface of the type around must have something of the name."""
+    owner = node.parent
+    if not isinstance(owner, (ast.Struct, ast.Extension, ast.Enum)):
+        world.error("E0208", "'override' belongs before a member of a type", node.name_span)
+        return
+    interfaces = conformances(world, this_type(world, owner))
+    if not any(declared(world, each.declaration, node.name) for each in interfaces):
+        message = f"'{node.name}' overrides nothing: no interface of the type around has it"
+        world.error("E0411", message, node.name_span, "leave out 'override'")
+
+
+_MODIFIERS: dict[str, Callable[[World, ast.Declaration], None]] = {
+    "precise": _precise,
+    "unorm": _normalized,
+    "snorm": _normalized,
+    "override": _override,
+}

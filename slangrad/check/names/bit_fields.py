@@ -1,0 +1,132 @@
+"""Fields of single bits: several share a word, behind properties of their names.
+
+In: struct S { int a : 8; uint b : 24; }
+Out: struct S { uint __bits0; property a : int { get { ... } set { ... } } property b : uint { ... } }
+
+Fields fill a word from its lowest bit on, as GCC and Clang lay them out. The word is as wide as the widest type in it;
+a field that does not fit, another member or a width of zero begins the next. What is too large for a field loses its
+upper bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.source import SourceFile
+from slangrad.check.model.types import BOOL, Scalar
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+from slangrad.syntax.parser import parse_module
+
+PREFIX = "__bits"  # of the names of words
+
+
+@dataclass(slots=True)
+class Word:
+    """Fields with their types and widths that share a word."""
+
+    name: str
+    fields: list[tuple[ast.Variable, Scalar, int]] = field(default_factory=list)
+
+    @property
+    def used(self) -> int:
+        return sum(width for _, _, width in self.fields)
+
+    def size(self, another: Scalar | None = None) -> int:
+        kinds = [kind for _, kind, _ in self.fields] + ([another] if another is not None else [])
+        return max((8 if kind is BOOL else kind.bits for kind in kinds), default=8)
+
+
+def pack_fields(world: World, members: Iterable[ast.Declaration]) -> None:
+    """Replace the bit fields of all structs among declarations, and in them."""
+    for member in members:
+        if isinstance(member, ast.Struct) and any(_bits_of(each) is not None for each in member.members):
+            _pack(world, member)
+        if isinstance(member, (ast.Struct, ast.Namespace, ast.Extension)):
+            pack_fields(world, member.members)
+
+
+def is_word(declaration: ast.Declaration) -> bool:
+    """Whether a field holds bit fields, so that initializer lists pass over it."""
+    return declaration.has("internal") and declaration.name.startswith(PREFIX)
+
+
+def is_bit_field(declaration: ast.Declaration) -> bool:
+    """Whether a property stands for a field of bits in the text."""
+    if not isinstance(declaration, ast.Property) or not isinstance(declaration.parent, ast.Struct):
+        return False
+    source = declaration.span.source
+    return any(is_word(each) and each.span.source is source for each in declaration.parent.members)
+
+
+def _bits_of(member: ast.Declaration) -> ast.Expression | None:
+    return member.bits if isinstance(member, ast.Variable) else None
+
+
+def _pack(world: World, owner: ast.Struct) -> None:
+    made: list[ast.Declaration] = []
+    word, count = Word(f"{PREFIX}0"), 0
+    for member in owner.members:
+        known = _measured(world, owner, member) if isinstance(member, ast.Variable) and member.bits else None
+        ends = known is None or known[1] == 0 or word.used + known[1] > word.size(known[0])
+        if ends and word.fields:
+            made += _declared(world, owner, word)
+            count += 1
+            word = Word(f"{PREFIX}{count}")
+        if known is None:
+            made += [member] if _bits_of(member) is None else []
+        elif known[1] == 0:
+            made += _parsed(
+                world,
+                owner,
+                f"property {member.name} : {known[0]} {{ get {{ return {known[0]}(0); }} set {{}} }}",
+            )
+        else:
+            assert isinstance(member, ast.Variable)
+            word.fields.append((member, *known))
+    owner.members = [*made, *(_declared(world, owner, word) if word.fields else [])]
+    world.member_tables.pop(owner, None)
+
+
+def _measured(world: World, owner: ast.Struct, member: ast.Variable) -> tuple[Scalar, int] | None:
+    """The type and width of a bit field; None after an error."""
+    assert member.value_type is not None and member.bits is not None
+    scope = world.scope_of(owner)
+    kind, width = world.resolve_type(scope, member.value_type), world.constant(scope, member.bits)
+    if not isinstance(kind, Scalar) or kind.is_float:
+        world.error("E0323", f"a field of bits must be a whole number, not '{kind}'", member.value_type.span)
+        return None
+    most = 1 if kind is BOOL else kind.bits
+    if not isinstance(width, int) or not 0 <= width <= most:
+        world.error("E0309", f"a '{kind}' has 0 to {most} bits", member.bits.span)
+        return None
+    return kind, width
+
+
+def _declared(world: World, owner: ast.Struct, word: Word) -> list[ast.Declaration]:
+    size = word.size()
+    lines = [f"internal uint{size}_t {word.name};"]
+    low = 0
+    for member, kind, width in word.fields:
+        whole = f"{'int' if kind.kind == 'int' else 'uint'}{size}_t"
+        mask = ((1 << width) - 1) << low
+        get = f"({whole}({word.name}) << {size - low - width}) >> {size - width}"
+        kept = f"({word.name} & uint{size}_t(~{mask}ull))"
+        set_ = f"{kept} | ((uint{size}_t(newValue) << {low}) & uint{size}_t({mask}ull))"
+        accessors = f"get {{ return {kind}({whole}({get})); }} set {{ {word.name} = uint{size}_t({set_}); }}"
+        lines.append(f"property {member.name} : {kind} {{ {accessors} }}")
+        low += width
+    return _parsed(world, owner, "\n".join(lines))
+
+
+def _parsed(world: World, owner: ast.Struct, text: str) -> list[ast.Declaration]:
+    """Members in Slang; where they stand is where their struct does."""
+    source = SourceFile(f"{owner.name} ({owner.name_span.location})", f"struct {owner.name} {{ {text} }}")
+    reporter = Reporter()
+    (struct,) = parse_module(source, reporter, world.options).members
+    assert isinstance(struct, ast.Struct) and not reporter.has_errors, text
+    for member in struct.members:
+        member.parent = owner
+    return struct.members

@@ -1,0 +1,242 @@
+"""Integers known when compiling.
+
+In: a checked expression such as `N * 2 + kCount`.   Out: its Value (perhaps symbolic), or None.
+
+Array sizes, generic arguments, case labels, enum cases and attribute arguments are such. Also here: the
+sizes of types, laid out as in C.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.model import checked
+from slangrad.check.model.packs import count_entries, expanded
+from slangrad.check.model.types import (
+    BOOL,
+    ERROR,
+    Array,
+    EnumType,
+    Matrix,
+    Pointer,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    is_pack,
+)
+from slangrad.check.model.values import Value, operate, type_query
+from slangrad.check.model.world import World
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+
+
+def constant(scope: Scope, node: ast.Expression) -> Value | None:
+    """Check an expression and compute it; None after reporting that it is not known."""
+    scope.world.check_argument(scope, node)
+    return None if node.type is ERROR else known_value(scope, node)
+
+
+def known_value(scope: Scope, node: ast.Expression) -> Value | None:
+    """The value of a checked expression; None after reporting that it is not known."""
+    value = evaluate(scope.world, node)
+    if value is None and node.type is not ERROR:
+        scope.world.error("E0309", "this must be a whole number that is known when compiling", node.span)
+    return value
+
+
+def evaluate(world: World, node: ast.Expression) -> Value | None:
+    """The value of a checked expression, None when it is not known."""
+    rule = _RULES.get(type(node))
+    value = rule(world, node) if rule is not None else _by_form(world, node)
+    if value is None or node.conversion is None:
+        return value
+    return _converted(world, value, node.conversion.target)
+
+
+def _converted(world: World, value: Value, target: Type) -> Value | None:
+    if isinstance(target, EnumType):
+        return value
+    if not isinstance(target, Scalar) or target.is_float:
+        return None
+    return wrapped(value, target)
+
+
+def wrapped(value: Value, kind: Scalar) -> Value:
+    """A known integer as a value of a type: bits that do not fit are lost."""
+    if not isinstance(value, int):
+        return value
+    if kind is BOOL:
+        return int(value != 0)
+    value &= (1 << kind.bits) - 1
+    negative = kind.kind == "int" and value >> (kind.bits - 1)
+    return value - (1 << kind.bits) if negative else value
+
+
+def _by_form(world: World, node: ast.Expression) -> Value | None:
+    form = node.ref
+    if isinstance(form, checked.Constant):
+        return form.value
+    if isinstance(form, checked.Expansion):
+        value = evaluate(world, form.pattern)
+        return None if value is None else expanded(value, form.packs)
+    if isinstance(form, checked.Element):
+        return _element(world, form)
+    if isinstance(form, checked.Convert):
+        return evaluate(world, form.operand)
+    if isinstance(form, checked.Operator) and form.name != "?:":
+        return _operator(world, node, form)
+    if isinstance(form, checked.Call):
+        return _bits_of_float(world, form)
+    return None
+
+
+def _bits_of_float(world: World, form: checked.Call) -> Value | None:
+    """`__floatAsInt(1.0)`, `asint(-1.0)`."""
+    declared: Any = getattr(form.function, "declaration", None)
+    if declared is None or declared.name not in _SEEN_AS_INTEGERS or not declared.span.source.is_library:
+        return None
+    argument = form.arguments[0]
+    if not isinstance(argument, ast.Expression) or argument.conversion is not None:
+        return None
+    kind, number = argument.type, _float(world, argument)
+    if number is None or not isinstance(kind, Scalar):
+        return None
+    try:
+        bits = int.from_bytes(struct.pack(_FLOATS[kind.bits], number), "little")
+    except OverflowError:
+        return None
+    return wrapped(bits, world.info(declared).result)
+
+
+_SEEN_AS_INTEGERS = ("__floatAsInt", "asint", "asuint", "asint16", "asuint16")
+_FLOATS = {16: "<e", 32: "<f", 64: "<d"}
+
+
+def _float(world: World, node: ast.Expression) -> float | None:
+    """A number with a fraction that is known when compiling."""
+    if isinstance(node, ast.Paren):
+        return _float(world, node.inner)
+    if isinstance(node, ast.FloatLiteral):
+        return node.value
+    form = node.ref
+    if isinstance(form, checked.Operator) and form.name == "-" and len(form.operands) == 1:
+        number = _float(world, form.operands[0])
+        return None if number is None else -number
+    if isinstance(form, checked.Convert):
+        if isinstance(form.operand.type, Scalar) and form.operand.type.is_float:
+            return _float(world, form.operand) if form.operand.conversion is None else None
+        whole = evaluate(world, form.operand) if form.operand.conversion is None else None
+        if whole is None and isinstance(form.operand, ast.IntLiteral):
+            whole = form.operand.value
+        return float(whole) if isinstance(whole, int) else None
+    return None
+
+
+def _element(world: World, form: checked.Element) -> Value | None:
+    """An element of an array that is a constant."""
+    source = getattr(form.base, "ref", None)
+    declaration: Any = None
+    if isinstance(source, checked.Local):
+        declaration = source.declaration
+    elif isinstance(source, checked.Global):
+        declaration = source.reference.declaration
+    index = evaluate(world, form.index)
+    if not isinstance(declaration, ast.Variable) or world.info(declaration).mutable:
+        return None
+    made = None if declaration.initializer is None else declaration.initializer.ref
+    if (
+        not isinstance(made, checked.Construct)
+        or not isinstance(made.type, Array)
+        or not isinstance(index, int)
+    ):
+        return None
+    part = made.parts[index] if 0 <= index < len(made.parts) else None
+    return evaluate(world, part) if isinstance(part, ast.Expression) else None
+
+
+def _operator(world: World, node: ast.Expression, form: checked.Operator) -> Value | None:
+    operands = [evaluate(world, each) for each in form.operands]
+    if any(each is None for each in operands):
+        return None
+    value = operate(form.name, *[each for each in operands if each is not None])
+    if value is None or not isinstance(node.type, Scalar):
+        return value
+    return wrapped(value, node.type)
+
+
+def _conditional(world: World, node: ast.Conditional) -> Value | None:
+    parts = [evaluate(world, each) for each in (node.condition, node.then, node.otherwise)]
+    if any(each is None for each in parts):
+        return None
+    return operate("?:", *[each for each in parts if each is not None])
+
+
+_RULES: dict[type[ast.Expression], Callable[[World, Any], Value | None]] = {
+    ast.IntLiteral: lambda world, node: node.value,
+    ast.BoolLiteral: lambda world, node: int(node.value),
+    ast.CharLiteral: lambda world, node: node.value,
+    ast.Paren: lambda world, node: evaluate(world, node.inner),
+    ast.Conditional: _conditional,
+}
+
+# --- Sizes --------------------------------------------------------------------------------------------
+
+
+def size_of(world: World, query: str, kind: Type) -> Value:
+    """`sizeof`, `alignof` or `countof` of a type, symbolic while the type is not known."""
+    if query == "countof":
+        return _count(kind)
+    if kind.abstract:
+        return type_query(query, kind)
+    size, alignment = layout(world, kind)
+    return alignment if query == "alignof" else size
+
+
+def _count(kind: Type) -> Value:
+    if isinstance(kind, (Vector, Array)) and kind.count is not None:
+        return kind.count
+    if isinstance(kind, Matrix):
+        return kind.rows
+    if isinstance(kind, Tuple):
+        return count_entries(kind.elements)
+    if is_pack(kind):
+        return count_entries((kind,))
+    return 1 if not kind.abstract else type_query("countof", kind)
+
+
+def layout(world: World, kind: Type) -> tuple[int, int]:
+    """Size and alignment of a concrete type."""
+    if isinstance(kind, Scalar):
+        size = max(1, kind.bits // 8)
+        return size, size
+    if isinstance(kind, Pointer):
+        return 8, 8
+    if isinstance(kind, EnumType):
+        return layout(world, world.tag_type(kind))
+    if isinstance(kind, (Vector, Matrix, Array)):
+        return _repeated(world, kind)
+    if isinstance(kind, StructType):
+        return _record(world, [field_type(world, each) for each in field_references(kind)])
+    return _record(world, list(kind.elements)) if isinstance(kind, Tuple) else (0, 1)
+
+
+def _repeated(world: World, kind: Vector | Matrix | Array) -> tuple[int, int]:
+    size, alignment = layout(world, kind.element)
+    count = (kind.rows, kind.columns) if isinstance(kind, Matrix) else (kind.count,)
+    for each in count:
+        size *= each if isinstance(each, int) else 0
+    return size, alignment
+
+
+def _record(world: World, kinds: list[Type]) -> tuple[int, int]:
+    size, widest = 0, 1
+    for kind in kinds:
+        own, alignment = layout(world, kind)
+        size = -(-size // alignment) * alignment + own
+        widest = max(widest, alignment)
+    return -(-size // widest) * widest, widest

@@ -1,0 +1,200 @@
+"""Applying generic arguments to generic types: `vector<float, 3>`, `Foo<T, 4>`, `Foo` with defaults.
+
+In: a GenericMeaning and argument nodes.   Out: a TypeMeaning, or FAILED after an error.
+
+Functions are not applied here: their arguments may be partial, the rest is inferred from a call
+(overload.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.generics.substitution import (
+    identity,
+    nominal_parameters,
+    self_argument,
+    substitute,
+    substitute_stored,
+)
+from slangrad.check.interfaces.lookup import unmet_constraint
+from slangrad.check.interfaces.witnesses import alias_target
+from slangrad.check.model.meanings import FAILED, GenericMeaning, Meaning, TypeMeaning
+from slangrad.check.model.packs import grouped, is_entry_pack, spliced
+from slangrad.check.model.types import (
+    ERROR,
+    FLOAT,
+    Type,
+    array_of,
+    matrix,
+    nominal,
+    pointer,
+    tuple_of,
+    unstored,
+    vector,
+)
+from slangrad.check.names.memory_rules import pointed, with_layout
+from slangrad.check.names.scopes import Scope, levels
+from slangrad.syntax import ast
+
+
+def apply_arguments(
+    scope: Scope, node: ast.Expression, meaning: GenericMeaning, nodes: list[ast.Expression]
+) -> Meaning:
+    """The type for the arguments; where none are written inside of the type itself, that type."""
+    if meaning.builtin:
+        return _apply_builtin(scope, node, meaning.builtin, nodes)
+    declaration = meaning.declaration
+    if not nodes and any(each.owner is declaration for each in levels(scope)):
+        return TypeMeaning(_made(scope, declaration, {**identity(declaration), **meaning.substitution}))
+    arguments = list(spliced(scope.world.generic_argument(scope, each) for each in nodes))
+    if any(each is None or each is ERROR for each in arguments):
+        return FAILED
+    arguments = with_layout(scope.world, node, declaration, arguments)
+    substitution = bind(scope, node, declaration, meaning.substitution, arguments)
+    if substitution is None:
+        return FAILED
+    _check_later(scope, node, declaration, substitution)
+    return TypeMeaning(_made(scope, declaration, substitution))
+
+
+def _made(scope: Scope, declaration: Any, substitution: dict[Any, Any]) -> Type:
+    if isinstance(declaration, ast.TypeAlias):
+        return substitute_stored(scope.world, alias_target(scope.world, declaration), substitution)
+    parameters = nominal_parameters(declaration)
+    kind: Type = nominal(
+        declaration, tuple(substitution.get(each, self_argument(each)) for each in parameters)
+    )
+    return kind
+
+
+def bind(
+    scope: Scope, node: ast.Expression, declaration: Any, around: dict[Any, Any], arguments: list[Any]
+) -> dict[Any, Any] | None:
+    """The substitution for written arguments and defaults; None after an error."""
+    world, parameters = scope.world, declaration.generics
+    if any(each.is_pack for each in parameters):
+        shared = grouped(parameters, arguments)
+        if shared is None:
+            message = (
+                f"{len(arguments)} generic arguments cannot be shared out to those of '{declaration.name}'"
+            )
+            world.error("E0403", message, node.span)
+            return None
+        arguments = shared
+    if len(arguments) > len(parameters):
+        message = f"'{declaration.name}' takes {len(parameters)} generic arguments, not {len(arguments)}"
+        world.error("E0403", message, node.span)
+        return None
+    substitution = dict(around)
+    for parameter, argument in zip(parameters, arguments):
+        if not fits(parameter, argument):
+            wanted = "a type" if isinstance(parameter, ast.TypeParameter) else "a value"
+            world.error("E0402", f"'{parameter.name}' of '{declaration.name}' must be {wanted}", node.span)
+            return None
+        substitution[parameter] = argument
+    for parameter in parameters[len(arguments) :]:
+        default = default_argument(scope, parameter, substitution)
+        if default is None:
+            _report_missing(scope, node, declaration)
+            return None
+        substitution[parameter] = default
+    return substitution
+
+
+def fits(parameter: Any, argument: Any) -> bool:
+    """Whether an argument is of the kind that a parameter wants."""
+    if parameter.is_pack:
+        return isinstance(argument, tuple) and all(_is_of_kind(parameter, each) for each in argument)
+    return not is_entry_pack(argument) and _is_of_kind(parameter, argument)
+
+
+def _is_of_kind(parameter: Any, argument: Any) -> bool:
+    return isinstance(argument, Type) == isinstance(parameter, ast.TypeParameter)
+
+
+def default_argument(scope: Scope, parameter: Any, substitution: dict[Any, Any]) -> Any:
+    """The default of a generic parameter, or None."""
+    if parameter.default is None:
+        return None
+    world = scope.world
+    inside = world.scope_of(parameter.parent)
+    if isinstance(parameter, ast.TypeParameter):
+        return substitute(world, world.resolve_type(inside, parameter.default), substitution)
+    value = world.constant(inside, parameter.default)
+    return None if value is None else world.value(value, substitution)
+
+
+def _report_missing(scope: Scope, node: ast.Expression, declaration: Any) -> None:
+    names = ", ".join(each.name for each in declaration.generics)
+    example = ", ".join(
+        "float" if isinstance(each, ast.TypeParameter) else "1" for each in declaration.generics
+    )
+    scope.world.error(
+        "E0403",
+        f"generic type '{declaration.name}' needs arguments for <{names}>",
+        node.span,
+        f"for example {declaration.name}<{example}>",
+    )
+
+
+def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitution: dict[Any, Any]) -> None:
+    """Bounds are checked when all declarations are known: they may depend on what is being declared."""
+    world, assumptions = scope.world, list(scope.world.assumptions)
+    if world.quiet:
+        return
+
+    def check() -> None:
+        before, world.assumptions = world.assumptions, assumptions
+        reason = unmet_constraint(world, declaration, substitution)
+        world.assumptions = before
+        if reason is not None:
+            world.error(
+                "E0404", f"'{declaration.name}' cannot be used with these arguments: {reason}", node.span
+            )
+
+    world.later.append(check)
+
+
+# --- Builtin generic types ----------------------------------------------------------------------------
+
+
+def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[ast.Expression]) -> Meaning:
+    arguments = list(spliced(scope.world.generic_argument(scope, each) for each in nodes))
+    if any(each is None or each is ERROR for each in arguments):
+        return FAILED
+    kinds, defaults, make = BUILTIN_GENERICS[name]
+    full = [*arguments, *defaults[len(arguments) :]]
+    wanted = sum(kind != "..." for kind in kinds)
+    if len(full) < wanted or (len(full) > wanted and "..." not in kinds):
+        scope.world.error("E0403", f"'{name}' takes {wanted} generic arguments", node.span)
+        return FAILED
+    for index, (kind, argument) in enumerate(zip(kinds, full)):
+        if kind != "..." and (is_entry_pack(argument) or (kind == "type") != isinstance(argument, Type)):
+            message = f"argument {index + 1} of '{name}' must be a {kind}, not '{argument}'"
+            scope.world.error("E0402", message, node.span)
+            return FAILED
+    if name in POINTERS:
+        return TypeMeaning(pointer(pointed(scope.world, node, full)))
+    return TypeMeaning(make([_without_rules(name, each) for each in full]))
+
+
+def _without_rules(name: str, argument: Any) -> Any:
+    """Arrays have the rules of their elements, tuples of values have none."""
+    return argument if name == "Array" or not isinstance(argument, Type) else unstored(argument)
+
+
+Made = tuple[tuple[str, ...], tuple[Any, ...], Callable[[list[Any]], Type]]
+
+# fmt: off
+BUILTIN_GENERICS: dict[str, Made] = {
+    "vector": (("type", "value"),          (FLOAT, 4),    lambda given: vector(given[0], given[1])),
+    "matrix": (("type", "value", "value"), (FLOAT, 4, 4), lambda given: matrix(given[0], given[1], given[2])),
+    "Array":  (("type", "value"),          (),            lambda given: array_of(given[0], given[1])),
+    "Ptr":    (("type", "..."),            (),            lambda given: pointer(given[0])),
+    "LayoutPtr": (("type", "..."),         (),            lambda given: pointer(given[0])),
+    "Tuple":  (("...",),                   (),            lambda given: tuple_of(tuple(given))),
+}
+# fmt: on
+POINTERS = ("Ptr", "LayoutPtr")

@@ -1,0 +1,405 @@
+"""`base.name` of a value: fields, swizzles, properties, methods; and what a found declaration means.
+
+In: a checked base of type `float4` and "zx".   Out: a ValueMeaning; the node's form is Swizzle ((2,), (0,)).
+
+A pointer is followed by itself: `p.x` is `p->x`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.generics.substitution import substitute, substitute_value
+from slangrad.check.interfaces.lookup import Member, member_names, members
+from slangrad.check.interfaces.witnesses import associated, member_type
+from slangrad.check.model import checked
+from slangrad.check.model.checked import Base, Conversion
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.meanings import (
+    FAILED,
+    Candidate,
+    GenericMeaning,
+    Meaning,
+    OverloadMeaning,
+    TypeMeaning,
+    ValueMeaning,
+)
+from slangrad.check.model.types import (
+    ERROR,
+    VOID,
+    Matrix,
+    Pointer,
+    Scalar,
+    StructType,
+    Tuple,
+    Type,
+    Vector,
+    expanded_type,
+    is_pack,
+    nominal,
+    parameter_type,
+    tuple_of,
+    unstored,
+    vector,
+)
+from slangrad.check.model.values import parameter_value
+from slangrad.check.model.world import World
+from slangrad.check.names.places import require_readable, value_type
+from slangrad.check.names.scopes import Scope, enclosing_member_scope, levels
+from slangrad.check.names.unsupported import refused_member
+from slangrad.syntax import ast
+
+CALLABLE = (ast.Function, ast.Constructor)
+
+
+def set_slots(node: ast.Expression, kind: Type, form: Any) -> ValueMeaning:
+    """Write down what an expression is."""
+    node.type, node.ref = kind, form
+    return ValueMeaning(kind)
+
+
+def fail(node: ast.Expression) -> Meaning:
+    """The expression is wrong, which is already reported."""
+    node.type = ERROR
+    return FAILED
+
+
+def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meaning:
+    """The meaning of `base.name`; `base` is a checked value."""
+    given, kind = value_type(base), follow_pointer(base)
+    if kind is ERROR:
+        return fail(node)
+    if node.separator == "->" and not isinstance(given, Pointer):
+        scope.world.error("E0304", f"'->' follows a pointer, and this is a '{given}'", base.span, "write '.'")
+        return fail(node)
+    shaped = _BUILTIN_MEMBERS.get(type(kind))
+    form = shaped(node.name, kind, base) if shaped is not None else None
+    if form is not None:
+        return set_slots(node, *form)
+    found = members(scope.world, kind, node.name)
+    if not found:
+        return report_no_member(scope.world, node, kind)
+    return member_meaning(scope, node, node.name_span, found, base)
+
+
+def follow_pointer(base: ast.Expression) -> Type:
+    """The type whose members are meant: behind a pointer, its element."""
+    kind = value_type(base)
+    if isinstance(kind, Pointer) and base.conversion is None:
+        base.conversion = Conversion("dereference", unstored(kind.element))
+        return unstored(kind.element)
+    return kind
+
+
+def report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
+    refusal = refused_member(kind, node.name)
+    if refusal is not None:
+        message = f"'{node.name}' of '{kind}' is not supported"
+        world.error(refusal.code, message, node.name_span, refusal.note)
+        return fail(node)
+    near = get_close_matches(node.name, sorted(member_names(world, kind)), n=1, cutoff=0.6)
+    note = f"did you mean '{near[0]}'?" if near else None
+    if isinstance(kind, (Vector, Matrix)):
+        note = f"'{node.name}' is no swizzle of a '{kind}'"
+    world.error("E0304", f"'{kind}' has no member '{node.name}'", node.name_span, note)
+    return fail(node)
+
+
+def member_meaning(
+    scope: Scope,
+    node: ast.Expression,
+    span: Span,
+    found: list[Member],
+    base: Base | None,
+    by_type: bool = False,
+    told_by: Base | None = None,
+) -> Meaning:
+    """The meaning of members of one name: the first one, or all of them when they are functions."""
+    first = found[0]
+    visible = [each for each in found if is_visible(scope, each.declaration)]
+    if not visible:
+        where = first.declaration.parent.name
+        scope.world.error("E0306", f"'{first.declaration.name}' is private to '{where}'", span)
+        return fail(node)
+    if isinstance(visible[0].declaration, CALLABLE):
+        functions = [each for each in visible if isinstance(each.declaration, CALLABLE)]
+        return OverloadMeaning(
+            first.declaration.name,
+            [
+                Candidate(
+                    each.declaration,
+                    each.substitution,
+                    base_object(scope, span, base, each.path),
+                    by_type,
+                    told_by=told_by,
+                )
+                for each in functions
+            ],
+        )
+    made = declared_meaning(scope, node, visible[0], base_object(scope, span, base, visible[0].path), span)
+    if isinstance(made, TypeMeaning):
+        made.told_by = told_by or base
+    elif isinstance(node.ref, checked.Constant):
+        node.ref.told_by = told_by or base
+    return made
+
+
+def base_object(scope: Scope, span: Span, base: Base | None, path: tuple[DeclRef, ...]) -> Base | None:
+    """The part of an object that its struct has inherited."""
+    for reference in path if base is not None else ():
+        assert base is not None
+        part = ast.Missing(span)
+        part.type = substitute(
+            scope.world, scope.world.info(reference.declaration).type, reference.substitution
+        )
+        part.ref, base = checked.Field(base, reference), part
+    return base
+
+
+def is_visible(scope: Scope, declaration: Any) -> bool:
+    """Private members are visible inside their type and its extensions."""
+    if not declaration.has("private"):
+        return True
+    owner = _extended(scope.world, declaration.parent)
+    return any(_extended(scope.world, each.owner) is owner for each in levels(scope))
+
+
+def _extended(world: World, owner: Any) -> Any:
+    """The struct that an extension extends; other declarations themselves."""
+    target = world.extension_targets.get(owner) if isinstance(owner, ast.Extension) else None
+    return target.declaration if isinstance(target, StructType) else owner
+
+
+# --- What a declaration means -------------------------------------------------------------------------
+
+
+def declared_meaning(
+    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
+) -> Meaning:
+    """The meaning of anything but functions."""
+    rule = _DECLARED.get(type(member.declaration))
+    if rule is None:
+        scope.world.error("E0302", f"'{member.declaration.name}' is no value", span)
+        return fail(node)
+    return rule(scope, node, member, base, span)
+
+
+def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    world, declaration = scope.world, member.declaration
+    info = world.info(declaration)
+    kind = substitute(world, info.type, member.substitution)
+    if info.kind != "local" and ("info", declaration) in world.in_progress:
+        world.error("E0321", f"the value of '{declaration.name}' depends on itself", span)
+        return fail(node)
+    if kind is VOID:
+        note = "what it was given has no result"
+        world.error("E0322", f"'{declaration.name}' holds no value", span, note)
+        return fail(node)
+    if info.constant is not None:
+        return set_slots(
+            node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))
+        )
+    if info.kind == "local":
+        note_capture(scope, declaration)
+        return set_slots(node, kind, checked.Local(declaration))
+    if info.kind != "field":
+        return set_slots(node, kind, checked.Global(member.reference))
+    if base is None:
+        return _report_no_object(scope, node, declaration.name, span)
+    return set_slots(node, kind, checked.Field(base, member.reference))
+
+
+def _report_no_object(scope: Scope, node: ast.Expression, name: str, span: Span) -> Meaning:
+    scope.world.error("E0307", f"'{name}' is a member of an object, and there is none here", span)
+    return fail(node)
+
+
+def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    kind = scope.world.info(member.declaration).type
+    if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
+        note = "pass what is needed as a tuple: makeTuple(expand each x)"
+        scope.world.error("E0409", "a lambda cannot capture a pack", span, note)
+        return fail(node)
+    note_capture(scope, member.declaration)
+    return set_slots(node, kind, checked.Local(member.declaration))
+
+
+def note_capture(scope: Scope, declaration: Any) -> None:
+    """A lambda that uses a variable from around it captures it."""
+    body = scope.body
+    while body is not None and is_lambda(body.declaration):
+        if _declared_in(scope, declaration, body.declaration):
+            return
+        if declaration not in body.info.captures:
+            body.info.captures.append(declaration)
+        body = body.outer
+
+
+def _declared_in(scope: Scope, declaration: Any, function: ast.Function) -> bool:
+    parent = declaration.parent
+    while parent is not None and parent is not function:
+        parent = parent.parent
+    return parent is function
+
+
+def _property(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    info = scope.world.info(member.declaration)
+    if info.this_type is not None and base is None:
+        return _report_no_object(scope, node, member.declaration.name, span)
+    if base is not None:
+        require_readable(scope, member.declaration, base, span)
+    kind = substitute(scope.world, info.result, member.substitution)
+    return set_slots(node, kind, checked.Property(base, member.reference))
+
+
+def _enum_case(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    info = scope.world.info(member.declaration)
+    return set_slots(node, info.type, checked.Constant(info.value))
+
+
+def _nominal(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    declaration = member.declaration
+    if declaration.generics:
+        return GenericMeaning(declaration, member.substitution)
+    if isinstance(declaration, ast.Struct) and declaration.alias is not None:
+        return TypeMeaning(scope.world.resolve_type(scope.world.scope_of(declaration), declaration.alias))
+    return TypeMeaning(member_type(scope.world, member))
+
+
+def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
+    interface = member.declaration.parent
+    if not isinstance(interface, ast.Interface):
+        scope.world.error("E0305", "'associatedtype' has a meaning only inside of an interface", span)
+        return fail(node)
+    this = member.substitution.get(interface, parameter_type(interface))
+    arguments = tuple(member.substitution[each] for each in interface.generics)
+    return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))
+
+
+def _type_parameter(
+    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
+) -> Meaning:
+    return TypeMeaning(parameter_type(member.declaration))
+
+
+def _value_parameter(
+    scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span
+) -> Meaning:
+    kind = scope.world.info(member.declaration).type
+    if member.declaration.is_pack:
+        kind = expanded_type(kind, (member.declaration,))
+    return set_slots(node, kind, checked.Constant(parameter_value(member.declaration)))
+
+
+DeclaredRule = Callable[[Scope, ast.Expression, Member, Base | None, Span], Meaning]
+
+_DECLARED: dict[type[ast.Declaration], DeclaredRule] = {
+    ast.Variable: _variable,
+    ast.Parameter: _parameter,
+    ast.Property: _property,
+    ast.EnumCase: _enum_case,
+    ast.Struct: _nominal,
+    ast.Enum: _nominal,
+    ast.Interface: _nominal,
+    ast.TypeAlias: _nominal,
+    ast.AssociatedType: _associated,
+    ast.TypeParameter: _type_parameter,
+    ast.ValueParameter: _value_parameter,
+}
+
+
+def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
+    """The object that a member without an object belongs to; None in static functions and outside of
+    types.
+    """
+    body = scope.body
+    while body is not None and is_lambda(body.declaration):
+        body = body.outer
+    if scope.body is None:
+        around = enclosing_member_scope(scope)
+        return None if around is None else checked.ThisValue(around.this)
+    if body is None or body.info.this_type is None:
+        return None
+    if body is scope.body:
+        return checked.ThisValue(body.info.this_type)
+    if body.captured is None:
+        body.captured = ast.Parameter(span, "this", span, "in", None, None, [])
+        body.captured.parent = body.declaration
+        body.captured.checked = checked.ParameterInfo(body.info.this_type, "in")
+    note_capture(scope, body.captured)
+    return checked.ThisValue(body.info.this_type, body.captured)
+
+
+def is_lambda(declaration: ast.Declaration) -> bool:
+    return isinstance(declaration, ast.Function) and not declaration.name
+
+
+# --- Members of builtin types -------------------------------------------------------------------------
+
+_SETS = ("xyzw", "rgba")
+_MATRIX_PARTS = re.compile(r"(?:_m[0-3][0-3]){1,4}|(?:_[1-4][1-4]){1,4}")
+BuiltinForm = tuple[Type, checked.Form]
+
+
+def _vector_member(name: str, kind: Vector, base: Base) -> BuiltinForm | None:
+    size = kind.count if isinstance(kind.count, int) else 4
+    components = swizzle_components(name, size)
+    if components is None:
+        return None
+    result = kind.element if len(components) == 1 else vector(kind.element, len(components))
+    return result, checked.Swizzle(base, components)
+
+
+def _scalar_member(name: str, kind: Scalar, base: Base) -> BuiltinForm | None:
+    components = swizzle_components(name, 1)
+    if components is None:
+        return None
+    return kind if len(components) == 1 else vector(kind, len(components)), checked.Swizzle(base, components)
+
+
+def swizzle_components(name: str, size: int) -> tuple[tuple[int, ...], ...] | None:
+    """`xzy` as indices, None when it is no swizzle of so many components."""
+    if not 1 <= len(name) <= 4:
+        return None
+    for letters in _SETS:
+        if all(letter in letters[:size] for letter in name):
+            return tuple((letters.index(letter),) for letter in name)
+    return None
+
+
+def _matrix_member(name: str, kind: Matrix, base: Base) -> BuiltinForm | None:
+    if not _MATRIX_PARTS.fullmatch(name):
+        return None
+    first = 0 if name.startswith("_m") else 1
+    digits = [int(each) - first for each in re.findall(r"\d", name)]
+    components = tuple(zip(digits[::2], digits[1::2]))
+    for extent, axis in ((kind.rows, 0), (kind.columns, 1)):
+        if isinstance(extent, int) and any(each[axis] >= extent for each in components):
+            return None
+    result = kind.element if len(components) == 1 else vector(kind.element, len(components))
+    return result, checked.Swizzle(base, components)
+
+
+def _tuple_member(name: str, kind: Tuple, base: Base) -> BuiltinForm | None:
+    """`._1`, and the tuple of several elements: `._1_0`. Behind a pack that is not known yet there are no numbers."""
+    if not re.fullmatch(r"(_\d{1,3})+", name):
+        return None
+    picks = [int(each) for each in name[1:].split("_")]
+    if max(picks) >= len(kind.elements) or any(map(is_pack, kind.elements[: max(picks) + 1])):
+        return None
+    chosen = tuple(kind.elements[each] for each in picks)
+    if len(picks) == 1:
+        return chosen[0], checked.TupleElement(base, picks[0])
+    return tuple_of(chosen), checked.Swizzle(base, tuple((each,) for each in picks))
+
+
+_BUILTIN_MEMBERS: dict[type[Type], Callable[[str, Any, Base], BuiltinForm | None]] = {
+    Vector: _vector_member,
+    Scalar: _scalar_member,
+    Matrix: _matrix_member,
+    Tuple: _tuple_member,
+}

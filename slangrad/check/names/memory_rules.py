@@ -1,0 +1,196 @@
+"""How what a declaration, a type or a place says lies in memory: `types.Stored` and its rules.
+
+column_major float3x3 m;                       "columns"
+StructuredBuffer<S, Std140DataLayout> b;       elements are Stored(S, "std140")
+&b[0].m                                        a pointer to Stored(float3x3, "std140 columns")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slangrad.check.generics.substitution import keeps_rules
+from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.model import checked
+from slangrad.check.model.types import (
+    BOOL,
+    ERROR,
+    LAYOUTS,
+    LIKE_C,
+    ORDERS,
+    Array,
+    EnumType,
+    Matrix,
+    Nominal,
+    ParameterType,
+    Pointer,
+    Stored,
+    StructType,
+    Type,
+    Vector,
+    array,
+    join_rules,
+    rules_of,
+    stored,
+    unstored,
+    vector,
+)
+from slangrad.check.model.world import World
+from slangrad.check.names.constants import layout
+from slangrad.check.names.places import value_type
+from slangrad.syntax import ast
+
+KEEPING_VALUES = ("DifferentialPair", "Optional")  # of which nothing is stored but values
+
+
+def order_of(world: World, modifier: str) -> str:
+    """What a modifier says about matrices in memory, "" where they lie so anyway."""
+    return ORDERS[modifier] if modifier == "column_major" or world.options.column_major else ""
+
+
+def as_usual(world: World, node: ast.Node, kind: Type) -> Type:
+    """What is going to lie in memory, where nothing may be said of its matrices: as the option says, in a program's own
+    text. The library's tensors, and what a call passes on, have rows."""
+    source = node.span.source
+    if not world.options.column_major or source.is_library or source.is_page:
+        return kind
+    return stored(kind, ORDERS["column_major"])
+
+
+# --- Arguments of generic types -------------------------------------------------------------------------
+
+
+def with_layout(world: World, node: ast.Expression, declaration: Any, arguments: list[Any]) -> list[Any]:
+    """The arguments of a generic type without that which is a layout of memory: the first one has it as rules then."""
+    if keeps_rules(declaration):
+        layouts = [each for each in arguments[1:] if _is_layout(each)]
+        made = _laid_out(world, node, [as_usual(world, node, arguments[0]), *arguments[1:]], layouts)
+        return made[:1] + [each for each in made[1:] if not _is_layout(each)]
+    if any(isinstance(each, Stored) for each in arguments):
+        if declaration.name not in KEEPING_VALUES or not declaration.span.source.is_library:
+            message = f"an argument of '{declaration.name}' cannot say how memory is laid out"
+            world.error("E9004", message, node.span, "say it where the field is declared")
+        return [unstored(each) if isinstance(each, Type) else each for each in arguments]
+    return arguments
+
+
+def pointed(world: World, node: ast.Expression, arguments: list[Any]) -> Type:
+    """What `Ptr<T, ...>` leads to."""
+    layouts = [each for each in arguments[1:] if _is_layout(each)]
+    kind: Type = _laid_out(world, node, arguments, layouts)[0]
+    return as_usual(world, node, kind)
+
+
+def _laid_out(world: World, node: ast.Expression, arguments: list[Any], layouts: list[Any]) -> list[Any]:
+    for each in layouts:
+        rules = layout_named(world, node, each)
+        if rules:
+            arguments = [stored(arguments[0], rules), *arguments[1:]]
+    return arguments
+
+
+def _is_layout(argument: Any) -> bool:
+    if isinstance(argument, ParameterType):
+        return True
+    known = isinstance(argument, StructType) and argument.declaration.span.source.is_library
+    return known and argument.declaration.name in (*LAYOUTS, *LIKE_C)
+
+
+def layout_named(world: World, node: ast.Expression, kind: Type) -> str:
+    """The rules of a layout, "" for that of C."""
+    if kind is ERROR:
+        return ""
+    if isinstance(kind, ParameterType) or not _is_layout(kind):
+        return _no_layout(world, node, kind)
+    assert isinstance(kind, StructType)
+    return LAYOUTS.get(kind.declaration.name, "")
+
+
+def _no_layout(world: World, node: ast.Expression, kind: Type) -> str:
+    if isinstance(kind, ParameterType):
+        message = f"a layout that is a generic parameter, '{kind}', is not supported"
+        world.error("E9004", message, node.span, "name the layout")
+    else:
+        world.error("E0402", f"'{kind}' is no layout of memory", node.span, f"for example {LIKE_C[1]}")
+    return ""
+
+
+# --- Sizes ----------------------------------------------------------------------------------------------
+
+
+def size_by_rules(world: World, node: ast.SizeOf, kind: Type, rules: str) -> int:
+    """`sizeof(T, Std430DataLayout)`, without what is left free behind it; `alignof`."""
+    if kind.abstract:
+        message = f"{node.query} of '{kind}', which is not known here, by a layout is not supported"
+        world.error("E9004", message, node.span, "ask for known types")
+        return 0
+    size, alignment = _laid(world, kind, rules)
+    return alignment if node.query == "alignof" else size
+
+
+def _laid(world: World, kind: Type, rules: str) -> tuple[int, int]:
+    is_std, least = rules != "scalar", 16 if rules == "std140" else 1
+    if kind is BOOL:
+        return 4, 4
+    if isinstance(kind, EnumType):
+        return _laid(world, world.tag_type(kind), rules)
+    if isinstance(kind, Vector) and isinstance(kind.count, int):
+        size, _ = _laid(world, kind.element, rules)
+        return size * kind.count, size * (1, 2, 4, 4)[kind.count - 1] if is_std else size
+    if isinstance(kind, Matrix):
+        return _laid(world, array(vector(kind.element, kind.columns), kind.rows), rules)
+    if isinstance(kind, Array) and isinstance(kind.count, int):
+        size, alignment = _laid(world, kind.element, rules)
+        alignment = max(alignment, least)
+        whole = (kind.count - 1) * (-(-size // alignment) * alignment) + size
+        return whole if kind.count else 0, alignment
+    if not isinstance(kind, StructType):
+        return layout(world, kind)
+    end, widest = 0, least
+    for each in field_references(kind):
+        inner = field_type(world, each)
+        size, alignment = _laid(world, inner, rules)
+        if is_std and isinstance(inner, (StructType, Array, Matrix)):
+            size = -(-size // alignment) * alignment
+        end, widest = -(-end // alignment) * alignment + size, max(widest, alignment)
+    return end, widest
+
+
+# --- Places ---------------------------------------------------------------------------------------------
+
+
+def rules_of_place(world: World, place: Any) -> str:
+    """How a place in memory lies there."""
+    form = getattr(place, "ref", place)
+    conversion = getattr(place, "conversion", None)
+    if conversion is not None and conversion.kind == "dereference":
+        return _rules_behind(place.type)
+    if isinstance(place, ast.Paren):
+        return rules_of_place(world, place.inner)
+    if isinstance(form, checked.Dereference):
+        return _rules_behind(value_type(form.pointer))
+    if isinstance(form, checked.Element):
+        behind = value_type(form.base)
+        return _rules_behind(behind) if isinstance(behind, Pointer) else rules_of_place(world, form.base)
+    if isinstance(form, checked.Field):
+        own: str = world.info(form.reference.declaration).rules
+        around = rules_of_place(world, form.base).split()
+        return join_rules(own, " ".join(each for each in around if each in LAYOUTS.values()))
+    if isinstance(form, (checked.Swizzle, checked.TupleElement)):
+        return rules_of_place(world, form.base)
+    if isinstance(form, checked.Subscript):
+        return _rules_of_elements(form)
+    if isinstance(form, checked.Global):
+        rules: str = world.info(form.reference.declaration).rules
+        return rules
+    return ""
+
+
+def _rules_behind(kind: Type) -> str:
+    return rules_of(kind.element) if isinstance(kind, Pointer) else ""
+
+
+def _rules_of_elements(form: checked.Subscript) -> str:
+    kind = value_type(form.base) if form.base is not None else None
+    keeps = isinstance(kind, Nominal) and keeps_rules(kind.declaration)
+    return rules_of(kind.arguments[0]) if keeps and isinstance(kind, Nominal) else ""

@@ -1,0 +1,165 @@
+"""Can this be assigned to?
+
+In: a checked expression.   Out: None when it is a place, else the reason why not, as a part of a sentence.
+
+Only `let`, `const`, read-only accessors, captured variables and temporaries are no places: an `in`
+parameter is a local copy. Behind a pointer everything is a place. What a `ref` accessor returns must be one that
+lasts: a part of `this`, but not of a variable of its own (`Body.refers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.base.source import Span
+from slangrad.check.model import checked
+from slangrad.check.model.types import Pointer, Type
+from slangrad.check.model.world import World
+from slangrad.check.names.scopes import Scope
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+
+def value_type(node: Any) -> Type:
+    """The type of an expression or of `this`, after its conversion."""
+    conversion = getattr(node, "conversion", None)
+    kind: Type = node.type if conversion is None else conversion.target
+    return kind
+
+
+def not_a_place(scope: Scope, node: Any) -> str | None:
+    """Why a value cannot be stored here."""
+    if isinstance(node, checked.ThisValue):
+        return _this(scope)
+    if node.conversion is not None:
+        return None if node.conversion.kind == "dereference" else "it would be a converted copy"
+    if isinstance(node, ast.Paren):
+        return not_a_place(scope, node.inner)
+    if isinstance(node, (ast.Missing, ast.NoDiff)) and node.ref is None:
+        return None if isinstance(node, ast.Missing) else not_a_place(scope, node.operand)
+    if isinstance(node.ref, checked.Constant) and isinstance(node, (ast.Name, ast.Member)):
+        return f"'{node.name}' is a constant"
+    rule = _RULES.get(type(node.ref))
+    return "it is a value, not a variable" if rule is None else rule(scope, node.ref)
+
+
+def _this(scope: Scope) -> str | None:
+    body = scope.body
+    if body is None or isinstance(body.declaration, ast.Constructor) or body.info.mutating:
+        return None
+    if body.refers and not is_nonmutating(body.declaration) and not is_nonmutating(body.declaration.parent):
+        return None
+    if isinstance(body.declaration, ast.Function) and not body.declaration.name:
+        return "'this' is captured by a lambda, which sees a copy"
+    return "'this' is read-only in a method that is not [mutating]"
+
+
+def _local(scope: Scope, form: checked.Local) -> str | None:
+    declaration = form.declaration
+    if scope.body is not None and scope.body.refers:
+        return f"'{declaration.name}' ends with the accessor"
+    if scope.body is not None and declaration in scope.body.info.captures:
+        return f"'{declaration.name}' is captured by a lambda, which sees a copy"
+    if isinstance(declaration, ast.Parameter):
+        constant = declaration.direction == "constref" or declaration.has("const")
+        return f"the parameter '{declaration.name}' is read-only" if constant else None
+    if scope.world.info(declaration).mutable:
+        return None
+    return f"'{declaration.name}' is a constant"
+
+
+def _global(scope: Scope, form: checked.Global) -> str | None:
+    declaration = form.reference.declaration
+    if not scope.world.info(declaration).mutable:
+        return f"'{declaration.name}' is a constant"
+    if declaration.has("static") or declaration.has("groupshared"):
+        return None
+    return f"'{declaration.name}' is a parameter of the program, which a kernel cannot change"
+
+
+def _field(scope: Scope, form: checked.Field) -> str | None:
+    info = scope.world.info(form.reference.declaration)
+    if not info.mutable and not _constructing(scope, form):
+        return f"'{form.reference.declaration.name}' is a constant"
+    return not_a_place(scope, form.base)
+
+
+def _constructing(scope: Scope, form: checked.Field) -> bool:
+    is_this = isinstance(form.base, (checked.ThisValue, ast.This))
+    return is_this and scope.body is not None and isinstance(scope.body.declaration, ast.Constructor)
+
+
+def _element(scope: Scope, form: checked.Element) -> str | None:
+    return None if isinstance(value_type(form.base), Pointer) else not_a_place(scope, form.base)
+
+
+def _swizzle(scope: Scope, form: checked.Swizzle) -> str | None:
+    if len(set(form.components)) < len(form.components):
+        return "a component occurs twice"
+    return not_a_place(scope, form.base)
+
+
+def _accessed(scope: Scope, form: checked.Property | checked.Subscript) -> str | None:
+    declaration = form.reference.declaration
+    if isinstance(declaration, ast.Variable):
+        return None if form.base is None else not_a_place(scope, form.base)
+    setter = next((each for each in declaration.accessors if each.name in ("set", "ref")), None)
+    if setter is None:
+        what = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
+        return f"{what} has no setter"
+    if form.base is None or is_nonmutating(setter) or is_nonmutating(declaration):
+        return None
+    return not_a_place(scope, form.base)
+
+
+def is_nonmutating(declaration: ast.Declaration) -> bool:
+    """`[nonmutating] set`."""
+    return declaration.attribute("nonmutating") is not None or declaration.has("nonmutating")
+
+
+def require_readable(
+    scope: Scope, declaration: ast.Subscript | ast.Property, base: Any, span: Span | None
+) -> None:
+    """Report where reading changes an object that cannot change."""
+    readers = [each for each in declaration.accessors if each.name == "get"]
+    readers = readers or [each for each in declaration.accessors if each.name == "ref"]
+    if not readers or not scope.world.info(readers[0]).mutating:
+        return
+    reason = not_a_place(scope, base)
+    if reason is not None:
+        what = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
+        message = f"reading {what} changes its object, which is not possible here: {reason}"
+        scope.world.error("E0315", message, span)
+
+
+def gives_address(accessor: ast.Declaration) -> bool:
+    """Whether a `ref` accessor returns the address of a place, as some of the library do, and not the place itself."""
+    return accessor.attribute("gives_address") is not None
+
+
+def referred(world: World, declaration: ast.Subscript | ast.Property) -> list[ast.Expression]:
+    """The places that the `ref` accessor of a declaration may return, if it has one that returns places."""
+    found: list[ast.Expression] = []
+    for each in declaration.accessors:
+        if each.name == "ref" and each.body is not None and not gives_address(each):
+            world.check_made(each)
+            found += [node.value for node in walk(each.body) if isinstance(node, ast.Return) and node.value]
+    return found
+
+
+_RULES: dict[type[checked.Form], Callable[[Scope, Any], str | None]] = {
+    checked.ThisValue: lambda scope, form: _this(scope),
+    checked.Local: _local,
+    checked.Global: _global,
+    checked.Field: _field,
+    checked.TupleElement: lambda scope, form: not_a_place(scope, form.base),
+    checked.PackElement: lambda scope, form: not_a_place(scope, form.base),
+    checked.PartOfPack: lambda scope, form: not_a_place(scope, form.base),
+    checked.Expansion: lambda scope, form: not_a_place(scope, form.pattern),
+    checked.Element: _element,
+    checked.Swizzle: _swizzle,
+    checked.Property: _accessed,
+    checked.Subscript: _accessed,
+    checked.Dereference: lambda scope, form: None,
+}

@@ -1,0 +1,527 @@
+"""What an expression refers to: a value, a type, a namespace, functions.
+
+In: a scope and a node.   Out: a Meaning; for a value the node's slots are filled.
+
+    Name             innermost scope first; functions of all scopes are candidates together
+    Member           of a namespace, a type or a value
+    GenericApplication, ThisType, and what the parser makes in type position
+
+Everything else is a value, which `World.check_value` checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slangrad.check.generics.bounds import interfaces_in
+from slangrad.check.interfaces.lookup import Member, declared, members
+from slangrad.check.model import checked
+from slangrad.check.model.builtin_types import builtin_type
+from slangrad.check.model.meanings import (
+    FAILED,
+    Candidate,
+    ErrorMeaning,
+    GenericMeaning,
+    Meaning,
+    NamespaceMeaning,
+    OverloadMeaning,
+    PackMeaning,
+    TypeMeaning,
+    ValueMeaning,
+)
+from slangrad.check.model.packs import spliced
+from slangrad.check.model.types import (
+    ERROR,
+    ORDERS,
+    FunctionParameter,
+    InterfaceType,
+    Stored,
+    Type,
+    array_of,
+    conjunction,
+    function_type,
+    nominal,
+    pointer,
+    stored,
+    tuple_of,
+    unstored,
+)
+from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments
+from slangrad.check.names.members import (
+    CALLABLE,
+    base_object,
+    declared_meaning,
+    fail,
+    member_meaning,
+    report_no_member,
+    set_slots,
+    this_value,
+    value_member,
+)
+from slangrad.check.names.memory_rules import as_usual, order_of
+from slangrad.check.names.scopes import (
+    Found,
+    ModuleScope,
+    Scope,
+    enclosing_member_scope,
+    levels,
+    suggestion,
+)
+from slangrad.check.names.unsupported import refused_name
+from slangrad.syntax import ast
+
+Rule = Callable[[Scope, Any], Meaning]
+
+ACCESSORS = ("get", "set", "ref")
+
+
+def refer(scope: Scope, node: ast.Expression) -> Meaning:
+    """The meaning of an expression; of a type how it is computed with."""
+    meaning = refer_stored(scope, node)
+    if isinstance(meaning, TypeMeaning) and isinstance(meaning.type, Stored):
+        return TypeMeaning(meaning.type.element)
+    return meaning
+
+
+def refer_stored(scope: Scope, node: ast.Expression) -> Meaning:
+    """The same for what is going to lie in memory: a type may have rules for that."""
+    rule = RULES.get(type(node))
+    if rule is None:
+        return ValueMeaning(scope.world.check_value(scope, node))
+    return rule(scope, node)
+
+
+# --- Names --------------------------------------------------------------------------------------------
+
+
+def _name(scope: Scope, node: ast.Name) -> Meaning:
+    start = _root(scope) if node.from_root else scope
+    candidates: list[Candidate] = []
+    for distance, level in enumerate(levels(start)):
+        found = level.local(node.name)
+        functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
+        if functions:
+            candidates += _candidates(scope, node, functions, distance)
+        elif found and not candidates:
+            return _found(scope, node, found)
+    if candidates:
+        return OverloadMeaning(node.name, candidates)
+    return _otherwise(scope, node)
+
+
+def _root(scope: Scope) -> Scope:
+    return next(each for each in levels(scope) if isinstance(each, ModuleScope))
+
+
+def _candidates(scope: Scope, node: ast.Name, found: list[Found], distance: int) -> list[Candidate]:
+    this = this_value(scope, node.span) if any(_is_method(each) for each in found) else None
+    return [
+        Candidate(
+            each.declaration,
+            each.substitution,
+            base_object(scope, node.span, this, each.path) if each.is_member else None,
+            distance=distance,
+        )
+        for each in found
+    ]
+
+
+def _is_method(found: Found) -> bool:
+    return found.is_member and not found.declaration.has("static")
+
+
+def _found(scope: Scope, node: ast.Name, found: list[Found]) -> Meaning:
+    spaces = [each.declaration for each in found if isinstance(each.declaration, ast.Namespace)]
+    if spaces:
+        return NamespaceMeaning(spaces)
+    first = found[-1] if _is_local(found[0].declaration) else found[0]
+    base = this_value(scope, node.span) if first.is_member and _needs_object(first.declaration) else None
+    member = Member(first.declaration, first.substitution, "own", first.path)
+    if first.is_member:
+        return member_meaning(scope, node, node.span, [member], base)
+    return declared_meaning(scope, node, member, base, node.span)
+
+
+def _needs_object(declaration: Any) -> bool:
+    return isinstance(declaration, (ast.Variable, ast.Property)) and not declaration.has("static")
+
+
+def _is_local(declaration: Any) -> bool:
+    return isinstance(declaration, (ast.Variable, ast.Parameter))
+
+
+def _otherwise(scope: Scope, node: ast.Name) -> Meaning:
+    """Builtin types, enum cases without their enum, or nothing."""
+    builtin = builtin_type(node.name)
+    if builtin is not None:
+        return TypeMeaning(builtin)
+    if node.name in BUILTIN_GENERICS:
+        return GenericMeaning(None, {}, node.name)
+    for level in levels(scope):
+        cases = level.enum_cases(node.name) if isinstance(level, ModuleScope) else []
+        if cases:
+            return _found(scope, node, cases)
+    refusal = refused_name(node.name)
+    if refusal is not None:
+        scope.world.error(refusal.code, f"'{node.name}' is not supported", node.span, refusal.note)
+    else:
+        note = suggestion(scope, node.name)
+        scope.world.error("E0301", f"'{node.name}' is not declared", node.span, note)
+    return fail(node)
+
+
+# --- Members ------------------------------------------------------------------------------------------
+
+
+def _member(scope: Scope, node: ast.Member) -> Meaning:
+    accessors = _accessors(scope, node)
+    if accessors:
+        return OverloadMeaning(node.span.text, accessors)
+    base = refer(scope, node.base)
+    if isinstance(base, ErrorMeaning):
+        return fail(node)
+    if isinstance(base, NamespaceMeaning):
+        return _namespace_member(scope, node, base)
+    if isinstance(base, GenericMeaning):
+        base = apply_arguments(scope, node.base, base, [])
+    if isinstance(base, TypeMeaning):
+        mark_type(node.base, base.type)
+        return type_member(scope, node, base.type, base.told_by)
+    if isinstance(base, OverloadMeaning):
+        if node.name in DERIVATIVES:
+            return refer(scope, ast.Differentiate(node.span, node.name, node.base))
+        scope.world.error("E0302", f"'{base.name}' is a function, which has no members", node.base.span)
+        return fail(node)
+    return fail(node) if isinstance(base, ErrorMeaning) else value_member(scope, node, node.base)
+
+
+DERIVATIVES = ("fwd_diff", "bwd_diff")  # members of functions: `f.fwd_diff(x)` is `fwd_diff(f)(x)`
+
+
+def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
+    """`Type.property.get`, `Type.__subscript.set`: accessors, named to be differentiated."""
+    owner = node.base
+    if node.name not in ACCESSORS or not isinstance(owner, ast.Member):
+        return []
+    if not isinstance(owner.base, (ast.Name, ast.Member, ast.GenericApplication, ast.ThisType)):
+        return []
+    with scope.world.silence():
+        base = refer(scope, owner.base)
+    if not isinstance(base, TypeMeaning):
+        return []
+    return [
+        Candidate(accessor, each.substitution, None, True)
+        for each in members(scope.world, base.type, owner.name)
+        if isinstance(each.declaration, (ast.Subscript, ast.Property)) and not each.declaration.has("static")
+        for accessor in each.declaration.accessors
+        if accessor.name == node.name
+    ]
+
+
+def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
+    found = [
+        Found(each, {})
+        for space in base.declarations
+        for each in (
+            space.local(node.name) if isinstance(space, Scope) else declared(scope.world, space, node.name)
+        )
+    ]
+    functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
+    if functions:
+        return OverloadMeaning(node.name, [Candidate(each.declaration, {}) for each in functions])
+    if found:
+        return (
+            _found(scope, ast.Name(node.name_span, node.name), found)
+            if _is_space(found)
+            else _declared(scope, node, found[0])
+        )
+    where = base.declarations[0].name
+    scope.world.error("E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
+    return fail(node)
+
+
+def _is_space(found: list[Found]) -> bool:
+    return isinstance(found[0].declaration, ast.Namespace)
+
+
+def _declared(scope: Scope, node: ast.Member, found: Found) -> Meaning:
+    member = Member(found.declaration, found.substitution, "own")
+    return declared_meaning(scope, node, member, None, node.name_span)
+
+
+def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Base | None = None) -> Meaning:
+    """`Type.name`: static members, nested types, methods to be called or differentiated."""
+    if kind is ERROR:
+        return fail(node)
+    found = members(scope.world, kind, node.name)
+    if not found:
+        if node.name == "Differential":
+            message = f"'{kind}' has no derivative, so it has no 'Differential'"
+            scope.world.error("E0501", message, node.name_span, "let it conform to IDifferentiable")
+            return fail(node)
+        return report_no_member(scope.world, node, kind)
+    return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
+
+
+# --- Types --------------------------------------------------------------------------------------------
+
+
+def mark_type(node: ast.Expression, kind: Type) -> Type:
+    """Write down that an expression names a type."""
+    node.type, node.ref = unstored(kind), checked.TypeName(kind)
+    return kind
+
+
+def resolve_type(scope: Scope, node: ast.Expression) -> Type:
+    """The type that an expression names; ERROR after saying that it names none."""
+    return unstored(resolve_stored(scope, node))
+
+
+def resolve_stored(scope: Scope, node: ast.Expression) -> Type:
+    """The same with the rules for memory that are said there."""
+    if isinstance(node.ref, checked.TypeName):
+        return node.ref.named
+    meaning = refer_stored(scope, node)
+    if isinstance(meaning, GenericMeaning):
+        meaning = apply_arguments(scope, node, meaning, [])
+    if isinstance(meaning, TypeMeaning):
+        return mark_type(node, meaning.type)
+    if not isinstance(meaning, ErrorMeaning):
+        scope.world.error("E0303", f"'{node.span.text}' is no type", node.span)
+    node.type = ERROR
+    return ERROR
+
+
+def resolve_types(scope: Scope, nodes: list[ast.Expression]) -> tuple[Type, ...]:
+    """The types that a list names, where an `expand` may name several."""
+    found: list[Type] = []
+    for node in nodes:
+        meaning = refer(scope, node) if isinstance(node, ast.Expand) else None
+        found += meaning.types if isinstance(meaning, PackMeaning) else (resolve_type(scope, node),)
+    return tuple(found)
+
+
+def unfold(nodes: list[ast.Expression]) -> None:
+    """In a checked list, put the pieces of each `expand` into its place."""
+    nodes[:] = [
+        piece
+        for node in nodes
+        for piece in (node.ref.pieces if isinstance(node.ref, checked.Pieces) else (node,))
+    ]
+
+
+def _generic(scope: Scope, node: ast.GenericApplication) -> Meaning:
+    base = refer(scope, node.base)
+    if isinstance(base, GenericMeaning):
+        return apply_arguments(scope, node, base, node.arguments)
+    if isinstance(base, OverloadMeaning):
+        return _generic_functions(scope, node, base)
+    if not isinstance(base, ErrorMeaning):
+        scope.world.error("E0401", f"'{node.base.span.text}' is not generic", node.span)
+    return fail(node)
+
+
+def _generic_functions(scope: Scope, node: ast.GenericApplication, base: OverloadMeaning) -> Meaning:
+    arguments = spliced(generic_argument(scope, each) for each in node.arguments)
+    if any(each is ERROR or each is None for each in arguments):
+        return fail(node)
+    for each in base.candidates:
+        each.explicit = arguments
+    return base
+
+
+def generic_argument(scope: Scope, node: ast.Expression) -> Any:
+    """A type or a value in angle brackets, a tuple for several; None after an error."""
+    meaning = _value_written_as_type(scope, node) or refer_stored(scope, node)
+    if isinstance(meaning, GenericMeaning):
+        meaning = apply_arguments(scope, node, meaning, [])
+    if isinstance(meaning, TypeMeaning):
+        return mark_type(node, meaning.type)
+    if isinstance(meaning, PackMeaning):
+        return meaning.types
+    if isinstance(node.ref, checked.Pieces):
+        return tuple(scope.world.known_value(scope, each) for each in node.ref.pieces)
+    if isinstance(meaning, ValueMeaning):
+        return scope.world.known_value(scope, node)
+    if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
+        scope.world.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
+    return None
+
+
+def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None:
+    """`f<A & B>` and `f<a[3]>` are parsed as types, but A and a may be values."""
+    if not isinstance(node, (ast.ConjunctionType, ast.ArrayType)):
+        return None
+    first = node.left if isinstance(node, ast.ConjunctionType) else node.element
+    with scope.world.silence():
+        if not isinstance(refer(scope, first), ValueMeaning):
+            return None
+    value: ast.Expression
+    if isinstance(node, ast.ConjunctionType):
+        value = ast.Binary(node.span, "&", node.left, node.right)
+    else:
+        value = ast.Index(node.span, node.element, [] if node.count is None else [node.count])
+    scope.world.check_value(scope, value)
+    node.type, node.ref = value.type, value.ref
+    return ValueMeaning(value.type)
+
+
+def _this_type(scope: Scope, node: ast.ThisType) -> Meaning:
+    around = enclosing_member_scope(scope)
+    if around is None:
+        scope.world.error("E0305", "'This' has a meaning only inside of a type", node.span)
+        return fail(node)
+    return TypeMeaning(around.this)
+
+
+def _paren(scope: Scope, node: ast.Paren) -> Meaning:
+    meaning = refer_stored(scope, node.inner)
+    if isinstance(meaning, ValueMeaning):
+        node.type = checked_type(node.inner)
+        return ValueMeaning(node.type)
+    return meaning
+
+
+def checked_type(node: ast.Expression) -> Type:
+    """The type of a checked value after its conversion."""
+    kind: Type = node.type if node.conversion is None else node.conversion.target
+    return kind
+
+
+def _index(scope: Scope, node: ast.Index) -> Meaning:
+    """`T[4]` where a value could stand; an index of a value otherwise."""
+    base = refer_stored(scope, node.base)
+    if isinstance(base, GenericMeaning):
+        base = apply_arguments(scope, node.base, base, [])
+    if not isinstance(base, TypeMeaning):
+        return _value_index(scope, node, base)
+    mark_type(node.base, base.type)
+    kind = base.type
+    for argument in node.arguments:
+        count = scope.world.constant(scope, argument)
+        kind = ERROR if count is None else array_of(kind, count)
+    return TypeMeaning(kind if node.arguments else array_of(kind, None))
+
+
+def _value_index(scope: Scope, node: ast.Index, base: Meaning) -> Meaning:
+    if isinstance(base, ValueMeaning):
+        return ValueMeaning(scope.world.check_index(scope, node))
+    if not isinstance(base, ErrorMeaning):
+        scope.world.error("E0302", f"'{node.base.span.text}' is no value", node.base.span)
+    return fail(node)
+
+
+def _array_type(scope: Scope, node: ast.ArrayType) -> Meaning:
+    element = resolve_stored(scope, node.element)
+    if element is ERROR:
+        return FAILED
+    if node.count is None:
+        return TypeMeaning(array_of(element, None))
+    count = scope.world.constant(scope, node.count)
+    if count is None:
+        return FAILED
+    if isinstance(count, int) and count < 0:
+        scope.world.error("E0309", f"an array cannot have {count} elements", node.count.span)
+        return FAILED
+    return TypeMeaning(array_of(element, count))
+
+
+def _pointer_type(scope: Scope, node: ast.PointerType) -> Meaning:
+    element = resolve_stored(scope, node.element)
+    return FAILED if element is ERROR else TypeMeaning(pointer(as_usual(scope.world, node, element)))
+
+
+def _optional_type(scope: Scope, node: ast.OptionalType) -> Meaning:
+    element = resolve_type(scope, node.element)
+    return FAILED if element is ERROR else TypeMeaning(nominal(scope.world.standard("Optional"), (element,)))
+
+
+def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
+    parts: list[InterfaceType] = []
+    for side in (node.left, node.right):
+        kind = resolve_type(scope, side)
+        if not interfaces_in(kind):
+            if kind is not ERROR:
+                scope.world.error("E0410", f"'&' joins interfaces only, and '{kind}' is none", side.span)
+            return FAILED
+        parts += interfaces_in(kind)
+    return TypeMeaning(conjunction(tuple(parts)))
+
+
+def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
+    first = refer(scope, node.elements[0]) if node.elements else None
+    if not isinstance(first, ValueMeaning):
+        return TypeMeaning(tuple_of(resolve_types(scope, node.elements)))
+    for each in node.elements[1:]:
+        scope.world.check_argument(scope, each)
+    unfold(node.elements)
+    if any(isinstance(each, ast.InitializerList) for each in node.elements):
+        scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
+        return fail(node)
+    kinds = tuple(checked_type(each) for each in node.elements)
+    if ERROR in kinds:
+        return fail(node)
+    return set_slots(node, tuple_of(kinds), checked.Construct(tuple_of(kinds), tuple(node.elements)))
+
+
+def _function_type(scope: Scope, node: ast.FunctionType) -> Meaning:
+    parameters = []
+    for each in node.parameters:
+        direction = "in"
+        while isinstance(each, ast.ModifiedType):
+            direction = each.modifier if each.modifier in ("out", "inout", "ref", "constref") else direction
+            each = each.element
+        parameters.append(FunctionParameter(resolve_type(scope, each), direction))
+    return TypeMeaning(function_type(tuple(parameters), resolve_type(scope, node.result)))
+
+
+def _modified_type(scope: Scope, node: ast.ModifiedType) -> Meaning:
+    """`const T`, `no_diff T`: the modifier is read where it matters, the type is that of T."""
+    if node.modifier == "unsigned":
+        return _unsigned(scope, node)
+    if node.modifier in ("unorm", "snorm"):
+        message = f"formats of '{node.modifier}' are not supported"
+        scope.world.error("E9004", message, node.span, "load whole numbers and divide them")
+    if node.modifier in ORDERS:
+        element = resolve_stored(scope, node.element)
+        return (
+            FAILED if element is ERROR else TypeMeaning(stored(element, order_of(scope.world, node.modifier)))
+        )
+    return refer_stored(scope, node.element)
+
+
+_UNSIGNED = {"int": "uint", "int8_t": "uint8_t", "int16_t": "uint16_t", "int64_t": "uint64_t", "uint": "uint"}
+
+
+def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
+    kind = resolve_type(scope, node.element)
+    name = _UNSIGNED.get(str(kind))
+    found = builtin_type(name) if name is not None else None
+    if found is not None:
+        return TypeMeaning(found)
+    if kind is not ERROR:
+        scope.world.error("E0303", f"'unsigned {kind}' is no type", node.span)
+    return FAILED
+
+
+def _missing(scope: Scope, node: ast.Missing) -> Meaning:
+    return fail(node)
+
+
+RULES: dict[type[ast.Expression], Rule] = {
+    ast.Name: _name,
+    ast.Member: _member,
+    ast.GenericApplication: _generic,
+    ast.ThisType: _this_type,
+    ast.Paren: _paren,
+    ast.Index: _index,
+    ast.ArrayType: _array_type,
+    ast.PointerType: _pointer_type,
+    ast.OptionalType: _optional_type,
+    ast.ConjunctionType: _conjunction,
+    ast.Tuple: _tuple_type,
+    ast.FunctionType: _function_type,
+    ast.ModifiedType: _modified_type,
+    ast.Missing: _missing,
+}

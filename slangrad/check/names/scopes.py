@@ -1,0 +1,294 @@
+"""Scopes and looking up names.
+
+In: a scope and "x".   Out: what is found, the innermost level first, each level a list of `Found`.
+
+Levels: block, parameters, generic parameters, members of the type around, namespace, module, imports,
+standard library, builtin type names. Members are found through `this`. Functions of outer levels stay
+candidates next to inner ones (names.py decides), everything else is hidden by an inner declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from slangrad.check.generics.substitution import identity, self_type
+from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
+from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
+from slangrad.check.model.world import World
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Found:
+    """A declaration, how it is seen, and whether it was found as a member of the type around (then of
+    `this`).
+    """
+
+    declaration: Any
+    substitution: dict[Any, Any]
+    is_member: bool = False
+    path: tuple[Any, ...] = ()  # as of a Member
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Body:
+    """The function whose body is being checked."""
+
+    declaration: Any
+    info: Any
+    returns: list[tuple[ast.Return, Type]] = field(
+        default_factory=list
+    )  # of a lambda, whose result is inferred
+    outer: Body | None = None
+    captured: ast.Parameter | None = None  # `this` as lambdas inside capture it
+    refers: bool = False  # what a `ref` accessor returns is being looked at
+
+
+class Scope:
+    """A block, the parameters of a function, or generic parameters: names in a dict."""
+
+    def __init__(self, world: World, parent: Scope | None, owner: Any = None) -> None:
+        self.world, self.parent, self.owner = world, parent, owner
+        self.names: dict[str, list[Any]] = {}
+        self.usings: list[list[ast.Namespace]] = []
+        self.body: Body | None = parent.body if parent is not None else None
+        self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()
+        self.foreign: bool = parent is not None and parent.foreign  # in what is for another target
+        # What errors may go to, innermost last; None where they cannot go further out.
+        self.handlers: tuple[ast.Catch | None, ...] = parent.handlers if parent is not None else ()
+
+    def add(self, declaration: Any) -> None:
+        self.names.setdefault(declaration.name, []).append(declaration)
+
+    def local(self, name: str) -> list[Found]:
+        """What this level alone knows."""
+        found = [Found(each, seen_inside(each)) for each in self.names.get(name, ())]
+        return found + self._used(name)
+
+    def _used(self, name: str) -> list[Found]:
+        if not self.usings:
+            return []
+        spaces = [space for used in self.usings for space in used]
+        return [Found(each, {}) for space in spaces for each in declared(self.world, space, name)]
+
+    def all_names(self) -> set[str]:
+        return set(self.names)
+
+
+class MemberScope(Scope):
+    """Inside a struct, interface, extension or enum."""
+
+    def __init__(self, world: World, parent: Scope | None, owner: Any) -> None:
+        super().__init__(world, parent, owner)
+        self._this: Type | None = None
+        for parameter in owner.generics:
+            self.add(parameter)
+
+    @property
+    def this(self) -> Type:
+        """The type that `This` is here."""
+        if self._this is None:
+            self._this = this_type(self.world, self.owner)
+        return self._this
+
+    def local(self, name: str) -> list[Found]:
+        found = super().local(name)
+        if found:
+            return found
+        if self._in_header():
+            return []
+        return [
+            Found(each.declaration, each.substitution, True, each.path)
+            for each in members(self.world, self.this, name)
+        ]
+
+    def _in_header(self) -> bool:
+        """What the type extends or inherits from is named from outside: members are not known before."""
+        answering = self.world.in_progress
+        if ("target", self.owner) in answering or ("bases", self.owner) in answering:
+            return True
+        return ("generics", self.owner) in answering and not isinstance(self.owner, ast.Interface)
+
+    def all_names(self) -> set[str]:
+        return set(self.names) if self._in_header() else set(self.names) | member_names(self.world, self.this)
+
+
+class AppliedScope(MemberScope):
+    """Inside `__func_extension __apply(Type::method)`, a method of the type. Its generics are another level."""
+
+    def __init__(self, world: World, parent: Scope, owner: ast.Function, this: Type) -> None:
+        Scope.__init__(self, world, parent, owner)
+        self._this = this
+
+
+class NamespaceScope(Scope):
+    """Inside a namespace; one that is opened several times is one."""
+
+    def local(self, name: str) -> list[Found]:
+        found = [Found(each, {}) for space in self.parts() for each in declared(self.world, space, name)]
+        return found + self._used(name)
+
+    def parts(self) -> list[ast.Namespace]:
+        assert self.parent is not None
+        outer = self.parent.local(self.owner.name)
+        return [each.declaration for each in outer if isinstance(each.declaration, ast.Namespace)]
+
+    def all_names(self) -> set[str]:
+        return {member.name for space in self.parts() for member in all_members(space)}
+
+
+class ModuleScope(Scope):
+    """All files of a module, and behind them what it imports."""
+
+    def __init__(self, world: World, parent: Scope | None, name: str) -> None:
+        super().__init__(world, parent)
+        self.name = name
+        self.imports: list[ModuleScope] = []
+        self.enums: list[ast.Enum] = []
+        self.guarded = False  # states visibility: what is not public stays inside
+        self.view = world.view
+        self.extends = False  # declares extensions
+
+    def add_file(self, module: ast.Module) -> None:
+        """Enter the declarations of one file."""
+        for member in all_members(module):
+            if not isinstance(member, (ast.Import, ast.IncludeModule, ast.Using)):
+                self.add(member)
+            if isinstance(member, ast.Enum):
+                self.enums.append(member)
+            self.guarded |= member.has("public")
+        self.guarded |= module.module_name is not None
+
+    def local(self, name: str) -> list[Found]:
+        found = super().local(name)
+        for module in self.imports:
+            found += module.exported(name)
+        return found
+
+    def enum_cases(self, name: str) -> list[Found]:
+        """Cases are found without their enum where nothing else has the name."""
+        modules = [self, *self.imports]
+        enums = [enum for module in modules for enum in module.enums]
+        return [Found(each, {}) for enum in enums for each in declared(self.world, enum, name)]
+
+    def exported(self, name: str) -> list[Found]:
+        """What an importing module sees."""
+        own = self.names.get(name, ())
+        return [Found(each, {}) for each in own if not self.guarded or is_exported(each)]
+
+    def all_names(self) -> set[str]:
+        names = set(self.names)
+        for module in self.imports:
+            names |= {name for name in module.names if module.exported(name)}
+        return names
+
+    def that_hides(self, name: str) -> str | None:
+        """The imported module that declares a name for itself only."""
+        return next((module.name for module in self.imports if name in module.names), None)
+
+
+def is_exported(declaration: ast.Declaration) -> bool:
+    """Public or for linking, or without an own visibility, as namespaces and extensions."""
+    return (
+        declaration.has("public")
+        or declaration.has("export")
+        or isinstance(declaration, (ast.Namespace, ast.Extension))
+    )
+
+
+def seen_inside(declaration: Any) -> dict[Any, Any]:
+    """How something that a scope declares is seen there: the generics around it are themselves."""
+    parent = declaration.parent
+    if isinstance(declaration, (ast.Variable, ast.Parameter, ast.TypeParameter, ast.ValueParameter)):
+        return {}
+    if parent is None or isinstance(parent, (ast.Module, ast.Namespace)):
+        return {}
+    return identity(parent)
+
+
+def this_type(world: World, owner: Any) -> Type:
+    """The type of `This` inside a struct, enum, interface or extension."""
+    if isinstance(owner, ast.Interface):
+        return parameter_type(owner)
+    if isinstance(owner, ast.Extension):
+        target = extension_target(world, owner)
+        return parameter_type(owner) if isinstance(target, InterfaceType) else target
+    kind: Type = self_type(owner)
+    return kind
+
+
+def levels(scope: Scope | None) -> Iterator[Scope]:
+    """The scope and those around it."""
+    while scope is not None:
+        yield scope
+        scope = scope.parent
+
+
+def enclosing_member_scope(scope: Scope) -> MemberScope | None:
+    """The scope of the type around, if any."""
+    return next((each for each in levels(scope) if isinstance(each, MemberScope)), None)
+
+
+_BUILTIN_NAMES = {
+    f"{scalar}{size}"
+    for scalar in ("bool", "int", "uint", "half", "float", "double")
+    for size in ("", "2", "3", "4", "2x2", "3x3", "4x4")
+}
+
+
+def suggestion(scope: Scope, name: str) -> str | None:
+    """Who has the name for itself, or a visible name that looks like a misspelled one."""
+    names = {*_BUILTIN_NAMES, "void"}
+    for each in levels(scope):
+        if isinstance(each, ModuleScope) and (module := each.that_hides(name)):
+            return f"module '{module}' declares '{name}', but not as public"
+        names |= each.all_names()
+    near = get_close_matches(name, sorted(names), n=1, cutoff=0.7)
+    return f"did you mean '{near[0]}'?" if near else None
+
+
+# --- The scopes of declarations -----------------------------------------------------------------------
+
+
+def scope_of(world: World, declaration: ast.Declaration) -> Scope:
+    """The scope in which the inside of a declaration looks up names."""
+    found: Scope | None = world.scopes.get(declaration)
+    if found is None:
+        found = world.scopes[declaration] = _make_scope(world, declaration)
+    return found
+
+
+def _make_namespace_scope(world: World, outer: Scope, declaration: ast.Namespace) -> Scope:
+    scope = NamespaceScope(world, outer, declaration)
+    for member in declaration.members:
+        if isinstance(member, ast.Using):
+            world.use(scope, member)
+    return scope
+
+
+def _make_scope(world: World, declaration: Any) -> Scope:
+    outer = world.scopes_of_locals.get(declaration)
+    if outer is None:
+        assert declaration.parent is not None, "the scope of a module is made when it is loaded"
+        outer = scope_of(world, declaration.parent)
+    if isinstance(declaration, (ast.Struct, ast.Interface, ast.Extension, ast.Enum)):
+        return MemberScope(world, outer, declaration)
+    if isinstance(declaration, ast.Namespace):
+        return _make_namespace_scope(world, outer, declaration)
+    scope = Scope(world, outer, declaration)
+    for parameter in getattr(declaration, "generics", ()):
+        scope.add(parameter)
+    target = declaration.attribute(ast.APPLY_OF) if isinstance(declaration, ast.Function) else None
+    return scope if target is None else _applied(world, scope, declaration, target)
+
+
+def _applied(world: World, scope: Scope, declaration: ast.Function, target: ast.Attribute) -> Scope:
+    named = target.arguments[0] if len(target.arguments) == 1 else None
+    if not isinstance(named, ast.Member):
+        return scope
+    with world.silence():
+        this = world.resolve_type(scope, named.base)
+    return scope if this is ERROR else AppliedScope(world, scope, declaration, this)

@@ -1,0 +1,90 @@
+"""Names of Slang's library that are known and not offered, and what to do instead.
+
+In: "Sampler2D".   Out: E9001 and "samplers are not supported; pass the values in a buffer or tensor", or None.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from slangrad.check.model.types import StructType, Type
+from slangrad.check.texts.standard import TEXTURES
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is said of a name that Slang has."""
+
+    code: str
+    note: str
+
+
+TEXTURE = "textures are not supported; pass the values in a buffer or tensor"
+HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
+
+# fmt: off
+_REFUSALS = (
+    (r"(RasterizerOrdered|Feedback|Depth|W)Texture\w+|(RW)?Texture2DMS(Array)?|_Texture|ITexelElement|TextureFootprint\w+"
+     r"|[iu]?(image|texture)(1D|2D|3D|Cube)\w*|(texture|image|texelFetch)[A-Z]\w+|texture|texelFetch|CheckAccessFullyMapped"
+     r"|[iu]?[sS]ubpassInput\w*|subpassLoad",
+     "E9001", TEXTURE),
+    (r"[iu]?[sS]ampler(1D|2D|3D|Cube|Buffer)\w*",
+     "E9001", "samplers are not supported; pass the values in a buffer or tensor"),
+    (r"IOpaqueDescriptor|(defaultG|g)etDescriptorFromHandle|DescriptorAccess|DescriptorKind|(Resource|Sampler)DescriptorHeap"
+     r"|__DynamicResource",
+     "E9001", HANDLES),
+    (r"Quad[A-Z]\w+|dd[xy]\w*|dFd[xy]\w*|fwidth\w*|EvaluateAttribute\w+|interpolateAt\w+|GetAttributeAtVertex|IsHelperLane"
+     r"|(begin|end)InvocationInterlock",
+     "E9002", "threads are no pixels, so they have no neighbors"),
+    (r"Ray(Desc|Query|Flags|tracingAccelerationStructure)\w*|Trace(Motion)?Ray|CallShader|[hH]itObject\w*|ReportHit\w*"
+     r"|ReorderThread|IgnoreHit|AcceptHit\w*|DispatchRays\w+|(World|Object)Ray\w+|(Object|World)To\w+|RayT(Min|Current)"
+     r"|(Instance|Primitive|Geometry|Cluster)I(D|ndex)|HitKind|HitTriangleVertexPositions?|RAY_FLAG"
+     r"|(RAY_FLAG|COMMITTED|CANDIDATE|HIT_KIND)_\w+|BuiltInTriangleIntersectionAttributes|accelerationStructureEXT"
+     r"|DispatchMesh|SetMeshOutputCounts|Output(Vertices|Indices|Primitives|Patch)|InputPatch|(Point|Line|Triangle)Stream"
+     r"|(Dispatch|Thread|Group|Empty)?Node(In|Out)put\w*",
+     "E9002", "ray tracing and graphics stages are not supported"),
+    (r"gl_[A-Z]\w+",
+     "E9003", "a kernel has its thread as a parameter: uint3 id : SV_DispatchThreadID"),
+    (r"[iub]?vec[234]|d?mat[234](x[234])?|inversesqrt|roundEven|(float|int|uint)BitsTo\w+",
+     "E9003", "names of GLSL are not supported; write those of HLSL: float4, float4x4, rsqrt, asint"),
+    (r"Nv[A-Z]\w+",
+     "E9003", "what one kind of graphics card has is not supported"),
+    (r"BindlessAddress",
+     "E9004", "memory is laid out as C does; there are pointers and StructuredBuffer"),
+    (r"Wave(Clustered|Multi|Mask|Rotate)\w+|WaveMask|WaveGet(WaveIndex|NumWaves)|\w+WithWaveSync|subgroup[A-Z]\w+",
+     "E9009", "there are WaveActiveSum and its kin, WavePrefixSum, WaveReadLaneAt and others, but not this one"),
+    (r"barrier|groupMemoryBarrier|(memory|allMemory)Barrier\w*|controlBarrier",
+     "E9009", "write it as HLSL does: 'GroupMemoryBarrierWithGroupSync()' and its kin"),
+    (r"(Append|Consume|RasterizerOrdered)\w*Buffer|GLSLShaderStorageBuffer",
+     "E9011", "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
+    (r"isType|getTypeId\w*",
+     "E9011", "compare with 'is', or take the value as an interface"),
+    (r"I?[cC]oop(Vec|Mat|Element)\w*|linalg|WorkgroupMatrix\w*|WaveTangledVector|InlineVector",
+     "E9011", "cooperative vectors and matrices are not supported; use arrays or tensors"),
+    (r"Float(E4M3|E5M2)|BFloat16",
+     "E9011", "there are half, float and double"),
+    (r"TorchTensor\w*|TensorLayout",
+     "E9011", "there are TensorView, Tensor, DiffTensor and ITensor"),
+    (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
+     "E9011", "there is no such function; 'static_assert' checks what is known when compiling, 'printf' shows values"),
+    (r"__packBranch",
+     "E9011", "'expand' and 'each' run over all elements of a pack"),
+    (r"NativeString|getStringHash",
+     "E9006", "a text can only be the format of printf"),
+)
+# fmt: on
+
+
+def refused_name(name: str) -> Refusal | None:
+    """What is said where a name is not declared."""
+    found = (Refusal(code, note) for pattern, code, note in _REFUSALS if re.fullmatch(pattern, name))
+    return next(found, None)
+
+
+def refused_member(kind: Type, name: str) -> Refusal | None:
+    """What is said where a type has no such member."""
+    file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
+    if name == "Handle" and file.startswith("std/"):
+        return Refusal("E9001", HANDLES)
+    return Refusal("E9001", TEXTURE) if file == TEXTURES else None

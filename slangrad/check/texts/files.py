@@ -1,0 +1,223 @@
+"""Where modules and included files are found, and a record of what was found.
+
+    files = Files([Path("shaders")])
+    files.module("constants", importer)      the text and the path of a module; None when there is none
+    files.part("shapes", asker)              the same for a file that belongs to the asking module
+    files.included("macros.h", includer)     the text of a file
+
+A module is a file `.slang`, or a precompiled one, `.slang-module`. What stands in the folder of the importing file
+comes first, else a source comes before a precompiled module, wherever they are: it may be newer.
+
+This needs no parser: whether a module is still made of the same texts can be told without one. A text that was
+read to tell that is the one that is parsed later, whatever happens to the file in between (`kept`). What was read
+is remembered with the file's marks (`seen`), so that somebody can see when a file changes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import NamedTuple
+
+from slangrad.base.module_file import FILE, INCLUDED, SUFFIX, Macros, ModuleFileError
+from slangrad.base.source import SourceFile
+from slangrad.check.texts.precompiled import Precompiled
+
+STD = Path(__file__).parents[2] / "std"
+WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
+UNREADABLE = (OSError, UnicodeDecodeError, ModuleFileError)  # what a file raises that is none or is damaged
+
+
+def is_standard(path: Path | None) -> bool:
+    """Whether a file is one of the standard library."""
+    return path is not None and STD in path.parents
+
+
+# Time, size and number of a file; None where there is none.
+Marks = tuple[int, int, int] | None
+
+
+class Seen(NamedTuple):
+    """A file as it was when it was read; `text` is None where it could not be."""
+
+    marks: Marks
+    text: str | None
+
+
+def marks_of(path: Path) -> Marks:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def seen_now(path: Path) -> Seen:
+    marks = marks_of(path)  # before the text: a change in between is noticed later
+    try:
+        return Seen(marks, _text(path.read_bytes()))
+    except OSError:
+        return Seen(marks, None)
+
+
+def _text(data: bytes) -> str | None:
+    """As `read_text` gives it; None for what is no text."""
+    try:
+        with TextIOWrapper(BytesIO(data), encoding="utf-8-sig") as text:
+            return text.read()
+    except UnicodeDecodeError:
+        return None
+
+
+class CacheFolder(NamedTuple):
+    """A folder of precompiled modules that were made of the sources in another folder, each at the same place."""
+
+    folder: Path
+    sources: Path
+
+
+class Files:
+    """The texts that were provided, else files in the folders, the one of the asking file first. Caches are looked in
+    for what has no source any more."""
+
+    def __init__(
+        self,
+        include_paths: Iterable[str | Path] = (),
+        sources_first: bool = True,
+        caches: Iterable[CacheFolder] = (),
+    ) -> None:
+        self.include_paths = [Path(each) for each in include_paths]
+        self.texts: dict[str, SourceFile] = {}
+        self.kept: dict[Path, SourceFile] = {}
+        self.seen: dict[Path, Seen] = {}  # all that was read, but for the standard library
+        self.precompiled = Precompiled()
+        self._sources_first = sources_first
+        self._caches = list(caches)
+
+    def module(self, name: str, importer: Path | None) -> tuple[SourceFile, Path | None] | None:
+        """A module. OSError and UnicodeDecodeError when the file cannot be read, ModuleFileError when it is no
+        precompiled module."""
+        given = self._given(name)
+        if given is not None:
+            return given, None
+        for folders, spellings in self._places(name, importer):
+            path = _first_file(folders, spellings)
+            if path is not None:
+                return self.read(path), path
+        return None
+
+    def part(self, name: str, asker: Path | None) -> tuple[SourceFile, Path | None] | None:
+        """A file of the asking module, which has no compiled form of its own."""
+        given = self._given(name)
+        if given is not None:
+            return given, None
+        inside = None if asker is None else self.precompiled.text(FILE, name, asker)
+        if inside is not None:
+            return inside
+        path = _first_file(self._folders(asker), _spellings(name))
+        return None if path is None else (self.read(path), path)
+
+    def _given(self, name: str) -> SourceFile | None:
+        return self.texts.get(name) or self.texts.get(name.replace("/", "."))
+
+    def _places(self, name: str, importer: Path | None) -> Iterator[tuple[list[Path], list[str]]]:
+        """Folders and the files to look for there, one after the other."""
+        if name in WITHIN_STANDARD:  # elsewhere it is that of another compiler
+            yield [STD], _spellings(name)
+        forms = [_spellings(name), _precompiled_spellings(name)]
+        forms = forms if self._sources_first else forms[::-1]
+        near = [] if importer is None else [importer.parent]
+        cached = [each for each in self._caches if each.folder in (importer or Path()).parents]
+        original = [each.sources / near[0].relative_to(each.folder) for each in cached]
+        for folders in (original or near, [*self.include_paths, Path()]):
+            yield from ((folders, form) for form in forms)
+        caches = [*(near if cached else ()), *(each.folder for each in self._caches)]
+        yield caches, _precompiled_spellings(name)
+        yield [STD], _spellings(name)
+
+    def included(self, name: str, includer: str) -> SourceFile | None:
+        given = self.texts.get(name)
+        if given is not None:
+            return given
+        inside = self.precompiled.text(INCLUDED, name, Path(includer))
+        if inside is not None:
+            return inside[0]
+        path = _first_file(self._folders(Path(includer)), [name])
+        return None if path is None else self.read(path)
+
+    def macros(self, place: Path | None) -> Macros | None:
+        """The macros that a text knows, if they are not those of whoever asks: none in the library."""
+        if is_standard(place):
+            return ()
+        return None if place is None else self.precompiled.macros(place)
+
+    def is_precompiled(self, source: SourceFile) -> bool:
+        """Whether a text is one of a precompiled module."""
+        return self.precompiled.macros(Path(source.name)) is not None
+
+    def read(self, path: Path) -> SourceFile:
+        kept = self.kept.get(path)
+        if kept is not None:
+            return kept
+        if path.name.endswith(SUFFIX):
+            return self._open(path)
+        if is_standard(path):
+            return SourceFile(f"std/{path.relative_to(STD).as_posix()}", path.read_text(encoding="utf-8-sig"))
+        whole, marks = path.absolute(), marks_of(path)
+        self.seen[whole] = Seen(marks, None)
+        text = path.read_text(encoding="utf-8-sig")
+        self.seen[whole] = Seen(marks, text)
+        return SourceFile(str(path), text)
+
+    def _open(self, path: Path) -> SourceFile:
+        whole, marks = path.absolute(), marks_of(path)
+        self.seen.setdefault(whole, Seen(marks, None))
+        source, data = self.precompiled.open(path)
+        if data is not None:
+            self.seen[whole] = Seen(marks, _text(data))
+        return source
+
+    def changed(self) -> bool:
+        """Whether a file has another text than when it was read. Texts are compared: two that were written in the same
+        moment may have the same marks."""
+        for path, was in list(self.seen.items()):
+            now = seen_now(path)
+            if now.text != was.text:
+                return True
+            self.seen[path] = now
+        return False
+
+    def watch_also(self, others: Files) -> None:
+        """From now on a change is one of what others have read, and of what only these have."""
+        for path in self.seen.keys() - others.seen.keys():
+            self.seen[path] = seen_now(path)
+        self.seen |= others.seen
+
+    def _folders(self, asker: Path | None) -> list[Path]:
+        near = [asker.parent] if asker is not None else []
+        return [*near, *self.include_paths, Path(), STD]
+
+
+def _first_file(folders: Iterable[Path], names: list[str]) -> Path | None:
+    paths = (folder / name for folder in folders for name in names)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _spellings(name: str) -> list[str]:
+    """The sources that a module name may mean: a/b_c.slang, a/b-c.slang, or the path itself."""
+    if name.endswith(SUFFIX):
+        return []
+    if name.endswith(".slang"):
+        return [name]
+    spelled = [f"{name}.slang", f"{name.replace('_', '-')}.slang", name]
+    return list(dict.fromkeys(spelled))
+
+
+def _precompiled_spellings(name: str) -> list[str]:
+    """The same for precompiled modules, which are there instead of a source."""
+    if name.endswith(SUFFIX):
+        return [name]
+    stem = name.removesuffix(".slang")
+    return list(dict.fromkeys((stem + SUFFIX, stem.replace("_", "-") + SUFFIX)))

@@ -1,0 +1,104 @@
+"""What the texts of modules ask for, found and written down while they are loaded.
+
+inquiries.begin()                                 a module's text is parsed now; modules may begin inside
+inquiries.include("macros.h", includer)           its text, or None and an error is told
+inquiries.end(source, path, macros)               Origin: all that was asked, and what it meant
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
+from slangrad.base.source import SourceFile, Span
+from slangrad.base.store import digest_of
+from slangrad.check.texts.files import UNREADABLE, Files
+
+Text = tuple[SourceFile, Path | None]
+NOTHING = None, None
+
+
+class Texts(Protocol):
+    """A program, as far as it is needed here."""
+
+    files: Files
+
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> Any: ...
+
+
+class Inquiries:
+    """Those of one program, which is told what cannot be found."""
+
+    def __init__(self, program: Texts) -> None:
+        self._program = program
+        self._open: list[tuple[list[Request], dict[str, SourceFile]]] = []
+
+    def begin(self) -> None:
+        self._open.append(([], {}))
+
+    def end(self, source: SourceFile, path: Path | None, macros: Macros) -> Origin:
+        requests, texts = self._open.pop()
+        return Origin(source, path, tuple(requests), texts, macros)
+
+    def forget(self) -> None:
+        self._open.clear()
+
+    def module(self, name: str, importer: Path | None, span: Span | None) -> Text | tuple[None, None]:
+        """Who asked notes the module itself, when it is known."""
+        return self._find(self._program.files.module, name, importer, span)
+
+    def part(self, name: str, asker: Path | None, span: Span | None) -> Text | tuple[None, None]:
+        found = self._find(self._program.files.part, name, asker, span)
+        if found[0] is not None:
+            self.note_text(FILE, name, str(asker or ""), found[0])
+        return found
+
+    def include(self, name: str, includer: SourceFile) -> SourceFile | None:
+        try:
+            found = self._program.files.included(name, includer.name)
+        except UNREADABLE as problem:
+            self._tell(name, problem, None)
+            return None
+        if found is not None:
+            self.note_text(INCLUDED, name, includer.name, found)
+        return found
+
+    def note_text(self, kind: str, name: str, asker: str, found: SourceFile) -> None:
+        digest = digest_of(found)
+        self.note(kind, name, asker, digest)
+        if self._open:
+            self._open[-1][1][digest] = found
+
+    def note(self, kind: str, name: str, asker: str, found: str) -> None:
+        """For the module that is being loaded; the standard library asks for nothing."""
+        if self._open:
+            self._open[-1][0].append(Request(kind, name, asker, found))
+
+    def _find(
+        self,
+        find: Callable[[str, Path | None], Text | None],
+        name: str,
+        asker: Path | None,
+        span: Span | None,
+    ) -> Text | tuple[None, None]:
+        """A text that was provided, else a file."""
+        try:
+            found = find(name, asker)
+        except UNREADABLE as problem:
+            self._tell(name, problem, span)
+            return NOTHING
+        if found is None:
+            where = (
+                ", ".join(str(each) for each in self._program.files.include_paths) or "the folder of the file"
+            )
+            self._program.error("E0327", f"there is no module '{name}'", span, f"looked in {where}")
+            return NOTHING
+        return found
+
+    def _tell(self, name: str, problem: Exception, span: Span | None) -> None:
+        if isinstance(problem, ModuleFileError):
+            self._program.error("E0330", str(problem), span, problem.note)
+        else:
+            self._program.error("E0327", f"'{name}' cannot be read: {problem}", span)

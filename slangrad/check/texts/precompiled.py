@@ -1,0 +1,78 @@
+"""Precompiled modules that were opened: which text means what inside of them.
+
+    opened = Precompiled()
+    main = opened.open(Path("lib/scale.slang-module"))     the module's text, named lib/scale.slang-module/scale.slang
+    opened.text(INCLUDED, "macros.h", Path(main.name))     what it included when it was compiled
+
+To those who look for texts such a file is a folder, that holds the texts of one module. What the module imports is
+looked for elsewhere, as for any other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from slangrad.base.module_file import LARGEST, Macros, ModuleFileError, PackedModule, from_bytes
+from slangrad.base.source import SourceFile
+
+
+class Opened(NamedTuple):
+    """A module and its texts as sources, that of the module first."""
+
+    module: PackedModule
+    sources: tuple[SourceFile, ...]
+
+
+class Precompiled:
+    """The modules by the paths of their files. A file is read once."""
+
+    def __init__(self) -> None:
+        self._opened: dict[Path, Opened] = {}
+
+    def open(self, path: Path) -> tuple[SourceFile, bytes | None]:
+        """The module's text, and the bytes of the file where it was read now; OSError, ModuleFileError."""
+        if path in self._opened:
+            return self._opened[path].sources[0], None
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+        return self.add(path, data), data
+
+    def add(self, path: Path, data: bytes) -> SourceFile:
+        """The same for bytes, as if they were those of the file."""
+        try:
+            module = from_bytes(data)
+        except ModuleFileError as problem:
+            raise ModuleFileError(f"'{path}' {problem}", problem.note) from None
+        sources = tuple(SourceFile(str(path / name), text) for name, text in module.texts)
+        self._opened[path] = Opened(module, sources)
+        return sources[0]
+
+    def text(self, kind: str, name: str, asker: Path) -> tuple[SourceFile, Path] | None:
+        """What a name means to a text of a precompiled module, and its path there; None for others."""
+        owner = self._owner(asker)
+        if owner is None:
+            return None
+        opened, number = owner
+        found = opened.module.found.get((kind, name, number))
+        if found is None:
+            return None
+        return opened.sources[found], Path(opened.sources[found].name)
+
+    def macros(self, place: Path) -> Macros | None:
+        """The macros that a text was compiled with; None for what is not precompiled."""
+        owner = self._owner(place)
+        return None if owner is None else owner[0].module.macros
+
+    def _owner(self, place: Path) -> tuple[Opened, int] | None:
+        """The module that a text or the file itself belongs to, and the number of the text."""
+        if not self._opened:
+            return None
+        if place in self._opened:
+            return self._opened[place], 0
+        for folder in place.parents:
+            opened = self._opened.get(folder)
+            if opened is not None:
+                names = [each.name for each in opened.sources]
+                return (opened, names.index(str(place))) if str(place) in names else None
+        return None

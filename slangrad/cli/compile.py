@@ -1,0 +1,60 @@
+"""`slangrad compile`: sources to precompiled modules, which programs import without the sources.
+
+write_modules([Path("scale.slang")], Path("lib"), [], {}, True)   ->   lib/scale.slang-module, and what it imports
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.module_file import SUFFIX, Origin, packed, to_bytes
+from slangrad.base.options import Options
+from slangrad.base.whole_files import write_whole
+from slangrad.pipeline import origins_of
+
+
+def write_modules(
+    files: Sequence[Path], out: Path | None, include: Sequence[Path], macros: dict[str, str], imports: bool
+) -> tuple[list[Path], list[Diagnostic]]:
+    """The files that were written, and warnings. `out` is a folder, or the file of the only module; without it each
+    stands beside its source. CompileError, ValueError, OSError, and then nothing was written."""
+    one = out is not None and out.name.endswith(SUFFIX)
+    if one and (len(files) > 1 or imports):
+        raise ValueError(f"error: '{out}' can hold one module: name a folder to write several into")
+    made: dict[Path, bytes] = {}
+    told: list[Diagnostic] = []
+    for file in files:
+        origins, warnings = origins_of(file, include, macros, Options.from_environment())
+        told += [each for each in warnings if str(each) not in map(str, told)]
+        for path, origin in _targets(file, out, include, origins if imports else origins[:1]):
+            data = to_bytes(packed(origin))
+            if made.setdefault(path, data) != data:
+                raise ValueError(f"error: two modules would be written to '{path}'")
+    for path, data in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, data)
+    return list(made), told
+
+
+def _targets(
+    file: Path, out: Path | None, include: Iterable[Path], origins: Iterable[Origin]
+) -> Iterator[tuple[Path, Origin]]:
+    """Where each module goes: in the folder as it lies seen from its source's folder or from an include path."""
+    roots = [file.parent, *include]
+    for each in origins:
+        assert each.path is not None
+        if out is None:
+            yield each.path.with_suffix(SUFFIX), each
+        elif out.name.endswith(SUFFIX):
+            yield out, each
+        else:
+            inside = (each.path.relative_to(root) for root in roots if each.path.is_relative_to(root))
+            yield (out / next(inside, each.path.name)).with_suffix(SUFFIX), each
+
+
+def macros_of(given: Iterable[str]) -> dict[str, str]:
+    """`NAME` and `NAME=VALUE`."""
+    parts = [each.partition("=") for each in given]
+    return {name: value if equals else "1" for name, equals, value in parts}

@@ -1,0 +1,96 @@
+"""What does not fit is one error that says which function and which argument, what it was, and what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import CallError, Tensor
+
+F = np.float32
+SOURCE = """
+    extern static const int count = 3;
+    uniform float scale;
+    float add(float a, float b) { return a + b; }
+    float scaled(float a) { return a * scale * count; }
+    uint natural(uint n) { return n; }
+    float entry(float m[2][2], int i) { return m[i][0]; }
+    void twice(float x, out float y) { y = 2 * x; }
+    struct Spring { float length; }
+    float length(Spring s) { return s.length; }
+    void fill(uint3 dispatchThreadID, RWStructuredBuffer<float> x, float by) { x[dispatchThreadID.x] = by; }
+"""
+READ_ONLY = np.zeros(3, F)
+READ_ONLY.flags.writeable = False
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "function 'add': Shape mismatch for argument 'b'": lambda m: m.add(np.ones((4, 3), F), np.ones(4, F)),
+    "function 'add': argument 'a': Unsupported type <class 'str'>": lambda m: m.add("1", 2),
+    "function 'add': argument 'a': an integer of so many digits does not fit into 'float'": lambda m: m.add(
+        10**400, 1
+    ),
+    "function 'add': argument 'b': float64 values do not all fit": lambda m: m.add(1, np.array([0.1])),
+    "function 'add': map: 'a' is specified by position and by name": lambda m: m.add.map((0,), a=(0,))(
+        READ_ONLY, 1
+    ),
+    "function 'add': map: Unknown keyword argument c": lambda m: m.add.map(c=(0,))(1, 2),
+    "function 'add': map: .* explicit vectorization: 3 for 2": lambda m: m.add.map((), (), ())(1, 2),
+    "function 'add': Unknown return type 'nmpy'": lambda m: m.add(1, 2, _result="nmpy"),
+    "function 'natural': argument 'n': -1 does not fit into 'uint'": lambda m: m.natural(-1),
+    "function 'entry': Elements of nested array must all have equal lengths, not 1 and 2": (
+        lambda m: m.entry([[1, 2], [3]], 0)
+    ),
+    "function 'twice': argument 'y': (.|\\n)* an array flags.writeable": lambda m: m.twice(
+        np.ones(3, F), READ_ONLY
+    ),
+    "function 'twice': argument 'y': float cannot receive": lambda m: m.twice.bind_call(1.0, 2.0),
+    "function 'length': dict: the key 1 is no name of a field": lambda m: m.length({1: 2.0}),
+    "function 'scaled': set: the callable gave NoneType": lambda m: m.scaled.set(lambda: None)(1.0),
+    "function 'scaled': set: 'scale' of type 'float': Unsupported type": lambda m: m.scaled.set(scale="x")(
+        1.0
+    ),
+    "constants: 'count' of type 'int' cannot be float 1.5": lambda m: m.scaled.constants({"count": 1.5}),
+    "constants: a dict is needed, not list": lambda m: m.scaled.constants([1]),
+    "prelude: a text is needed, not int": lambda m: m.scaled.prelude(3),
+    "kernel 'fill': parameter 'x' of type .* cannot be NumPy array": lambda m: m.fill.dispatch(
+        [3], x=READ_ONLY, by=1
+    ),
+    "kernel 'fill': parameter 'by' of type 'float' has no value": (
+        lambda m: m.fill.dispatch([3], x=m.device.create_buffer(size=12))
+    ),
+    "kernel 'fill': thread_count: 'abc'": lambda m: m.fill.dispatch("abc", by=1),
+    "function 'add': NoneType is no command encoder": lambda m: m.add.append_to(None, 1, 2),
+    "function 'add': the command encoder belongs to another device": (
+        lambda m: m.add.append_to(spy.create_device().create_command_encoder(), 1, 2)
+    ),
+    "int is no command buffer": lambda m: m.device.submit_command_buffer(1),
+    "device: NoneType is no device": lambda m: spy.Module.load_from_file(None, "a.slang"),  # type: ignore[arg-type]
+    "source: a text is needed, not int": lambda m: m.device.load_module_from_source("a", 3),
+    "include_paths: int is no path": lambda m: spy.create_device(include_paths=[3]),  # type: ignore[list-item]
+    "rand_float: 'a' to 1.0 are no numbers": lambda m: spy.rand_float("a"),  # type: ignore[arg-type]
+}
+
+
+@pytest.fixture(scope="module")
+def module() -> spy.Module:
+    return spy.Module.load_from_source(spy.create_device(), "refused", SOURCE)
+
+
+@pytest.mark.parametrize("message", CALLS)
+def test_errors_name_what_was_called(module: spy.Module, message: str) -> None:
+    with pytest.raises(CallError, match=message):
+        CALLS[message](module)
+
+
+def test_what_is_no_tensor_or_array(module: spy.Module) -> None:
+    device, x = module.device, np.zeros(3, F)
+    with pytest.raises(TypeError, match="other: expected a Tensor, not ndarray"):
+        Tensor.zeros_like(x)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="target: expected a Tensor, not NoneType"):
+        Tensor.from_numpy(device, x).point_to(None)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="data: an array of Python objects has no bytes"):
+        device.create_buffer(data=np.array([None, "x"], object))
+    with pytest.raises(TypeError, match="grid: shape: expected an int or a tuple of ints, not 'ab'"):
+        spy.grid("ab")
