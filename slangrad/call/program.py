@@ -103,6 +103,13 @@ class ModuleTypes:
             return all(self.view.conforms(t, each) for each in interfaces)
         return matches(pattern, t)
 
+    def lacking(self, pattern: Type, t: Type) -> str:
+        for each in self.bounds(pattern):
+            if isinstance(each, InterfaceType) and not self.view.conforms(t, each):
+                missing = "; ".join(self.view.lacking(t, each)) or f"declare it as 'struct {t} : {each}'"
+                return f"'{t}' does not conform to '{each}': {missing}"
+        return ""
+
     def mentions(self, name: str) -> bool:
         """Whether the module, or one that it imports, speaks of a type or function of this name."""
         if name not in self._mentioned:
@@ -172,11 +179,13 @@ class Candidate:
         """The header; parameters of interface type show the interface instead of their hidden generic."""
         text = str(self.view)
         for each in self.view.parameters:
-            hidden = str(each.type)
-            if hidden.startswith("$"):
-                bounds = " & ".join(map(str, self.types.bounds(each.type)))
-                text = text.replace(f"{hidden} ", f"{bounds} ")
+            text = text.replace(f"{each.type} ", f"{self.named(each.type)} ")
         return text
+
+    def named(self, t: Type) -> str:
+        """The name of a parameter's type; the interfaces in place of a hidden generic parameter."""
+        name = str(t)
+        return " & ".join(map(str, self.types.bounds(t))) if name.startswith("$") else name
 
 
 def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:

@@ -138,7 +138,8 @@ def attempt(
         offered = _ways(parameter, marshal, types, mode)
         found = [way for way in offered if types.matches(parameter.type, way.type)]
         if not found:
-            reason = marshal.reason(parameter.type, types)
+            wanted = parameter.type
+            reason = marshal.reason(wanted, types).replace(f"'{wanted}'", f"'{candidate.named(wanted)}'")
             return f"Argument {i} could not be resolved ('{parameter.name}'): {reason}"
         ways.append(found)
     reason = ""

@@ -26,7 +26,14 @@ from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.infer import match
 from slangrad.check.generics.signatures import declared_parameters, signature_of
 from slangrad.check.interfaces.differentiable import field_references, field_type, has_no_diff, tangent
-from slangrad.check.interfaces.lookup import conformances, conforms, member_names, members
+from slangrad.check.interfaces.lookup import (
+    conformances,
+    conforms,
+    member_names,
+    members,
+    with_inherited,
+)
+from slangrad.check.interfaces.witnesses import lacking
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, OverloadMeaning, TypeMeaning
 from slangrad.check.model.types import (
@@ -307,6 +314,12 @@ class Reflection:
             match(self.program, open_parameters(interface), interface, each) is not None
             for each in conformances(self.program, kind)
         )
+
+    def lacking(self, kind: Type, interface: InterfaceType) -> list[str]:
+        """What a type that does not conform to an interface would need to, a sentence for each requirement."""
+        with self.looking():
+            inherited = with_inherited(self.program, interface)
+            return [line for each in inherited for line in lacking(self.program, kind, each)]
 
     def standard(self, name: str, arguments: tuple[Any, ...] = ()) -> Type:
         """A generic type of the standard library."""

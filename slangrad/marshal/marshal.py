@@ -110,6 +110,9 @@ class ProgramTypes(Protocol):
     def matches(self, pattern: Type, t: Type) -> bool:
         """Whether a parameter of this type can take a value of that type; interfaces are conformed to."""
 
+    def lacking(self, pattern: Type, t: Type) -> str:
+        """To which interface of a parameter a type does not conform, and what it lacks; empty if that is not why."""
+
 
 @dataclass(slots=True, frozen=True)
 class Way:

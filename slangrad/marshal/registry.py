@@ -22,7 +22,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
-from slangrad.marshal.structs import DictMarshal, ListMarshal
+from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.tensors import TensorMarshal
 from slangrad.marshal.torch_memory import TorchCurve
 from slangrad.marshal.torch_tensors import TorchMarshal, curve_marshal, key_of_torch, pair_marshal
@@ -69,6 +69,10 @@ def _make_pair(pair: DiffPair) -> Marshal:
     return DiffPairMarshal(marshal_of(pair.primal), pair.needs_grad)
 
 
+def _key_of_held(held: Held) -> Hashable:
+    return Held, _key_of_dict(held)
+
+
 def _key_of_type(value: Any) -> Hashable:
     return (type(value),)
 
@@ -95,7 +99,7 @@ def _make_dict(values: dict[str, Any]) -> Marshal:
     if odd:
         raise CallError("E1001", f"dict: the key {odd[0]!r} is no name of a field")
     children = {name: marshal_of(value) for name, value in values.items() if name != TYPE_KEY}
-    return DictMarshal(children, values.get(TYPE_KEY))
+    return DictMarshal(children, values.get(TYPE_KEY), is_held=type(values) is Held)
 
 
 # fmt: off
@@ -107,6 +111,7 @@ _KEYS: dict[type, Key] = {
     np.ndarray: _key_of_array,
     list:       _key_of_list,
     dict:       _key_of_dict,
+    Held:       _key_of_held,
     ValueRef:   lambda ref: (ValueRef, None if ref.value is None else key_of(ref.value)),
     DiffPair:   _key_of_pair,
     TorchCurve: lambda curve: (TorchCurve, key_of_torch(curve.primal)),
@@ -121,6 +126,7 @@ _MAKERS: dict[type, Maker] = {
     np.ndarray: lambda array: ArrayMarshal(array.dtype, array.ndim, array.flags.writeable),
     list:       lambda values: ListMarshal([marshal_of(value) for value in values]),
     dict:       _make_dict,
+    Held:       _make_dict,
     ValueRef:   lambda ref: ValueRefMarshal(None if ref.value is None else marshal_of(ref.value)),
     DiffPair:   _make_pair,
     TorchCurve: curve_marshal,
@@ -246,29 +252,37 @@ def holds_objects(value: Any) -> bool:
 Told = list[tuple[Any, Any]]
 
 
-def unwrap(value: Any, told: Told | None = None) -> Any:
+def unwrap(value: Any, told: Told | None = None, held: bool = True) -> Any:
     """The value with objects replaced by what they stand for, throughout. `told` notes each object with that, inner
-    ones first.
+    ones first. `held`: fields of objects that are told of them may be written.
     """
     kind = type(value)
     if kind in _PLAIN:
         return value
     if kind is list:
-        return [unwrap(each, told) for each in value]
+        return [unwrap(each, told, held) for each in value]
     if kind is dict:
-        return {name: unwrap(each, told) for name, each in value.items()}
+        return {name: unwrap(each, told, held) for name, each in value.items()}
     read = _reader_of(kind)
     if read is None:
         return value
-    made = unwrap(read(value), told)
+    made = unwrap(read(value), told, held)
+    if held and type(made) is dict and _hears(value):
+        made = Held(made)
     if told is not None:
         told.append((value, made))
     return made
 
 
+def _hears(value: Any) -> bool:
+    """Whether an object is told what became of its value."""
+    return hasattr(value, "update_this") or type(value) in _WRITERS
+
+
 def update(told: Told) -> None:
     """Tell objects what became of their values."""
-    for value, unwrapped in told:
+    for value, made in told:
+        unwrapped = dict(made) if type(made) is Held else made
         if hasattr(value, "update_this"):
             value.update_this(unwrapped)
         elif type(value) in _WRITERS:

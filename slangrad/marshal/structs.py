@@ -29,11 +29,12 @@ from slangrad.check.model.types import (
 )
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
+from slangrad.marshal import cells
 from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
-from slangrad.marshal.memory import ARRAY_ACCESS
+from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format
 from slangrad.marshal.rows import bind_rows
@@ -43,12 +44,17 @@ from slangrad.marshal.uniform import bind_plain, refuse_writes
 PLAIN, PARTS, EACH = "plain", "parts", "each"
 
 
+class Held(dict[str, Any]):
+    """The fields of an object that is told what became of them: where all are plain values, calls write into it."""
+
+
 class DictMarshal(Marshal):
     """A struct, or a vector by its components; `_type` names the type where the parameter does not."""
 
-    def __init__(self, children: Mapping[str, Marshal], type_name: str | None) -> None:
+    def __init__(self, children: Mapping[str, Marshal], type_name: str | None, is_held: bool = False) -> None:
         self.children = children
         self.type_name = type_name
+        self.is_held = is_held
         self.described = f"dict with {', '.join(children) or 'no fields'}"
 
     @property
@@ -85,8 +91,13 @@ class DictMarshal(Marshal):
         return all(child.is_plain for child in self.children.values())
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        if self.type_name is not None and types.find(self.type_name) is None:
-            return f"there is no type named '{self.type_name}'"
+        if self.type_name is not None:
+            named = types.find(self.type_name)
+            if named is None:
+                return f"there is no type named '{self.type_name}'"
+            lacking = types.lacking(wanted, named)
+            if lacking:
+                return lacking
         t = self._type(wanted, types)
         if t is None:
             note = "" if self.type_name else f": add the key '{TYPE_KEY}' with the name of a type"
@@ -102,6 +113,8 @@ class DictMarshal(Marshal):
     def bind(self, way: Way, spot: Spot) -> Node:
         if way.how == PLAIN and not spot.role.writes:
             return bind_plain(way, spot, self.described)
+        if way.how == PLAIN and self.is_held:
+            return _bind_held(way, spot, self.described)
         node = _composite(way, spot, self.described)
         fields = dict(spot.types.fields(way.type))
         for (name, child), part in zip(self.children.items(), way.parts):
@@ -114,6 +127,17 @@ class DictMarshal(Marshal):
             node.parts.append(Part(name, f".{name}", bound, access))
         node.complete = set(fields) == set(self.children)
         return node
+
+
+def _bind_held(way: Way, spot: Spot, described: str) -> Node:
+    lowered = spot.types.lower(way.type)
+    assert lowered is not None
+    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update)
+    return cells.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
+
+
+def _itself(held: Held) -> Held:
+    return held
 
 
 def _composite(way: Way, spot: Spot, described: str) -> Composite:

@@ -132,6 +132,36 @@ def test_a_dict_may_name_its_type(load):
         module.open({"_type": "Nope", "inside": 4})
 
 
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (
+            "Half",
+            "'Half' does not conform to 'IShape': it lacks static int sides\\(\\); it lacks float size\\(\\)",
+        ),
+        ("Late", "'Late' does not conform to 'IShape': declare it as 'struct Late : IShape'"),
+        (None, "a dict does not fit 'IShape': add the key '_type' with the name of a type"),
+    ],
+)
+@pytest.mark.parametrize("name", ["seen", "inferred"])
+def test_a_type_that_does_not_conform_is_told_what_it_lacks(load, kind, message, name):
+    module = load("""
+        interface ISized { float size(); }
+        interface IShape : ISized { static int sides(); }
+        struct Square : IShape { float x; float size() { return x; } static int sides() { return 4; } }
+        struct Late { float x; float size() { return x; } static int sides() { return 4; } }
+        struct Half { float x; }
+        float seen(IShape s) { return s.size(); }
+        float inferred<T : IShape>(T s) { return s.size() * T::sides(); }
+    """)
+    function = module[name]
+    assert function({"_type": "Square", "x": 2}) == (2 if name == "seen" else 8)
+    given = {"x": 1} if kind is None else {"_type": kind, "x": 1}
+    expected = message.replace("IShape", "T") if kind is None and name == "inferred" else message
+    with pytest.raises(ResolveException, match=expected):
+        function(given)
+
+
 def test_a_dict_of_components_is_a_vector(device, load):
     module = load("float total(float3 v) { return v.x + v.y + v.z; }")
     found = module.total({"x": tensor(device, [1, 2]), "y": 10.0, "z": 100.0})

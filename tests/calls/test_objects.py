@@ -77,6 +77,59 @@ def test_objects_are_told_what_became_of_their_values(device, load):
     assert inner.told[-1].to_numpy().tolist() == [5, 6] and len(in_dict.told) == 1
 
 
+COUNTER = """
+    struct Inner : IDifferentiable { float x; }
+    struct Counter : IDifferentiable
+    {
+        int count;
+        float2 at;
+        Inner inner;
+        [mutating] void add(float2 by) { count++; at += by; inner.x += 0.5; }
+        float length() { return sqrt(dot(at, at)); }
+    }
+    void reset(out Counter c, float x) { c = { 7, float2(x), { x } }; }
+    [Differentiable] void grow(inout Counter c, float by) { c.at *= by; }
+    float both(Counter c, Tensor<float, 1> x) { return c.at.x + x[0]; }
+"""
+
+
+def test_numbers_of_objects_are_written_back(device, load):
+    module = load(COUNTER)
+
+    class Own:
+        def __init__(self, **values):
+            self.values = values
+
+        def get_this(self):
+            return self.values
+
+        def update_this(self, values):
+            assert type(values) is dict
+            self.values = values
+
+    own = Own(count=1, at=[1, 2], inner={"x": 1.0}, _type="Counter")
+    module.Counter.add(own, float2(10, 20))
+    assert own.values == {"count": 2, "at": float2(11, 22), "inner": {"x": 1.5}, "_type": "Counter"}
+    add = module.Counter.add.bind(own).bind_call([1.0, 1.0])
+    add(), add()
+    assert (own.values["count"], own.values["at"]) == (4, float2(13, 24))
+    module.reset(own, 3.0)
+    assert own.values["inner"] == {"x": 3} and module.Counter.length(own) == pytest.approx(18**0.5)
+    module.grow.fwds(own, 2.0)
+    assert own.values["at"] == float2(6, 6)
+    assert module.both(own, Tensor.from_numpy(device, np.array([4], F))) == 10
+    encoder = device.create_command_encoder()
+    module.Counter.add.append_to(encoder, own, float2(1, 1))
+    assert own.values["count"] == 7
+    device.submit_command_buffer(encoder.finish())
+    assert own.values["count"] == 8
+    with pytest.raises(CallError, match="3 calls would read and write the same memory"):
+        module.Counter.add(own, np.ones((3, 2), F))
+    for nobody_is_told in (own.values, pack(module, own)):
+        with pytest.raises(CallError, match="int cannot receive what the function writes"):
+            module.Counter.add(nobody_is_told, float2(1, 1))
+
+
 def test_methods_of_one_object(device, load):
     Particle = load(PARTICLES).Particle
     this = Holder(Tensor.zeros(device, (3,), Particle))

@@ -27,7 +27,7 @@ class PackedArg:
     def __init__(self, module: Module, value: Any) -> None:
         self.module = module
         self.python_object = value
-        self._packed = unwrap(value)
+        self._packed = unwrap(value, held=False)
         self._key: Hashable = key_of(self._packed)
 
     @property

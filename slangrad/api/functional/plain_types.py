@@ -54,6 +54,9 @@ class PlainTypes:
     def matches(self, pattern: Type, t: Type) -> bool:
         return matches(pattern, t)
 
+    def lacking(self, pattern: Type, t: Type) -> str:
+        return ""
+
     def bounds(self, t: Type) -> tuple[Type, ...]:
         return ()
 

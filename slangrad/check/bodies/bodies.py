@@ -17,11 +17,17 @@ from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.interfaces.differentiable import field_declarations
-from slangrad.check.interfaces.lookup import all_members, base_of, conforms, interface_bases
+from slangrad.check.interfaces.lookup import (
+    all_members,
+    base_of,
+    conforms,
+    interface_bases,
+    with_inherited,
+)
 from slangrad.check.interfaces.witnesses import check_conformance
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import ERROR, VOID, Array, EnumType, InterfaceType, StructType, Type
+from slangrad.check.model.types import ERROR, VOID, Array, EnumType, StructType, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.base_fields import add_bases
@@ -134,22 +140,13 @@ def _check_conformances(world: World, node: Any, kind: Type) -> None:
     meant = kind if alias is None else world.resolve_type(world.scope_of(node), alias)
     for base in node.bases:
         for interface in interfaces_in(world.resolve_type(world.scope_of(node), base)):
-            for each in _with_inherited(world, interface):
+            for each in with_inherited(world, interface):
                 if alias is None:
                     check_conformance(world, kind, each, base.span)
                     check_levels(world, kind, each, base.span)
                     check_differential(world, kind, each, base.span)
                 elif not conforms(world, meant, each):
                     world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
-
-
-def _with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:
-    found = [interface]
-    for base in interface_bases(world, interface.declaration):
-        made = world.substitute(base, dict(zip(interface.declaration.generics, interface.arguments)))
-        if isinstance(made, InterfaceType) and made not in found:
-            found += [each for each in _with_inherited(world, made) if each not in found]
-    return found
 
 
 def _check_finite(world: World, node: ast.Struct) -> None:

@@ -348,6 +348,16 @@ def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
     return found
 
 
+def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:
+    """An interface and all that it inherits from."""
+    found = [interface]
+    for base in interface_bases(world, interface.declaration):
+        made = substitute(world, base, dict(zip(interface.declaration.generics, interface.arguments)))
+        if isinstance(made, InterfaceType) and made not in found:
+            found += [each for each in with_inherited(world, made) if each not in found]
+    return found
+
+
 def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str | None:
     """Why the arguments do not satisfy the bounds and `where` clauses of a declaration; None when they do."""
     info = generic_info(world, declaration)

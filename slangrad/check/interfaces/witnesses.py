@@ -370,15 +370,21 @@ _COMPARISONS: dict[type[ast.Declaration], Comparison] = {
 
 def check_conformance(world: World, kind: Type, interface: InterfaceType, span: Span) -> None:
     """Report what a type that claims to conform lacks."""
+    missing = lacking(world, kind, interface)
+    if missing:
+        note = "\n        ".join(missing)
+        world.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
+
+
+def lacking(world: World, kind: Type, interface: InterfaceType) -> list[str]:
+    """What an interface asks for and a type has not, a sentence for each requirement."""
     missing: list[str] = []
     for requirement in interface.declaration.members:
         if isinstance(requirement, ast.AssociatedType):
             missing += _missing_type(world, kind, interface, requirement)
         elif isinstance(requirement, tuple(_COMPARISONS)):
             missing += _missing_member(world, kind, interface, requirement)
-    if missing:
-        note = "\n        ".join(missing)
-        world.error("E0411", f"'{kind}' does not conform to '{interface}'", span, note)
+    return missing
 
 
 def _missing_type(
