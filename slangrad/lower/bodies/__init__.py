@@ -1,0 +1,1 @@
+"""What bodies are made of: expressions and statements."""

@@ -1,0 +1,78 @@
+"""Which variables a piece of code may assign: what a loop has to carry.
+
+for (...) { s += x; f(out t); v.x = 1; }   ->   s, t, v
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.model import checked
+from slangrad.check.modules import Program
+from slangrad.lower.model.frame import THIS, Key
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+WRITTEN = ("out", "inout", "ref")
+
+
+def assigned_variables(program: Program, *nodes: ast.Node | None) -> set[Key]:
+    found: set[Key] = set()
+    for start in nodes:
+        for node in walk(start) if start is not None else ():
+            found.update(_roots(program, node))
+    return found
+
+
+def _roots(program: Program, node: ast.Node) -> Iterator[Key]:
+    form = node.ref if isinstance(node, ast.Expression) else None
+    if isinstance(form, (checked.Store, checked.Update)):
+        yield from _root(form.place)
+    elif isinstance(form, checked.Call):
+        yield from _call_roots(program, form)
+    elif isinstance(form, checked.AddressOf):
+        yield from _root(form.place)
+    elif isinstance(form, (checked.Property, checked.Subscript)) and _reading_mutates(program, form):
+        yield from _root(form.base)
+
+
+def _reading_mutates(program: Program, form: checked.Property | checked.Subscript) -> bool:
+    accessors = getattr(form.reference.declaration, "accessors", ())
+    return any(each.name in ("get", "ref") and program.info(each).mutating for each in accessors)
+
+
+def _call_roots(program: Program, form: checked.Call) -> Iterator[Key]:
+    if isinstance(form.function, checked.Derivative):
+        directions = [p.direction for p in form.function.signature.parameters]
+        mutates = form.this is not None
+    else:
+        info = program.info(form.function.declaration)
+        declared = declared_parameters(program, form.function)
+        directions = [program.info(p).direction for p in declared]
+        mutates = info.mutating
+    if mutates and form.this is not None:
+        yield from _root(form.this)
+    for argument, direction in zip(form.arguments, directions, strict=False):
+        if direction in WRITTEN and isinstance(argument, ast.Expression):
+            yield from _root(argument)
+
+
+def _root(place: ast.Expression | checked.ThisValue | None) -> Iterator[Key]:
+    """The variable that a place lives in; none for memory and globals."""
+    while place is not None:
+        form = place if isinstance(place, checked.ThisValue) else place.ref
+        if isinstance(form, checked.Local):
+            yield form.declaration
+            return
+        if isinstance(form, checked.ThisValue):
+            yield THIS
+            return
+        if isinstance(place, ast.Paren):
+            place = place.inner
+        elif isinstance(form, checked.Expansion):
+            place = form.pattern
+        elif isinstance(form, checked.Call):  # a subscript or method that gives a place
+            place = form.this
+        else:
+            place = getattr(form, "base", None)

@@ -1,0 +1,270 @@
+"""`for`, `while`, `do` to IR loops.
+
+    for (uint i = a; i < n; i += 2) body    counted: `for %trips { i = a + 2 * k ... }`
+    while (c) { ... break; }                while { c && !broke } { ... }
+    while (f(x) > 0) body                   condition with effects: while { go } { go = f(x) > 0; if go body }
+
+Counted loops are worth finding: their number of iterations is known before they run, so reverse mode needs no
+counter and the vectorizer keeps the index uniform. How they are found is in `counted.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from slangrad.base.options import limit_note
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Value
+from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.lower.bodies import counted, expressions, statements
+from slangrad.lower.bodies.assigned import assigned_variables
+from slangrad.lower.model.exits import Flag, Target, assigned_flags, exited, flags
+from slangrad.lower.model.frame import Frame, Key
+from slangrad.lower.places.variables import declare
+from slangrad.lower.values import operators
+from slangrad.syntax import ast
+
+
+def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
+    outer = dict.fromkeys(f.variables)
+    if node.initializer is not None:
+        statements.lower_statement(f, node.initializer)
+    target = Target("loop", label)
+    shape = counted.recognize(f, node, target)
+    if shape is not None:
+        _lower_counted(f, node, shape, target)
+    else:
+        _lower_general(f, node, node.condition, node.step, target, ask_first=True)
+    for key in [key for key in f.variables if key not in outer]:
+        del f.variables[key]
+
+
+def lower_while(f: Frame, node: ast.While, label: str | None) -> None:
+    _lower_general(f, node, node.condition, None, Target("loop", label), ask_first=True)
+
+
+def lower_do(f: Frame, node: ast.DoWhile, label: str | None) -> None:
+    _lower_general(f, node, node.condition, None, Target("loop", label), ask_first=False)
+
+
+def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Target) -> None:
+    start = f.variables[loop.variable]
+    trips = counted.count_trips(f, loop)
+    counter = Value(trips.type, loop.variable.name)
+    carried = f.loop_variables(assigned_variables(f.program, node.body))
+
+    def body() -> None:
+        f.variables[loop.variable] = counted.value_at(f, loop, start, counter)
+        _run_body(f, node.body, target)
+
+    region = f.region(carried, body, counter)
+    f.finish_loop("for", carried, (trips,), (region,), **_hints(f, node))
+
+
+# --- Other loops --------------------------------------------------------------------------------------
+
+
+def _lower_general(
+    f: Frame,
+    node: ast.For | ast.While | ast.DoWhile,
+    condition: ast.Expression | None,
+    step: ast.Expression | None,
+    target: Target,
+    ask_first: bool,
+) -> None:
+    f.variables[target.broke] = f.false()
+    carried_keys = [
+        *assigned_variables(f.program, node.body, condition, step),
+        *assigned_flags(f, node.body, target, condition, step),
+    ]
+    carried = f.loop_variables(carried_keys)
+    if ask_first and _can_test(f, condition, carried):
+        _while_tested(f, node, condition, step, target, carried)
+    else:
+        _while_flagged(f, node, condition, step, target, carried, ask_first)
+    del f.variables[target.broke]
+
+
+def _can_test(f: Frame, condition: ast.Expression | None, carried: list[Key]) -> bool:
+    """Whether the condition is pure, so that it can stand in the test of a `while`."""
+    if condition is None:
+        return True
+    pure = True
+
+    def test() -> tuple[Value, ...]:
+        nonlocal pure
+        aside = f.arm(lambda: (expressions.lower(f, condition),))
+        pure = not aside.changes(f.variables) and is_pure(aside.builder)
+        return aside.values
+
+    f.region(carried, test)
+    return pure
+
+
+def is_pure(made: Builder) -> bool:
+    return all(op.name in PRIMITIVES and PRIMITIVES[op.name].effect == PURE for op in made.ops)
+
+
+def _while_tested(
+    f: Frame,
+    node: ast.For | ast.While | ast.DoWhile,
+    condition: ast.Expression | None,
+    step: ast.Expression | None,
+    target: Target,
+    carried: list[Key],
+) -> None:
+    def test() -> tuple[Value, ...]:
+        goes_on = f.emit("not", _left(f, target))
+        return (
+            f.emit("and", goes_on, expressions.lower(f, condition)) if condition is not None else goes_on,
+        )
+
+    def body() -> None:
+        _enter(f, target)
+        _run_body(f, node.body, target)
+        _run_step(f, step, target)
+
+    regions = (f.region(carried, test), f.region(carried, body))
+    f.finish_loop("while", carried, (), regions, **_hints(f, node))
+
+
+def _while_flagged(
+    f: Frame,
+    node: ast.For | ast.While | ast.DoWhile,
+    condition: ast.Expression | None,
+    step: ast.Expression | None,
+    target: Target,
+    carried: list[Key],
+    ask_first: bool,
+) -> None:
+    """A flag says whether to go on; the condition is computed in the body, effects and all."""
+    go = Flag("go")
+    f.variables[go] = f.true()
+    carried = [go, *carried]
+
+    def ask() -> None:
+        (f.variables[go],) = f.finished(
+            lambda: (f.true() if condition is None else expressions.lower(f, condition),)
+        )
+
+    def asked_body() -> None:
+        ask()
+        f.branch(f.variables[go], run)
+
+    def run() -> tuple[Value, ...]:
+        _enter(f, target)
+        _run_body(f, node.body, target)
+        _run_step(f, step, target)
+        f.variables[go] = f.emit("and", f.variables[go], f.emit("not", _left(f, target)))
+        return ()
+
+    def body_then_ask() -> None:
+        _enter(f, target)
+        _run_body(f, node.body, target)
+        left = _left(f, target)
+
+        def answer() -> tuple[Value, ...]:
+            ask()
+            return (f.variables[go],)
+
+        (f.variables[go],) = f.branch(left, lambda: (f.false(),), answer)
+
+    regions = (
+        f.region(carried, lambda: (f.variables[go],)),
+        f.region(carried, asked_body if ask_first else body_then_ask),
+    )
+    f.finish_loop("while", carried, (), regions, **_hints(f, node))
+    del f.variables[go]
+
+
+def _enter(f: Frame, target: Target) -> None:
+    """An iteration begins only where control has not left, so all flags are known to be false."""
+    for flag in (*flags(f), target.broke):
+        f.variables[flag] = f.false()
+
+
+def _left(f: Frame, target: Target) -> Value:
+    """Whether the loop was left by an exit, as seen at the end of an iteration."""
+    f.exits.append(target)
+    value = exited(f, but=target.continued)
+    f.exits.pop()
+    return value
+
+
+def _run_body(f: Frame, body: ast.Statement, target: Target) -> None:
+    f.exits.append(target)
+    f.variables[target.continued] = f.false()
+    scope = dict.fromkeys(f.variables)
+    statements.lower_statement(f, body)
+    for key in [key for key in f.variables if key not in scope]:
+        del f.variables[key]
+    del f.variables[target.continued]
+    f.exits.pop()
+
+
+def _run_step(f: Frame, step: ast.Expression | None, target: Target) -> None:
+    """The step runs unless the loop was left; `continue` does not skip it."""
+    if step is None:
+        return
+
+    def run() -> tuple[Value, ...]:
+        expressions.lower_effect(f, step)
+        return ()
+
+    f.branch(_left(f, target), tuple, run)
+
+
+def _hints(f: Frame, node: ast.Statement) -> dict[str, bool | int]:
+    """[ForceUnroll], [unroll] and [MaxIters(n)] as attributes of the op."""
+    hints: dict[str, bool | int] = {}
+    for attribute in node.attributes:
+        if attribute.name in ("ForceUnroll", "unroll"):
+            hints["unroll"] = True
+        elif attribute.name == "MaxIters" and len(attribute.arguments) == 1:
+            known = f.program.known_value(f.scope, attribute.arguments[0])
+            if isinstance(known, int):
+                hints["max_trips"] = known
+    return hints
+
+
+# --- $for ---------------------------------------------------------------------------------------------
+
+
+def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
+    """The body once for each value of the variable, which is a constant in it."""
+    start = 0 if node.start is None else _known(f, node.start)
+    stop = _known(f, node.stop)
+    if start is None or stop is None:
+        return
+    limit = f.lowering.options.limits.compile_time_steps
+    if stop - start > limit:
+        message = f"{stop - start} rounds of a $for are more than the limit of {limit}"
+        f.error("E0711", message, node.span, limit_note("compile_time_steps"))
+        return
+    rounds = [partial(_run_round, f, node, i) for i in range(start, stop)]
+    statements.lower_in_order(f, rounds)
+
+
+def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
+    declare(f, node.variable, f.b.constant(operators.INT, i))
+    statements.lower_statement(f, node.body)
+    f.variables.pop(node.variable, None)
+
+
+def _known(f: Frame, node: ast.Expression) -> int | None:
+    """The bound of a $for, with generic parameters filled in."""
+    value = f.program.known_value(f.scope, node)
+    known = None if value is None else f.program.value(value, f.substitution)
+    if not isinstance(known, int):
+        f.error("E0309", "the bounds of a $for must be known when compiling", node.span)
+        return None
+    return known
+
+
+LOOPS: dict[type[ast.Statement], Callable[[Frame, Any, str | None], None]] = {
+    ast.For: lower_for,
+    ast.While: lower_while,
+    ast.DoWhile: lower_do,
+}

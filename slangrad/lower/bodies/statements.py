@@ -1,0 +1,346 @@
+"""Statements to structured IR. Loops are in `loops.py`; early exits become flags (`exits.py`).
+
+if (x < 0) return 0; y = 2 * x; return y;
+
+%r = if %negative { yield 0.0 } else { %y = mul 2.0, %x   yield %y }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from slangrad.check.bodies.statements import assertion_text
+from slangrad.check.bodies.targets import TARGETS, chosen_case
+from slangrad.check.model import checked
+from slangrad.check.model.types import VOID
+from slangrad.ir.core import Value
+from slangrad.lower.bodies import expressions, loops
+from slangrad.lower.calls import throwing
+from slangrad.lower.model.exits import Target, always_exits, exited, find_target, flags
+from slangrad.lower.model.frame import RESULT, RETURNED, THIS, Frame
+from slangrad.lower.places import statics
+from slangrad.lower.places.variables import begin_variable, declare, open_variable
+from slangrad.syntax import ast
+
+
+def lower_statement(f: Frame, node: ast.Statement) -> None:
+    with f.at(node.span):
+        f.finished(_arm(f, partial(STATEMENTS[type(node)], f, node)))
+
+
+def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
+    """One after the other; once control may have left, the rest runs only where it has not."""
+    for i, node in enumerate(nodes):
+        rest = nodes[i + 1 :]
+        if isinstance(node, ast.If) and rest and _one_arm_exits(node):
+            f.finished(_arm(f, partial(_lower_if, f, node, rest)))
+            return
+        if isinstance(node, ast.Defer):
+            _lower_deferred(f, node, rest)
+            return
+        lower_statement(f, node)
+        if _continue_where_not_left(f, partial(lower_statements, f, rest), bool(rest)):
+            return
+
+
+def lower_in_order(f: Frame, parts: Sequence[Callable[[], None]]) -> None:
+    """The same for parts that are no statements of their own."""
+    for i, part in enumerate(parts):
+        rest = parts[i + 1 :]
+        part()
+        if _continue_where_not_left(f, partial(lower_in_order, f, rest), bool(rest)):
+            return
+
+
+def _continue_where_not_left(f: Frame, rest: Callable[[], None], more: bool) -> bool:
+    """Whether nothing is left to be done here: control has left for sure, or the rest became an arm."""
+    left = exited(f)
+    known = f.b.constant_of(left)
+    if known is None and more:
+        f.branch(left, tuple, _arm(f, partial(_not_left, f, rest)))
+    return known is None or bool(known)
+
+
+def _not_left(f: Frame, lower: Callable[[], None]) -> None:
+    """Lower where control has not left: no flag is set. One that stays so is what it was."""
+    before = {flag: f.variables[flag] for flag in flags(f)}
+    f.variables.update(dict.fromkeys(before, f.false()))
+    lower()
+    unset = [flag for flag in before if f.b.constant_of(f.variables[flag]) is False]
+    f.variables.update({flag: before[flag] for flag in unset})
+
+
+def _lower_deferred(f: Frame, node: ast.Defer, rest: Sequence[ast.Statement]) -> None:
+    """It runs after the rest of its block, also where that was left early."""
+    lower_statements(f, rest)
+    left = {flag: f.variables[flag] for flag in flags(f)}
+    f.variables.update(dict.fromkeys(left, f.false()))
+    lower_statement(f, node.statement)
+    f.variables.update(left)
+
+
+def _arm(f: Frame, lower: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
+    """A lowering without values as an arm of a branch."""
+
+    def arm() -> tuple[Value, ...]:
+        lower()
+        return ()
+
+    return arm
+
+
+def _one_arm_exits(node: ast.If) -> bool:
+    return always_exits(node.then) != (node.otherwise is not None and always_exits(node.otherwise))
+
+
+def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> None:
+    """`rest` follows the statement and goes into the arm that control comes out of."""
+    after_then, after_else = (rest, ()) if rest and not always_exits(node.then) else ((), rest)
+    then = [node.then, *after_then]
+    otherwise = [*([node.otherwise] if node.otherwise is not None else []), *after_else]
+    f.branch(
+        expressions.lower(f, node.condition),
+        _arm(f, lambda: lower_statements(f, then)),
+        _arm(f, lambda: lower_statements(f, otherwise)),
+        next((each.name for each in node.attributes if each.name in ("branch", "flatten")), ""),
+    )
+
+
+def _lower_block(f: Frame, node: ast.Block) -> None:
+    lower_statements(f, node.statements)
+
+
+def _lower_nothing(f: Frame, node: ast.Statement) -> None:
+    pass
+
+
+def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
+    expressions.lower_effect(f, node.expression)
+
+
+def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
+    variables = [each for each in node.declarations if isinstance(each, ast.Variable)]
+    for declared in variables:
+        if declared in f.addressed:
+            open_variable(f, declared, f.type(f.program.info(declared).type, declared.span))
+    for declared in variables:
+        _lower_variable(f, declared, f.program.info(declared))
+
+
+def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> None:
+    if declared.has("groupshared") and declared.has("static"):
+        return  # memory of the group, as if declared outside
+    if declared.has("groupshared"):
+        message = f"'{declared.name}' is shared by a group, so it cannot be a variable of a function"
+        f.error("E0706", message, declared.name_span, "make it static, or declare it outside of the function")
+    if info.type is VOID:
+        assert declared.initializer is not None
+        expressions.lower_effect(f, declared.initializer)
+    elif info.kind == "local":
+        begin_variable(f, declared, _initial(f, declared, info))
+    else:
+        statics.declare(f, declared, info)
+
+
+def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
+    if declared.initializer is not None:
+        value = expressions.lower(f, declared.initializer)
+    elif info.initial is not None:
+        value = expressions.lower_part(f, info.initial)
+    else:
+        value = f.b.zero(f.type(info.type, declared.span))
+    value.hint = value.hint or declared.name
+    return value
+
+
+def _lower_return(f: Frame, node: ast.Return) -> None:
+    result = THIS if isinstance(f.declared, ast.Constructor) else RESULT
+    if f.refers is not None and node.value is not None:
+        f.refers(node.value)
+    elif node.value is not None and result in f.variables:
+        f.variables[result] = expressions.lower(f, node.value)
+    elif node.value is not None:
+        expressions.lower_effect(f, node.value)
+    f.variables[RETURNED] = f.true()
+
+
+def _lower_break(f: Frame, node: ast.Break) -> None:
+    f.variables[find_target(f, node).broke] = f.true()
+
+
+def _lower_continue(f: Frame, node: ast.Continue) -> None:
+    f.variables[find_target(f, node).continued] = f.true()
+
+
+def _lower_throw(f: Frame, node: ast.Throw) -> None:
+    threw, error = throwing.places(f, node.handler)
+    error.set(f, expressions.lower(f, node.value))
+    threw.set(f, f.true())
+
+
+def _lower_do_catch(f: Frame, node: ast.DoCatch) -> None:
+    """Each handler runs where what it is around has thrown; the first is the innermost."""
+    for catch in reversed(node.handlers):
+        throwing.enter_handler(f, catch)
+    lower_statement(f, node.body)
+    for catch in node.handlers:
+        threw, error = throwing.leave_handler(f)
+        f.branch(threw, _arm(f, partial(_not_left, f, partial(_lower_handler, f, catch, error))))
+
+
+def _lower_handler(f: Frame, catch: ast.Catch, error: Value | None) -> None:
+    if catch.parameter is not None and error is not None:
+        declare(f, catch.parameter, error)
+    lower_statement(f, catch.body)
+
+
+def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
+    inner = node.statement
+    if isinstance(inner, ast.Switch):
+        _lower_switch(f, inner, node.label)
+    elif type(inner) in loops.LOOPS:
+        loops.LOOPS[type(inner)](f, inner, node.label)
+    else:
+        _lower_block_of(f, Target("block", node.label), partial(lower_statement, f, inner))
+
+
+def _lower_block_of(f: Frame, target: Target, lower: Callable[[], None]) -> None:
+    """Code that a `break` may leave."""
+    f.exits.append(target)
+    f.variables[target.broke] = f.false()
+    lower()
+    f.exits.pop()
+    del f.variables[target.broke]
+
+
+def _lower_switch(f: Frame, node: ast.Switch, label: str | None = None) -> None:
+    """A chain of `if`s on equality; with flags where a body falls through into the next."""
+    value = expressions.lower(f, node.value)
+    matches = [_matches(f, value, case) for case in node.cases]
+    falls = not all(always_exits_case(case) for case in node.cases[:-1])
+    lower = _lower_falling if falls else _lower_cases
+    _lower_block_of(f, Target("switch", label), partial(lower, f, node.cases, matches))
+
+
+def always_exits_case(case: ast.Case) -> bool:
+    return any(always_exits(each) for each in case.body)
+
+
+def _matches(f: Frame, value: Value, case: ast.Case) -> Value | None:
+    """Whether the value is one of the case's; None for a default, which takes what no other case does."""
+    if case.is_default:
+        return None
+    found = f.false()
+    for each in case.values:
+        found = f.emit("or", found, f.emit("equal", value, expressions.lower(f, each)))
+    return found
+
+
+def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -> None:
+    """No body falls through: each runs alone, the default last."""
+    pending = [(case, match) for case, match in zip(cases, matches, strict=True) if match is not None]
+    default = next((case for case in cases if case.is_default), None)
+
+    def chain(i: int) -> None:
+        if i < len(pending):
+            case, match = pending[i]
+            assert match is not None
+            f.branch(match, _arm(f, lambda: _lower_body(f, case)), _arm(f, lambda: chain(i + 1)))
+        elif default is not None:
+            _lower_body(f, default)
+
+    chain(0)
+
+
+def _lower_body(f: Frame, case: ast.Case) -> None:
+    """A body whose last `break` needs no flag."""
+    body = case.body
+    ends = len(body) > 0 and isinstance(body[-1], ast.Break) and find_target(f, body[-1]) is f.exits[-1]
+    lower_statements(f, body[:-1] if ends else body)
+
+
+def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -> None:
+    """Entered by a match or from above: a body runs unless control has left already."""
+    none = f.true()
+    for match in matches:
+        none = none if match is None else f.emit("and", none, f.emit("not", match))
+    entered = f.false()
+    for case, match in zip(cases, matches, strict=True):
+        entered = f.emit("or", entered, none if match is None else match)
+        runs = f.emit("and", entered, f.emit("not", exited(f)))
+        f.branch(runs, _arm(f, partial(_not_left, f, partial(lower_statements, f, case.body))))
+
+
+def _lower_loop(f: Frame, node: ast.Statement) -> None:
+    loops.LOOPS[type(node)](f, node, None)
+
+
+def _lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
+    loops.lower_compile_time_for(f, node)
+
+
+def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
+    """An optional is its value and whether it is there."""
+    assert node.binding.initializer is not None
+    optional = expressions.lower(f, node.binding.initializer)
+
+    def then() -> None:
+        declare(f, node.binding, f.emit("get", optional, index=0))
+        lower_statement(f, node.then)
+
+    otherwise = [] if node.otherwise is None else [node.otherwise]
+    present = f.emit("get", optional, index=1)
+    f.branch(present, _arm(f, then), _arm(f, partial(lower_statements, f, otherwise)))
+
+
+def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
+    case = chosen_case(node)
+    if case is None:
+        wanted = TARGETS[node.keyword][0]
+        f.error("E9003", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)
+        return
+    _lower_block_of(f, Target("switch", None), partial(lower_statements, f, case.body))
+
+
+def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
+    known = f.program.known_value(f.scope, node.condition)
+    if known is not None and f.program.value(known, f.substitution) == 0:
+        f.error("E0606", assertion_text(node), node.condition.span)
+
+
+def _refuse(f: Frame, node: ast.Statement) -> None:
+    words: dict[type[ast.Statement], str] = {ast.Discard: "discard"}
+    f.error("E9002", f"'{words.get(type(node), type(node).__name__)}' is not supported", node.span)
+
+
+def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:
+    """`if (c) defer g();`, a block of its own."""
+    _lower_deferred(f, node, ())
+
+
+STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
+    ast.Block: _lower_block,
+    ast.Defer: _lower_deferred_alone,
+    ast.Empty: _lower_nothing,
+    ast.ExpressionStatement: _lower_expression,
+    ast.DeclarationStatement: _lower_declaration,
+    ast.If: _lower_if,
+    ast.Switch: _lower_switch,
+    ast.For: _lower_loop,
+    ast.While: _lower_loop,
+    ast.DoWhile: _lower_loop,
+    ast.Break: _lower_break,
+    ast.Continue: _lower_continue,
+    ast.Return: _lower_return,
+    ast.Labeled: _lower_labeled,
+    ast.CompileTimeFor: _lower_compile_time_for,
+    ast.Discard: _refuse,
+    ast.Throw: _lower_throw,
+    ast.DoCatch: _lower_do_catch,
+    ast.IfLet: _lower_if_let,
+    ast.TargetSwitch: _lower_target_switch,
+    ast.StaticAssert: _lower_static_assert,
+    ast.TargetAssembly: _refuse,
+}

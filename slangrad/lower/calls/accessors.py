@@ -1,0 +1,159 @@
+"""Properties and subscripts as places: reading and writing them are calls of their accessors.
+
+a.length = 2        call @set %a, 2      and a = what came back
+buffer[i] += x      %p = call @ref %buffer, %i     load, add, store; nothing where %p is null
+s[i] += x           the place that `ref` returns (references.py), read and written
+
+A property that an interface requires may be a field of the type that conforms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.names.places import gives_address
+from slangrad.ir.core import Value
+from slangrad.ir.types import U64, Type, component
+from slangrad.lower.bodies import expressions
+from slangrad.lower.calls import calls, references
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.places import globals
+from slangrad.lower.places.places import Component, Element, Memory, Place, Temporary
+from slangrad.syntax import ast
+
+
+def accessed(
+    f: Frame,
+    reference: DeclRef,
+    base: checked.Base | None,
+    given: tuple[checked.Argument, ...],
+    t: Type,
+) -> Place:
+    """The place behind a property or subscript."""
+    resolved = f.resolve(reference)
+    if isinstance(resolved.declaration, ast.Variable):
+        return _variable(f, resolved, base)
+    owner = None if base is None else expressions.place_of(f, base)
+    arguments = [Temporary(calls.argument_value(f, each, resolved)) for each in given]
+    return Accessed(t, resolved, owner, arguments)
+
+
+def _variable(f: Frame, resolved: DeclRef, base: checked.Base | None) -> Place:
+    if base is None or f.program.info(resolved.declaration).kind != "field":
+        return globals.place_of_global(f, resolved, f.b.span)
+    return expressions.place_of(f, base).field(f, resolved.declaration.name)
+
+
+def call_accessor(f: Frame, resolved: DeclRef, name: str, places: list[Temporary]) -> Value | None:
+    """A getter, or a setter with its value last, of the object that comes first; `ref` is called as a getter."""
+    place: Place
+    if isinstance(resolved.declaration, ast.Variable):
+        place = places[0].field(f, resolved.declaration.name)
+    else:
+        given = places[1:-1] if name == "set" else places[1:]
+        result = f.program.info(resolved.declaration).result
+        t = f.lowering.types.of(f.program.substitute(result, resolved.substitution), f.b.span)
+        place = Accessed(t, resolved, places[0], given)
+    if name != "set":
+        return place.get(f)
+    place.set(f, places[-1].get(f))
+    return None
+
+
+@dataclass(slots=True)
+class Accessed(Place):
+    """A property or subscript. Where there is no getter or setter, each access asks `ref` where it is."""
+
+    type: Type
+    resolved: DeclRef
+    owner: Place | None
+    arguments: list[Temporary]
+
+    def read(self, f: Frame) -> Value:
+        getter = self._getter(f)
+        if getter is None:
+            return self.referred(f).get(f)
+        value = self._call(f, getter)
+        assert value is not None
+        return value
+
+    def set(self, f: Frame, value: Value) -> None:
+        setter = self._accessor("set")
+        if setter is None:
+            self.referred(f).set(f, value)
+        else:
+            self._call(f, setter, Temporary(value))
+
+    def address(self, f: Frame) -> Memory | None:
+        return None if self._is_whole(f) else self.referred(f).address(f)
+
+    def for_update(self, f: Frame) -> Place:
+        if self._accessor("set") is not None or self._getter(f) is not None:
+            return self
+        return self.referred(f).for_update(f)
+
+    def component(self, f: Frame, index: int) -> Place:
+        whole = self.for_parts(f)
+        return (
+            Component(self, index, component(self.type, index))
+            if whole is self
+            else whole.component(f, index)
+        )
+
+    def element(self, f: Frame, index: Value) -> Place:
+        whole = self.for_parts(f)
+        return Element(self, index, component(self.type, 0)) if whole is self else whole.element(f, index)
+
+    def referred(self, f: Frame) -> Place:
+        """The place that `ref` gives."""
+        accessor = self._accessor("ref")
+        assert accessor is not None
+        if gives_address(accessor):
+            return self._memory(f, accessor)
+        return references.place(f, self._reference(accessor), self.owner, self.arguments)
+
+    def for_parts(self, f: Frame) -> Place:
+        return self if self._is_whole(f) else self.referred(f)
+
+    def at_hand(self, f: Frame) -> Place:
+        """The place itself where nothing but a `ref` leads to it."""
+        only = self._accessor("set") is None and self._getter(f) is None
+        return self.referred(f) if only else self
+
+    def moved(self, owner: Place | None, arguments: list[Temporary]) -> Accessed:
+        """The same of another object."""
+        return Accessed(self.type, self.resolved, owner, arguments)
+
+    def _is_whole(self, f: Frame) -> bool:
+        """Whether parts are read with the whole: where getters have derivatives, and where there is no `ref`."""
+        accessor = self._accessor("ref")
+        if accessor is None:
+            return True
+        return f.differentiable and not gives_address(accessor) and self._getter(f) is not None
+
+    def _memory(self, f: Frame, accessor: ast.Accessor) -> Memory:
+        pointer = self._call(f, accessor)
+        assert pointer is not None
+        address = f.emit("bitcast", pointer, type=U64)
+        return Memory(pointer, f.emit("not_equal", address, f.b.zero(U64)))
+
+    def _getter(self, f: Frame) -> ast.Accessor | None:
+        """What reading calls: the getter, or a `ref` with a derivative of its own."""
+        getter, ref = self._accessor("get"), self._accessor("ref")
+        if getter is not None or ref is None:
+            return getter
+        given = f.program.derivatives(self._reference(ref)) if f.differentiable else None
+        return None if given is None or given == checked.CustomDerivatives() else ref
+
+    def _accessor(self, name: str) -> ast.Accessor | None:
+        return next((each for each in self.resolved.declaration.accessors if each.name == name), None)
+
+    def _reference(self, accessor: ast.Accessor) -> DeclRef:
+        return DeclRef(accessor, self.resolved.substitution)
+
+    def _call(self, f: Frame, accessor: ast.Accessor, *more: Place) -> Value | None:
+        info: checked.FunctionInfo = f.program.info(accessor)
+        this = [self.owner] if self.owner is not None and info.this_type is not None else []
+        return calls.call_function(f, self._reference(accessor), [*this, *self.arguments, *more])

@@ -1,0 +1,151 @@
+"""Calls: arguments in, results out, `out` and `inout` arguments written back to their places.
+
+    f(x, a.y)  with  float f(in float, inout float)      %r, %y2 = call @f %x, %y     and a.y = %y2
+
+A derivative is called like any function (`derivatives.py` makes it one). What the standard library declares
+as an intrinsic becomes an op (`intrinsics.py`).
+"""
+
+from __future__ import annotations
+
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import EMPTY, DeclRef
+from slangrad.ir.core import Value
+from slangrad.lower.bodies import expressions
+from slangrad.lower.calls import intrinsics
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.model.signatures import Signature, SignatureParameter
+from slangrad.lower.places import packs
+from slangrad.lower.places.places import Place, Temporary, detached
+from slangrad.lower.values import dispatch
+from slangrad.syntax import ast
+
+
+def lower_call(
+    f: Frame, form: checked.Call, cut: bool = False, thrown: tuple[Place, ...] = ()
+) -> Value | None:
+    """The value of a call; None when it is void. `cut`: no derivative passes through it. `thrown`: where it tells of
+    an error."""
+    if isinstance(form.function, checked.Derivative):
+        this = form.this if form.this is not None else form.function.this
+        return _call(f, _derivative(f, form.function), this, form.arguments, DeclRef(None, EMPTY), cut)
+    reference = f.resolve(form.function)
+    info: checked.FunctionInfo = f.program.info(reference.declaration)
+    key = dispatch.dispatched(f.lowering, reference)
+    if isinstance(key, ast.Interface) and form.this is None and dispatch.is_static(f, reference.declaration):
+        return _without_type(f, reference, key)
+    if info.intrinsic is not None and key is None:
+        return intrinsics.lower_intrinsic(f, info, reference, form)
+    signature = f.lowering.function(reference, f)
+    return _call(f, signature, form.this, form.arguments, reference, cut, thrown)
+
+
+def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | None:
+    """A call with places instead of expressions, `this` first."""
+    resolved = f.resolve(reference)
+    info: checked.FunctionInfo = f.program.info(resolved.declaration)
+    key = dispatch.dispatched(f.lowering, resolved)
+    if isinstance(key, ast.Interface) and dispatch.is_static(f, resolved.declaration):
+        return _without_type(f, resolved, key)
+    if info.intrinsic is not None and key is None:
+        return intrinsics.apply(f, info, resolved, places)
+    return finish_call(f, f.lowering.function(resolved, f), places)
+
+
+def _without_type(f: Frame, reference: DeclRef, key: ast.Interface) -> Value | None:
+    """A static requirement of a type that is known at run time only."""
+    dispatch.require_type(f, f"'{reference.declaration.name}'", reference.substitution[key])
+    result = f.program.substitute(f.program.info(reference.declaration).result, reference.substitution)
+    return None if result is checked_types.VOID else f.b.zero(f.type(result))
+
+
+def _derivative(f: Frame, form: checked.Derivative) -> Signature:
+    if isinstance(form.function, checked.Derivative):
+        of = _derivative(f, form.function)
+    else:
+        of = f.lowering.function(f.resolve(form.function), f)
+    shape = f.concrete(form.signature)
+    assert isinstance(shape, checked_types.FunctionType)
+    return f.lowering.derivative(form.mode, of, shape, f.b.span)
+
+
+def _call(
+    f: Frame,
+    signature: Signature,
+    this: checked.Base | None,
+    given: tuple[checked.Argument, ...],
+    of: DeclRef,
+    cut: bool,
+    thrown: tuple[Place, ...] = (),
+) -> Value | None:
+    parameters = iter(signature.parameters)
+    arguments: list[Place] = []
+    if this is not None and _takes_this(f, signature, given):
+        arguments.append(_place(f, next(parameters), this))
+    for argument in given:
+        if packs.is_pack_value(argument):
+            assert isinstance(argument, ast.Expression)
+            for part in packs.parts(f, argument):
+                arguments.append(_passed_part(f, next(parameters), part, of))
+        else:
+            arguments.append(_argument(f, next(parameters), argument, of))
+    return finish_call(f, signature, [*arguments, *thrown], cut)
+
+
+def _takes_this(f: Frame, signature: Signature, given: tuple[checked.Argument, ...]) -> bool:
+    declared = len(signature.parameters) - (2 if signature.throws else 0)
+    return declared == sum(packs.count(f, each) for each in given) + 1
+
+
+def _passed_part(f: Frame, parameter: SignatureParameter, part: packs.Part, of: DeclRef) -> Place:
+    if isinstance(part, ast.Expression):
+        return _argument(f, parameter, part, of)
+    return Temporary(part.get(f)) if parameter.direction == "in" else part.for_update(f)
+
+
+def _argument(f: Frame, parameter: SignatureParameter, argument: checked.Argument, of: DeclRef) -> Place:
+    if isinstance(argument, checked.Default) or parameter.direction == "in":
+        return Temporary(argument_value(f, argument, of))
+    return _place(f, parameter, argument)
+
+
+def _place(f: Frame, parameter: SignatureParameter, argument: checked.Base) -> Place:
+    place = expressions.place_of(f, argument)
+    return place.for_update(f) if parameter.direction == "inout" else place
+
+
+def argument_value(f: Frame, argument: checked.Argument, of: DeclRef) -> Value:
+    """An `in` argument; a default is seen through the substitution of the called function."""
+    if not isinstance(argument, checked.Default):
+        return expressions.lower(f, argument)
+    parameter = argument.parameter
+    with f.elsewhere(parameter, of.substitution) as allowed:
+        if not allowed or parameter.default is None:
+            return f.b.zero(f.type(f.program.info(parameter).type))
+        return expressions.lower(f, parameter.default)
+
+
+def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: bool = False) -> Value | None:
+    """Read the arguments, call, write back."""
+    pairs = list(zip(signature.parameters, arguments, strict=True))
+    operands = [passed(f, p, place) for p, place in pairs if p.direction != "out"]
+    results = f.b.control("call", tuple(operands), signature.result_types, (), {"callee": signature.name})
+    if f.differentiable:
+        flags = signature.result_flags
+        results = tuple(
+            value if carries and not cut else detached(f, value)
+            for value, carries in zip(results, flags, strict=True)
+        )
+    returned = results[:1] if signature.result_type is not None else ()
+    written = results[len(returned) :]
+    outputs = [place for p, place in pairs if p.direction != "in"]
+    for place, value in zip(outputs, written, strict=True):
+        place.set(f, value)
+    return returned[0] if returned else None
+
+
+def passed(f: Frame, parameter: SignatureParameter, place: Place) -> Value:
+    """What goes in for a parameter."""
+    value = place.get(f)
+    return f.emit("detach", value) if f.differentiable and parameter.cut else value

@@ -1,0 +1,197 @@
+"""Implicit and explicit conversions, and the assembling of aggregates from parts.
+
+int -> float         convert            float -> float3     splat
+float4 -> float2     make of two get    {1, v.yz}           make of three: a vector's parts in a row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.check.model.checked import Conversion
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Type as CheckedType
+from slangrad.ir.core import Value
+from slangrad.ir.types import (
+    BOOL,
+    U64,
+    Array,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+    scalar_of,
+)
+from slangrad.lower.calls import calls
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.places.places import Temporary
+from slangrad.lower.values import dispatch
+
+
+def convert(f: Frame, value: Value, conversion: Conversion) -> Value:
+    return CONVERSIONS[conversion.kind](f, value, conversion)
+
+
+def _target(f: Frame, conversion: Conversion) -> Type:
+    return f.type(conversion.target)
+
+
+def _numeric(f: Frame, value: Value, conversion: Conversion) -> Value:
+    return f.emit("convert", value, type=_target(f, conversion))
+
+
+def _splat(f: Frame, value: Value, conversion: Conversion) -> Value:
+    target = _target(f, conversion)
+    if isinstance(value.type, Vector):  # of one component
+        value = f.emit("get", value, index=0)
+    element = scalar_of(target)
+    assert element is not None
+    converted = f.emit("convert", value, type=element)
+    return f.emit("splat", converted, type=target)
+
+
+def _truncate(f: Frame, value: Value, conversion: Conversion) -> Value:
+    return truncate(f, value, _target(f, conversion))
+
+
+def truncate(f: Frame, value: Value, target: Type) -> Value:
+    """The leading components, elements converted."""
+    if isinstance(target, Scalar):
+        while not isinstance(value.type, Scalar):
+            value = f.emit("get", value, index=0)
+        return f.emit("convert", value, type=target)
+    parts = [truncate(f, f.emit("get", value, index=i), part) for i, part in enumerate(components(target))]
+    return f.emit("make", *parts, type=target)
+
+
+def _reshape(f: Frame, value: Value, conversion: Conversion) -> Value:
+    return _from_scalars(f, _scalars(f, value), _target(f, conversion))[0]
+
+
+def _pointer(f: Frame, value: Value, conversion: Conversion) -> Value:
+    target = _target(f, conversion)
+    if target is BOOL:
+        return f.emit("not_equal", f.emit("bitcast", value, type=U64), f.b.zero(U64))
+    if isinstance(value.type, Pointer) and isinstance(target, Scalar):
+        return f.emit("convert", f.emit("bitcast", value, type=U64), type=target)
+    if isinstance(value.type, Scalar) and isinstance(target, Pointer):
+        value = f.emit("convert", value, type=U64)
+    return f.emit("bitcast", value, type=target)
+
+
+def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
+    assert conversion.function is not None
+    if conversion.inner is not None:
+        value = convert(f, value, conversion.inner)
+    made = calls.call_function(f, conversion.function, [Temporary(value)])
+    assert made is not None
+    return made
+
+
+def _stated(f: Frame, value: Value, conversion: Conversion) -> Value:
+    """What `where U(T)` promises, for types that are known."""
+    assert conversion.source is not None
+    source, target = f.concrete(conversion.source), f.concrete(conversion.target)
+    found = f.program.conversion(source, target, implicit=False)
+    if found is None:
+        f.error("E0404", f"'{source}' does not convert to '{target}'", f.b.span)
+        return f.b.zero(f.type(target))
+    made = found.conversion
+    if made is not None and made.function is not None and f.differentiable:
+        _check_derivative(f, source, target, made.function)
+    return value if made is None else convert(f, value, made)
+
+
+def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constructor: DeclRef) -> None:
+    types, level = f.lowering.types, f.program.info(constructor.declaration).level
+    if level == "none" and types.has_tangent(source) and types.has_tangent(target):
+        what = f"'{target}.__init' is not differentiable"
+        message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
+        f.error("E0505", message, f.b.span, "mark the constructor as [Differentiable]")
+
+
+def _array(f: Frame, value: Value, conversion: Conversion) -> Value:
+    assert conversion.inner is not None
+    count = sum(1 for _ in components(value.type))
+    parts = [convert(f, f.emit("get", value, index=i), conversion.inner) for i in range(count)]
+    return f.emit("make", *parts, type=_target(f, conversion))
+
+
+def _optional(f: Frame, value: Value, conversion: Conversion) -> Value:
+    """A value that is there; `none` is zero throughout."""
+    target = _target(f, conversion)
+    if value.type is not component(target, 0) and conversion.inner is not None:
+        value = convert(f, value, conversion.inner)
+    if value.type is not component(target, 0):
+        return f.b.zero(target)
+    return f.emit("make", value, f.true(), type=target)
+
+
+def _base(f: Frame, value: Value, conversion: Conversion) -> Value:
+    target = _target(f, conversion)
+    while value.type is not target:
+        value = f.emit("get", value, index=0)
+    return value
+
+
+def _existing(f: Frame, value: Value, conversion: Conversion) -> Value:
+    return value
+
+
+def _interface(f: Frame, value: Value, conversion: Conversion) -> Value:
+    assert conversion.source is not None
+    return dispatch.as_interface(f, value, f.concrete(conversion.source), f.concrete(conversion.target))
+
+
+CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {
+    "numeric": _numeric,
+    "splat": _splat,
+    "truncate": _truncate,
+    "reshape": _reshape,
+    "pointer": _pointer,
+    "stated": _stated,
+    "call": _call,
+    "array": _array,
+    "optional": _optional,
+    "base": _base,
+    "existing": _existing,
+    "interface": _interface,
+}
+
+
+# --- Aggregates from parts ----------------------------------------------------------------------------
+
+
+def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
+    """Fields or elements in order; of vectors and matrices the scalars in order. What is missing is zero."""
+    if not parts:
+        return f.b.zero(target)
+    if isinstance(target, (Vector, Matrix)):
+        return _from_scalars(f, [scalar for part in parts for scalar in _scalars(f, part)], target)[0]
+    if not isinstance(target, (Array, Struct)):
+        (only,) = parts
+        return only
+    missing = list(components(target))[len(parts) :]
+    return f.emit("make", *parts, *map(f.b.zero, missing), type=target)
+
+
+def _scalars(f: Frame, value: Value) -> list[Value]:
+    if not isinstance(value.type, (Vector, Matrix, Array)):
+        return [value]
+    count = sum(1 for _ in components(value.type))
+    return [scalar for i in range(count) for scalar in _scalars(f, f.emit("get", value, index=i))]
+
+
+def _from_scalars(f: Frame, scalars: list[Value], target: Type) -> tuple[Value, list[Value]]:
+    """A value from as many scalars as it has, zero where there are none left, and the others."""
+    if not isinstance(target, (Vector, Matrix, Array)):
+        return (scalars[0], scalars[1:]) if scalars else (f.b.zero(target), [])
+    parts = []
+    for part in components(target):
+        made, scalars = _from_scalars(f, scalars, part)
+        parts.append(made)
+    return f.emit("make", *parts, type=target), scalars

@@ -1,0 +1,275 @@
+"""Declarations of the standard library that are ops: `[intrinsic("sin")] T sin<T : ...>(T x);`
+
+sin(v)              %r = sin %v              rows of the primitive table, by their name
+atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
+WaveActiveSum(v)    wave_reduce {kind="add"} see waves.py
+printf("%f\\n", x)   print {format="%f\\n"}   see prints.py, and print_lines.py for print("{}", x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
+from slangrad.ir.core import Value
+from slangrad.ir.primitives import ATOMIC_KINDS, GROUP_SIZE, PRIMITIVES
+from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
+from slangrad.lower.bodies import expressions
+from slangrad.lower.calls import calls, print_lines, prints
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.places.places import Memory, Place, Temporary
+from slangrad.lower.values import operators, tangents, waves
+from slangrad.lower.values.any_values import dynamic_object, reinterpret
+from slangrad.lower.values.bit_casts import bit_cast
+from slangrad.syntax import ast
+
+Rule = Callable[[Frame, str, list[Place], Type | None], Value | None]
+
+
+def lower_intrinsic(
+    f: Frame, info: checked.FunctionInfo, reference: DeclRef, form: checked.Call
+) -> Value | None:
+    if info.intrinsic == "print":
+        prints.lower_print(f, form)
+        return None
+    if info.intrinsic == "string_hash":
+        literal = prints.literal_format(f, form, "a text as a value", "the text")
+        number = expressions.number_of_text(f, literal.value if literal is not None else "")
+        return apply(f, info, reference, [Temporary(number)])
+    if info.intrinsic == "print_line":
+        print_lines.lower_print(f, form)
+        return None
+    places = [] if form.this is None or info.this_type is None else [expressions.place_of(f, form.this)]
+    for parameter, argument in zip(info.parameters, form.arguments, strict=True):
+        if not is_operand(f, parameter):
+            continue
+        if isinstance(argument, checked.Default) or f.program.info(parameter).direction == "in":
+            places.append(Temporary(calls.argument_value(f, argument, reference)))
+        else:
+            places.append(expressions.place_of(f, argument))
+    return apply(f, info, reference, places)
+
+
+def is_operand(f: Frame, parameter: ast.Parameter) -> bool:
+    """An order of memory is none: all atomics are as strong as there is."""
+    declared = f.program.info(parameter).type
+    return not (isinstance(declared, checked_types.EnumType) and str(declared) == "MemoryOrder")
+
+
+def apply(f: Frame, info: checked.FunctionInfo, reference: DeclRef, places: list[Place]) -> Value | None:
+    declared = _typed_by(info, reference.declaration)
+    assert declared is not None and info.intrinsic is not None
+    result = f.program.substitute(declared, reference.substitution)
+    t = None if result is checked_types.VOID else f.lowering.types.of(result, f.b.span)
+    name, _, kind = info.intrinsic.partition(".")
+    return RULES.get(name, _primitive)(f, kind or name, places, t)
+
+
+def _typed_by(info: checked.FunctionInfo, declaration: ast.Declaration) -> checked_types.Type | None:
+    """The type that a rule is told: what is constructed, whose tangents are added or made, else the result."""
+    if isinstance(declaration, ast.Constructor):
+        return info.this_type
+    if info.intrinsic in ("differential_zero", "differential_add"):
+        assert isinstance(declaration.parent, ast.Interface)
+        return checked_types.parameter_type(declaration.parent)
+    return info.result
+
+
+def _primitive(f: Frame, name: str, places: list[Place], t: Type | None) -> Value | None:
+    assert name in PRIMITIVES, f"the standard library names an unknown op '{name}'"
+    operands = [place.get(f) for place in places]
+    if t is None:
+        f.b.effect(name, *operands)
+        return None
+    return f.emit(name, *operands, type=t)
+
+
+def _shift(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    value, amount = (place.get(f) for place in places)
+    return f.emit(name, value, operators.like(f, amount, value.type))
+
+
+def _hash(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """What holds the number of a text."""
+    assert t is not None
+    return f.emit("make", places[0].get(f), type=t)
+
+
+def _zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    return f.b.zero(t)
+
+
+def _same(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    value = places[0].get(f)
+    if value.type is t:
+        return value
+    f.error(
+        "E0713", "a value can be seen as one of a type of the same form only", f.b.span, "convert it: T(x)"
+    )
+    return f.b.zero(t)
+
+
+def _tangent_zero(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    return tangents.zero(f.lowering, f.b, t)
+
+
+def _tangent_add(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    x, y = (place.get(f) for place in places)
+    return tangents.add(f.lowering, f.b, t, x, y)
+
+
+def _tangent_scale(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    factor, x = (place.get(f) for place in places)
+    return tangents.scale(f.b, factor, x)
+
+
+def _load(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    return Memory(places[0].get(f)).get(f)
+
+
+def _thread_place(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """Where the thread is among all of the launch."""
+    axes = [f.emit("thread_id", type=U32, axis=axis) for axis in range(3)]
+    return f.emit("make", *axes, type=t)
+
+
+def _set_prints(f: Frame, name: str, places: list[Place], t: Type | None) -> None:
+    print_lines.lower_set_prints(f, places[0].get(f))
+
+
+def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """Which is the kernel's, and known when all is inlined (opt/statics.py)."""
+    return f.emit("read_static", type=t, name=GROUP_SIZE)
+
+
+# --- Atomics: on memory component by component; a local variable, which no other thread sees, is just changed
+
+OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
+STEPS = {"increment": "add", "decrement": "sub"}
+
+
+def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | None:
+    """The value before, or ("add.after") the one after; a place after the operands receives it."""
+    kind, _, after = kind.partition(".")
+    count = OPERANDS.get(kind, 1)
+    target, operands = places[0], [place.get(f) for place in places[1 : 1 + count]]
+    if isinstance(target.type, Pointer) and (
+        not operands or operands[-1].type is value_of(target.type.element)
+    ):
+        target = Memory(target.get(f))
+    memory = target.address(f)
+    if memory is None:
+        old = _on_local(f, kind, target, operands)
+    else:
+        old = memory.guarded(f, lambda: _on_memory(f, kind, memory.pointer, operands), memory.type)
+    for original in places[1 + count :]:
+        original.set(f, old)
+    value = _unwrapped(f, old, t)
+    return value if value is None or not after else _changed(f, kind, value, operands)
+
+
+def _changed(f: Frame, kind: str, before: Value, operands: list[Value]) -> Value:
+    if kind in STEPS:
+        assert isinstance(before.type, Scalar)
+        return f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
+    return f.emit(ON_VALUES[kind], before, operands[0])
+
+
+def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
+    """The old value of an Atomic<T> as a T."""
+    if t is None or old.type is t:
+        return old if t is not None else None
+    return f.emit("get", old, index=0)
+
+
+def _on_memory(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
+    return _on_place(f, kind, Memory(address), operands)
+
+
+def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
+    if isinstance(place, Memory) and isinstance(place.form, Scalar):
+        return _on_scalar(f, kind, place.pointer, operands)
+    parts = []
+    for i, part in enumerate(components(place.type)):
+        same = all(x.type is place.type for x in operands)
+        own = [f.emit("get", x, index=i) for x in operands] if same else operands
+        assert same or all(x.type is part for x in operands), (place.type, operands)
+        parts.append(_on_place(f, kind, place.component(f, i), own))
+    return f.emit("make", *parts, type=place.type)
+
+
+def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
+    assert isinstance(address.type, Pointer)
+    element = address.type.element
+    if kind == "load":
+        return f.emit("load", address, type=element)
+    if kind == "store":
+        kind = "exchange"
+    if kind == "compare_exchange_bits":
+        return _on_bits(f, address, operands)
+    if kind in STEPS:
+        kind, operands = STEPS[kind], [f.b.constant(element, 1)]
+    if kind == "sub":
+        kind, operands = "add", [f.emit("neg", operands[0])]
+    assert kind in ATOMIC_KINDS, kind
+    return f.emit("atomic", address, *operands, type=element, kind=kind)
+
+
+def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
+    """A float compared as the number that its bits are."""
+    assert isinstance(address.type, Pointer)
+    whole = f.emit("bitcast", address, type=pointer(U32, address.type.space))
+    bits = (f.emit("bitcast", x, type=U32) for x in operands)
+    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange")
+    return f.emit("bitcast", old, type=address.type.element)
+
+
+ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
+    old = target.get(f)
+    place = target.component(f, 0) if isinstance(target.type, Struct) else target
+    before = place.get(f)
+    if kind.startswith("compare_exchange"):
+        seen = [before, operands[0]]
+        if kind == "compare_exchange_bits":
+            seen = [f.emit("bitcast", x, type=U32) for x in seen]
+        new = f.emit("select", f.emit("equal", *seen), operands[1], before)
+    elif kind in STEPS:
+        assert isinstance(before.type, Scalar)
+        new = f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
+    elif kind != "load":
+        new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
+    else:
+        return old
+    place.set(f, new)
+    return old
+
+
+RULES: dict[str, Rule] = {
+    "atomic": _atomic,
+    "bitcast": bit_cast,
+    "dynamic_object": dynamic_object,
+    "string_hash": _hash,
+    "reinterpret": reinterpret,
+    "wave_reduce": waves.reduce,
+    "wave_scan": waves.scan,
+    "wave_read": waves.read,
+    "load": _load,
+    "shl": _shift,
+    "shr": _shift,
+    "zero": _zero,
+    "same": _same,
+    "differential_zero": _tangent_zero,
+    "differential_add": _tangent_add,
+    "differential_scale": _tangent_scale,
+    "thread_place": _thread_place,
+    "group_size": _group_size,
+    "set_prints": _set_prints,
+}

@@ -1,0 +1,111 @@
+"""print of sgl.device.print: a format with braces, whose line the host fetches.
+
+print("{}: {:.3}", i, v)     ->     print %i, %x, %y, %z {format: what is shown how}
+print("{}")                  ->     error: the format shows 1 values, and 0 are given
+
+Without `create_device(enable_print=True)` it computes its arguments and does nothing. What `set_print_enabled` says is
+a static variable, as those of programs are.
+"""
+
+from __future__ import annotations
+
+from slangrad.base.brace_formats import Argument, Place, encode, pieces_of
+from slangrad.check.model import checked
+from slangrad.ir.core import Value
+from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
+from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
+from slangrad.lower.model.frame import Frame
+from slangrad.syntax import ast
+
+SILENT = "print silent"  # a static variable, which is false until it is written
+TEXT = "PrintableString"
+_KINDS = {"signed": "i", "unsigned": "u", "float": "f"}
+
+
+def lower_print(f: Frame, form: checked.Call) -> None:
+    literal = literal_format(f, form, "print")
+    if literal is None:
+        return
+    texts: dict[int, str] = {}
+    arguments: list[Argument] = []
+    values: list[Value] = []
+    for each in form.arguments[1:]:
+        if not isinstance(each, ast.Expression):
+            continue
+        text = _text_of(each)
+        if text is not None:
+            texts[len(arguments)] = text
+            arguments.append(Argument("text", (0,)))
+            continue
+        for value, kind in given_values(f, each):
+            found = _argument(value.type)
+            if found is None:
+                note = "print its fields"
+                f.error(
+                    "E0707",
+                    f"print shows numbers, vectors, matrices and arrays, not '{kind}'",
+                    each.span,
+                    note,
+                )
+                return
+            arguments.append(found)
+            values += scalars_of(f, value)
+    try:
+        encoded = _encoded(literal.value, arguments, texts)
+    except ValueError as failure:
+        f.error("E0707", str(failure), literal.span, "{} shows a value, {:.3} with 3 digits, {{ is a brace")
+        return
+    if not f.lowering.options.prints:
+        return
+
+    def write() -> tuple[Value, ...]:
+        f.b.effect("print", *values, format=encoded)
+        return ()
+
+    f.branch(f.emit("read_static", type=BOOL, name=SILENT), tuple, write)
+
+
+def lower_set_prints(f: Frame, enabled: Value) -> None:
+    f.b.effect("write_static", f.emit("not", enabled, type=BOOL), name=SILENT)
+
+
+def _encoded(text: str, arguments: list[Argument], texts: dict[int, str]) -> str:
+    """Texts are known: they become a part of the format."""
+    pieces = pieces_of(text)
+    encode(pieces, arguments)
+    numbers = [i for i in range(len(arguments)) if i not in texts]
+    moved: list[str | Place] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            moved.append(piece)
+        elif piece.argument in texts:
+            moved.append(format(texts[piece.argument], piece.spec))
+        else:
+            moved.append(Place(numbers.index(piece.argument), piece.spec))
+    return encode(moved, [arguments[i] for i in numbers])
+
+
+def _text_of(node: ast.Expression) -> str | None:
+    """The text of a literal, by itself or as a PrintableString."""
+    while isinstance(node, ast.Paren):
+        node = node.inner
+    if isinstance(node, ast.Call) and len(node.arguments) == 1 and str(node.type) == TEXT:
+        return _text_of(node.arguments[0])
+    return node.value if isinstance(node, ast.StringLiteral) else None
+
+
+def _argument(t: Type) -> Argument | None:
+    if isinstance(t, Scalar):
+        return Argument(f"{_KINDS[t.kind]}{t.bits}" if t.kind in _KINDS else "bool")
+    inner: Type | None = None
+    sizes: tuple[int, ...] = ()
+    if isinstance(t, Vector):
+        inner, sizes = t.element, (t.length,)
+    elif isinstance(t, Matrix):
+        inner, sizes = t.element, (t.rows, t.columns)
+    elif isinstance(t, Array) and t.length is not None:
+        inner, sizes = t.element, (t.length,)
+    if inner is None or isinstance(inner, Struct):
+        return None
+    found = _argument(inner)
+    return None if found is None else Argument(found.kind, (*sizes, *found.shape))

@@ -1,0 +1,135 @@
+"""printf: what its format asks for is compared with what it is given, when compiling.
+
+printf("%f %d\\n", v.x, n)     ->     print %x, %n {format="%f %d\\n"}
+printf("%f\\n", v)             ->     error: there are 3 values and 1 conversion
+
+A vector, matrix or array stands for its components, each with a conversion of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slangrad.base.formats import Conversion, Format, parse_format
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.names.places import value_type
+from slangrad.ir.core import Value
+from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
+from slangrad.lower.bodies import expressions
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.places import packs
+from slangrad.syntax import ast
+
+
+@dataclass(slots=True, eq=False)
+class Shown:
+    """A number, the argument that it is or is a part of, and the type of that."""
+
+    value: Value
+    node: ast.Expression
+    kind: checked_types.Type
+
+
+_FLOATS = frozenset("fFeEgGaA")
+
+
+def literal_format(
+    f: Frame, form: checked.Call, name: str, what: str = "the format"
+) -> ast.StringLiteral | None:
+    """The format, which must stand where it is used."""
+    literal = form.arguments[0]
+    while isinstance(literal, ast.Paren):
+        literal = literal.inner
+    if isinstance(literal, ast.StringLiteral):
+        return literal
+    f.error("E9006", f"{what} of {name} must be a string literal", f.b.span)
+    return None
+
+
+def lower_print(f: Frame, form: checked.Call) -> None:
+    literal = literal_format(f, form, "printf")
+    if literal is None:
+        return
+    given = [each for each in form.arguments[1:] if isinstance(each, ast.Expression)]
+    texts = [each for each in given if isinstance(each, ast.StringLiteral)]
+    for each in texts:
+        f.error("E9006", "a text can only be the format of printf", each.span, "write it into the format")
+    if texts:
+        return
+    values = [
+        Shown(scalar, each, kind)
+        for each in given
+        for value, kind in given_values(f, each)
+        for scalar in scalars_of(f, value)
+    ]
+    if _fits(f, literal, values):
+        f.b.effect("print", *(each.value for each in values), format=literal.value)
+
+
+def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_types.Type]]:
+    """The value of an argument and its type; of a pack each of them."""
+    if not packs.is_pack_value(node):
+        yield expressions.lower(f, node), f.concrete(node.type)
+        return
+    for part in packs.parts(f, node):
+        if isinstance(part, ast.Expression):
+            yield expressions.lower(f, part), f.concrete(value_type(part))
+        else:
+            yield part.get(f), f.concrete(node.type)
+
+
+def scalars_of(f: Frame, value: Value) -> list[Value]:
+    if isinstance(value.type, (Vector, Matrix, Array, Struct)):
+        count = sum(1 for _ in components(value.type))
+        return [scalar for i in range(count) for scalar in scalars_of(f, f.emit("get", value, index=i))]
+    return [value]
+
+
+def _fits(f: Frame, literal: ast.StringLiteral, values: list[Shown]) -> bool:
+    try:
+        wanted = _conversions(parse_format(literal.value))
+    except ValueError as failure:
+        note = "there are %d %u %x %f %e %g %c and their kin; %% is a percent sign"
+        f.error("E0707", str(failure), literal.span, note)
+        return False
+    if len(wanted) != len(values):
+        message = f"the format shows {_counted(len(wanted), 'value')}, and {_counted(len(values), 'is', 'are')} given"
+        f.error("E0707", message, f.b.span, "vectors, arrays and structs need a conversion for each number")
+        return False
+    reasons = [
+        (_reason(how, each.value.type, each.kind), each) for how, each in zip(wanted, values, strict=True)
+    ]
+    for reason, each in reasons:
+        if reason is not None:
+            f.error("E0707", reason[0], each.node.span, reason[1])
+    return all(reason is None for reason, _ in reasons)
+
+
+def _counted(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or f'{one}s'}"
+
+
+def _conversions(parsed: Format) -> list[Conversion | None]:
+    """One for each value; None for a width or precision given as `*`."""
+    pieces = [piece for piece in parsed.pieces if isinstance(piece, Conversion)]
+    return [each for piece in pieces for each in (*[None] * piece.stars, piece)]
+
+
+def _reason(how: Conversion | None, t: Type, named: checked_types.Type) -> tuple[str, str] | None:
+    """Why a conversion cannot show a value, which is `named` so in the text or a part of it; and what can."""
+    if how is not None and how.kind == "s":
+        return "'%s' shows texts, which are no values", "write the text into the format"
+    if isinstance(t, Pointer):
+        return None
+    assert isinstance(t, Scalar), t
+    shows_float = how is not None and how.kind in _FLOATS
+    kind = "*" if how is None else f"%{how.kind}"
+    if shows_float and t.kind != "float":
+        return f"'{kind}' shows floating-point numbers, not '{named}'", "write '%d', or convert it: float(x)"
+    if not shows_float and t.kind == "float":
+        return f"'{kind}' shows whole numbers, not '{named}'", "write '%f', or convert it: int(x)"
+    if how is not None and how.kind in "diuoxX" and how.bits < t.bits:
+        return f"'{kind}' shows {how.bits} of the {t.bits} bits of '{named}'", f"write '%ll{how.kind}'"
+    return None

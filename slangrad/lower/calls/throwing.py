@@ -1,0 +1,51 @@
+"""`try`, and the variables that tell a handler of an error: whether there is one, and which.
+
+int f(int n) throws E        func @f(%n) -> (i32, bool, E)
+
+    y = g(try f(x)) + 1;     %r, %threw, %error = call @f %x     if %threw { } else { y = g(%r) + 1 }
+
+So a call that throws is an exit like `break`, but from within an expression: what is left of the statement becomes an
+arm of an `if` (`Frame.leave_where`).
+"""
+
+from __future__ import annotations
+
+from slangrad.check.model import checked
+from slangrad.ir.core import Value
+from slangrad.ir.types import BOOL, Struct
+from slangrad.lower.calls import calls
+from slangrad.lower.model.exits import Handler, error_keys, flags
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.places.places import Local, Place, Temporary
+from slangrad.syntax import ast
+
+
+def places(f: Frame, catch: ast.Catch | None) -> tuple[Place, Place]:
+    """Where a handler looks, or with None the caller; a handler of every error does not ask which it was."""
+    threw, error = error_keys(f, catch)
+    if error not in f.variables:
+        return Local(threw, BOOL), Temporary(f.b.zero(Struct("none", ())))
+    return Local(threw, BOOL), Local(error, f.variables[error].type)
+
+
+def enter_handler(f: Frame, catch: ast.Catch) -> None:
+    handler = Handler(catch)
+    f.exits.append(handler)
+    f.variables[handler.threw] = f.false()
+    if catch.parameter is not None:
+        f.variables[handler.error] = f.b.zero(f.type(f.program.info(catch.parameter).type))
+
+
+def leave_handler(f: Frame) -> tuple[Value, Value | None]:
+    """Whether the innermost handler has something to do, and with which error."""
+    handler = f.exits.pop()
+    assert isinstance(handler, Handler)
+    return f.variables.pop(handler.threw), f.variables.pop(handler.error, None)
+
+
+def lower_try(f: Frame, form: checked.Try, cut: bool = False) -> Value | None:
+    """The value of a call; where it threw, nothing more of the statement runs."""
+    threw, error = places(f, form.handler)
+    value = calls.lower_call(f, form.call.ref, cut, (threw, error))
+    f.leave_where(threw.get(f), flags(f))
+    return value

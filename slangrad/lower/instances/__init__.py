@@ -1,0 +1,1 @@
+"""The functions of a program, each made once for its type arguments."""

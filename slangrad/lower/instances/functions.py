@@ -1,0 +1,164 @@
+"""Function bodies: parameters become variables, the result and what was written is yielded.
+
+float f(float x, inout float y) { y += x; return x; }     func @f(%x, inout %y) -> (f32) { ... yield %x, %y.1 }
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import is_pack
+from slangrad.ir.core import BODILESS, Attribute, Derivatives, Function, Region, Value
+from slangrad.lower.bodies import statements
+from slangrad.lower.calls import intrinsics
+from slangrad.lower.instances.applied import lower_applied
+from slangrad.lower.model.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key, PackPart
+from slangrad.lower.model.signatures import Signature
+from slangrad.lower.places import closures
+from slangrad.lower.places.places import Local, Place, detached
+from slangrad.lower.places.variables import begin_body, held
+from slangrad.lower.values import dispatch
+from slangrad.syntax import ast
+
+if TYPE_CHECKING:
+    from slangrad.lower.instances.instances import Lowering
+
+
+def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
+    declared = reference.declaration
+    f = Frame(lowering, signature.name, declared, reference.substitution, signature.differentiable)
+    key = dispatch.dispatched(lowering, reference)
+    constructs = isinstance(declared, ast.Constructor) and key is None
+    keys, inputs = enter(f, signature, reference, constructs)
+    given, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
+    if key is not None:
+        dispatch.lower_dispatch(f, signature, reference, keys, key)
+    elif f.program.info(declared).intrinsic is not None:
+        _lower_primitive(f, reference)
+    elif declared.body is None and given is not None:  # there is something to call, if not itself
+        attributes[BODILESS] = True
+    else:
+        lower_body(f, declared)
+    return Function(
+        signature.name,
+        signature.ir_parameters(),
+        signature.result_type,
+        Region(inputs, f.b.ops, _yields(f, signature, keys, THIS if constructs else RESULT)),
+        signature.result_differentiable or signature.dual is not None,
+        derivatives=given,
+        attributes=attributes,
+        span=declared.span,
+    )
+
+
+def enter(
+    f: Frame, signature: Signature, reference: DeclRef, constructs: bool = False
+) -> tuple[list[Key], tuple[Value, ...]]:
+    """Variables for the parameters and what goes in; `out` ones start at zero."""
+    declared = reference.declaration
+    info: checked.FunctionInfo = f.program.info(declared)
+    keys: list[Key] = [THIS] if signature.has_this else []
+    keys += _parameter_keys(f, reference)
+    keys += [THROWN, ERROR] if signature.throws else []
+    inputs = []
+    for key, parameter in zip(keys, signature.parameters, strict=True):
+        value = (
+            f.b.zero(parameter.type)
+            if parameter.direction == "out"
+            else Value(parameter.type, parameter.name)
+        )
+        f.variables[key] = value
+        inputs += [] if parameter.direction == "out" else [value]
+    f.variables[RETURNED] = f.false()
+    if signature.throws:
+        f.variables[THROWN] = f.false()
+    if constructs:
+        assert signature.result_type is not None
+        f.variables[THIS] = closures.default_value(f, signature.result, signature.result_type)
+    elif signature.result_type is not None:
+        f.variables[RESULT] = f.b.zero(signature.result_type)
+    for i, captured in enumerate(info.captures):
+        f.variables[captured] = f.emit("get", f.variables[THIS], index=i)
+    return keys, tuple(inputs)
+
+
+def _parameter_keys(f: Frame, reference: DeclRef) -> list[Key]:
+    """The variables of the parameters; of a pack, one for each element."""
+    counts = Counter(declared_parameters(f.program, reference))
+    keys: list[Key] = []
+    for each in f.program.info(reference.declaration).parameters:
+        own = is_pack(f.program.info(each).type)
+        keys += [PackPart(each, i) for i in range(counts[each])] if own else [each]
+    return keys
+
+
+_ELSEWHERE = ("__target_intrinsic", "__intrinsic_op", "__specialized_for_target")
+
+
+def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor) -> None:
+    f.program.check_body(declared)
+    body = declared.body
+    if body is None and any(declared.attribute(each) for each in _ELSEWHERE):
+        note = "give it a body"
+        f.error("E9003", f"'{declared.name}' is what another compiler makes of it", declared.span, note)
+        return
+    if body is None:
+        f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
+        return
+    begin_body(f, body)
+    statements.lower_statement(f, body)
+
+
+def _lower_primitive(f: Frame, reference: DeclRef) -> None:
+    """The op that a declaration stands for, where it is named as a function: `fwd_diff(sin)`."""
+    info: checked.FunctionInfo = f.program.info(reference.declaration)
+    keys: list[Key] = [THIS] if info.this_type is not None else []
+    keys += [each for each in info.parameters if intrinsics.is_operand(f, each)]
+    places: list[Place] = [Local(key, f.variables[key].type) for key in keys]
+    value = intrinsics.apply(f, info, reference, places)
+    if value is not None:
+        f.variables[RESULT] = value
+
+
+def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tuple[Value, ...]:
+    """The return value, then what `out` and `inout` parameters hold at the end."""
+    pairs = zip(keys, signature.parameters, strict=True)
+    written = [held(f, key) for key, p in pairs if p.direction != "in"]
+    if signature.result_type is not None:
+        written.insert(0, held(f, result))
+    info: checked.FunctionInfo = f.program.info(f.declared)
+    if info.treat_as_differentiable and info.level == "none" and info.intrinsic is None:
+        written = [detached(f, value) for value in written]
+    return tuple(written)
+
+
+def _custom_derivatives(lowering: Lowering, signature: Signature, reference: DeclRef) -> Derivatives | None:
+    given: checked.CustomDerivatives = lowering.program.derivatives(reference)
+    forward, backward, substitute = (
+        None if each is None else lowering.function(each).name
+        for each in (given.forward, given.backward, given.primal_substitute)
+    )
+    applied = None if given.apply is None else lower_applied(lowering, signature, given.apply)
+    made = Derivatives(forward, backward, substitute, applied)
+    return made if made.names else None
+
+
+def _attributes(declared: ast.Declaration) -> dict[str, Attribute]:
+    """What later passes are told about a function."""
+    found: dict[str, Attribute] = {}
+    for name, (key, value) in ATTRIBUTES.items():
+        if declared.attribute(name) is not None:
+            found[key] = value
+    return found
+
+
+ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
+    "PreferRecompute": ("prefer", "recompute"),
+    "PreferCheckpoint": ("prefer", "checkpoint"),
+    "drop_primal": ("drop_primal", True),
+    "open_primal": ("open_primal", True),
+}

@@ -1,0 +1,336 @@
+"""Monomorphization: one IR function for each function declaration and list of type arguments that is called.
+
+    sum<float3, 4>      Foo<int>.bar      bwd_diff(square)
+
+A call asks for the signature of its callee, which enters the callee into the worklist; names are readable and
+unique. Functions that call themselves become loops in the end (recursion.py); generics that never come to an end are
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from slangrad.base.diagnostics import CompileError, Reporter
+from slangrad.base.options import Options, limit_note
+from slangrad.base.recursion import deep_recursion
+from slangrad.base.source import Span
+from slangrad.check.conforming import Conformance
+from slangrad.check.generics.signatures import declared_parameters, signature_of
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.check.texts.standard import TEXTURES
+from slangrad.ir import core
+from slangrad.lower.calls.references import Referring, lower_referring
+from slangrad.lower.instances import derivatives, functions, kernels
+from slangrad.lower.model.alternatives import Alternatives
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.model.signatures import Signature, SignatureParameter
+from slangrad.lower.model.type_map import LARGEST, TypeMap, weight
+from slangrad.lower.places.globals import LaunchParameters
+from slangrad.lower.places.statics import Statics
+from slangrad.lower.recursion.recursion import remove_recursion
+from slangrad.lower.values import dispatch
+from slangrad.lower.values.waves import note_wave_size
+from slangrad.syntax import ast
+
+# fmt: off
+DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref": "inout"}
+# fmt: on
+
+
+class Lowering:
+    """One program being lowered, from its entry points on."""
+
+    def __init__(
+        self, program: CheckedProgram, options: Options, reporter: Reporter, alternatives: Alternatives
+    ) -> None:
+        self.program, self.options, self.reporter = program, options, reporter
+        self.alternatives = alternatives
+        self.ir = core.Program()
+        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name, alternatives)
+        self.parameters = LaunchParameters()
+        self.statics = Statics()
+        self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see purity.py
+        self._signatures: dict[tuple[object, ...], Signature] = {}
+        self._names: dict[str, int] = {}
+        self._worklist: list[tuple[Signature, DeclRef]] = []
+        self._referring: dict[tuple[object, ...], Referring] = {}
+        self._entered: list[tuple[object, ...]] = []  # those being lowered
+        self._derived: dict[tuple[object, ...], Signature] = {}
+        self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
+
+    def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
+        """The signature of a function with concrete type arguments; its body is lowered later."""
+        found = self._signatures.get(reference.key)
+        if found is None:
+            self._refuse_endless(reference, caller)
+            self._refuse_textures(reference, caller)
+            found = self._signatures[reference.key] = self._declare(reference)
+            self._worklist.append((found, reference))
+            self.asked_by[found.name] = (reference, None if caller is None else caller.name)
+        return found
+
+    def referring(self, reference: DeclRef) -> Referring:
+        """What a `ref` accessor became that tells the place it returns."""
+        found = self._referring.get(reference.key)
+        if found is None:
+            self._refuse_circle(reference)
+            self._entered.append(reference.key)
+            signature = self._declare(reference)
+            name = self.unique(f"{signature.name}.place")
+            signature = replace(signature, name=name, result=checked_types.VOID, result_type=None, dual=None)
+            signature = replace(signature, result_differentiable=False)
+            found = self._referring[reference.key] = lower_referring(self, signature, reference)
+            self._entered.pop()
+        return found
+
+    def derivative(
+        self, mode: str, of: Signature, shape: checked_types.FunctionType, span: Span | None
+    ) -> Signature:
+        """A function with the calling conventions of `fwd_diff(f)` or `bwd_diff(f)` around a request."""
+        key = (mode, of.name, len(shape.parameters))
+        found = self._derived.get(key)
+        if found is None:
+            found = self._derived[key] = self._derived_signature(mode, of, shape)
+            self.ir.add(derivatives.lower_derivative(self, mode, of, found, span))
+        return found
+
+    def finish(self) -> core.Program:
+        """Lower everything that was asked for, and what that asks for."""
+        while not self.reporter.has_errors and (self._lower_next() or self.statics.lower_next(self)):
+            pass
+        self.statics.finish(self)
+        self.alternatives.report(self.reporter)
+        if not self.reporter.has_errors:
+            remove_recursion(self.ir, self.options.limits.recursion_depth, self.reporter)
+        return self.ir
+
+    def _lower_next(self) -> bool:
+        """Lower one function that waits; whether there was one."""
+        if not self._worklist:
+            return False
+        signature, reference = self._worklist.pop()
+        self.ir.add(functions.lower_function(self, signature, reference))
+        return True
+
+    def unique(self, wanted: str) -> str:
+        """The name, with a number behind it when an overload has it already."""
+        count = self._names.get(wanted, 0)
+        self._names[wanted] = count + 1
+        return wanted if count == 0 else f"{wanted}#{count + 1}"
+
+    # --- signatures
+
+    def _declare(self, reference: DeclRef) -> Signature:
+        info: checked.FunctionInfo = self.program.info(reference.declaration)
+        differentiable = info.level != "none" or info.treat_as_differentiable
+        result = self.program.substitute(info.result, reference.substitution)
+        returns = result is not checked_types.VOID
+        carries = returns and not info.no_diff_result and self.types.has_tangent(result)
+        return Signature(
+            name=self.unique(_readable(reference)),
+            parameters=(
+                *self._this_parameter(reference, info, differentiable),
+                *self._declared_parameters(reference, differentiable),
+                *self._thrown(reference, info, differentiable),
+            ),
+            result=result,
+            result_type=self.types.of(result, reference.declaration.span) if returns else None,
+            result_differentiable=differentiable and carries,
+            differentiable=differentiable,
+            dual=self.types.dual(result) if differentiable and not info.no_diff_result else None,
+            throws=info.throws is not None,
+        )
+
+    def _thrown(
+        self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
+    ) -> Iterator[SignatureParameter]:
+        """What a function that throws gives besides: whether it did, and the error."""
+        if info.throws is not None:
+            yield self._parameter("thrown", of, checked_types.BOOL, "out", False)
+            yield self._parameter("error", of, info.throws, "out", differentiable)
+
+    def _this_parameter(
+        self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
+    ) -> Iterator[SignatureParameter]:
+        key, constructs = dispatch.dispatched(self, of), isinstance(of.declaration, ast.Constructor)
+        if (constructs or info.this_type is None) and isinstance(key, ast.Interface):
+            # the object that tells the type
+            yield self._parameter("this", of, checked_types.parameter_type(key), "in", False)
+        if info.this_type is not None and not constructs:
+            direction = "inout" if info.mutating else "in"
+            yield self._parameter(
+                "this", of, info.this_type, direction, differentiable and not info.no_diff_this
+            )
+
+    def _declared_parameters(self, of: DeclRef, differentiable: bool) -> Iterator[SignatureParameter]:
+        """One for each element of a pack."""
+        declared = declared_parameters(self.program, of)
+        for each, own in zip(declared, signature_of(self.program, of).parameters, strict=True):
+            yield self._parameter(each.name, of, own.type, own.direction, differentiable and not own.no_diff)
+
+    def _parameter(
+        self, name: str, of: DeclRef, declared: checked_types.Type, direction: str, differentiable: bool
+    ) -> SignatureParameter:
+        concrete = self.program.substitute(declared, of.substitution)
+        lowered = self.types.of(concrete, of.declaration.span)
+        has_tangent = self.types.has_tangent(concrete)
+        carries = differentiable and has_tangent
+        cut, dual = has_tangent and not carries, self.types.dual(concrete) if differentiable else None
+        return SignatureParameter(name, concrete, lowered, DIRECTIONS[direction], carries, cut, dual)
+
+    def _derived_signature(self, mode: str, of: Signature, shape: checked_types.FunctionType) -> Signature:
+        """`shape` is without the `this` of `fwd_diff(object.method)`, which is then passed as it is."""
+        this = of.parameters[:1] if of.has_this else ()
+        passed = [replace(p, direction=_of_this(mode, p), differentiable=False, cut=True) for p in this]
+        word = "fwd_diff" if mode == "forward" else "bwd_diff"
+        counts_this = _count(mode, of) == len(shape.parameters)
+        returns = shape.result is not checked_types.VOID
+        return Signature(
+            name=self.unique(f"{word}({of.name})"),
+            parameters=(
+                *(() if counts_this else passed),
+                *(self._shape_parameter(p.name or f"p{i}", p) for i, p in enumerate(shape.parameters)),
+            ),
+            result=shape.result,
+            result_type=self.types.of(shape.result) if returns else None,
+            result_differentiable=returns and self.types.has_tangent(shape.result),
+            differentiable=True,
+        )
+
+    def _shape_parameter(self, name: str, p: checked_types.FunctionParameter) -> SignatureParameter:
+        has_tangent = self.types.has_tangent(p.type)
+        direction = DIRECTIONS[p.direction]
+        return SignatureParameter(
+            name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False
+        )
+
+    # --- what has no end
+
+    def _refuse_endless(self, reference: DeclRef, caller: Frame | None) -> None:
+        """Raise when a generic asks for instance after instance of itself, or for too many in all."""
+        limits = self.options.limits
+        span = reference.declaration.span if caller is None else caller.b.span
+        depth, name = 0, None if caller is None else caller.name
+        while name is not None and name in self.asked_by:
+            other, name = self.asked_by[name]
+            depth += other.declaration is reference.declaration
+        heavy = any(weight(each) > LARGEST for each in reference.arguments)
+        name = reference.declaration.name
+        if depth > limits.generic_depth or heavy:
+            message = f"'{name}' asks for more and more instances of itself"
+            note = f"it is {limits.generic_depth} deep already; {limit_note('generic_depth')}"
+        elif len(self._signatures) > limits.instances:
+            message = f"the program needs more than {limits.instances} functions, '{name}' the next of them"
+            note = limit_note("instances")
+        else:
+            return
+        self.reporter.error("E0702", message, span, note)
+        self.reporter.raise_if_errors()
+
+    def _refuse_circle(self, reference: DeclRef) -> None:
+        """Raise where the place that a `ref` accessor returns is one that it returns."""
+        if reference.key in self._entered:
+            name = reference.declaration.parent.name
+            message = f"the place that 'ref' of '{name}' returns depends on one that it returns"
+            self.reporter.error("E0321", message, reference.declaration.span, "write 'get' and 'set' instead")
+            self.reporter.raise_if_errors()
+
+    def _refuse_textures(self, reference: DeclRef, caller: Frame | None) -> None:
+        """Raise where a texture is read or written: its members have names, so that programs load, and no bodies."""
+        declared = reference.declaration
+        if declared.span.source.name == TEXTURES and getattr(declared, "body", None) is None:
+            span = declared.span if caller is None else caller.b.span
+            note = "pass the values in a buffer or tensor"
+            self.reporter.error("E9001", "textures are not supported", span, note)
+            self.reporter.raise_if_errors()
+
+
+def _readable(reference: DeclRef) -> str:
+    declared = reference.declaration
+    if isinstance(declared, ast.Accessor):
+        return f"{DeclRef(declared.parent, reference.substitution)}.{declared.name}"
+    return str(reference) or "lambda"
+
+
+def _of_this(mode: str, this: SignatureParameter) -> str:
+    """Going backward nothing is written to an object that is passed as it is."""
+    return this.direction if mode == "forward" else "in"
+
+
+def _count(mode: str, of: Signature) -> int:
+    """How many parameters a derivative has when `this` is one of them."""
+    if mode == "forward":
+        return len(of.parameters)
+    dropped = sum(p.direction == "out" and not p.differentiable for p in of.parameters)
+    return len(of.parameters) - dropped + of.result_differentiable
+
+
+AnyResult = TypeVar("AnyResult")
+
+
+def lower_program(
+    program: CheckedProgram,
+    kernel: DeclRef,
+    options: Options,
+    conformances: tuple[Conformance, ...] = (),
+) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
+    """A kernel with everything it calls, its name, and the names of its arguments; CompileError for what has no
+    IR form.
+    """
+    program.look_from(kernel.declaration)
+    alternatives = Alternatives(program, kernel.declaration, conformances)
+    return _lowered(program, alternatives, options, partial(_lower_kernel, kernel))
+
+
+def _lower_kernel(
+    kernel: DeclRef, lowering: Lowering
+) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
+    entry = kernels.lower_kernel(lowering, kernel)
+    lowered = lowering.finish()
+    lowering.reporter.raise_if_errors()
+    note_wave_size(lowered, entry, lowering.reporter)
+    lowering.reporter.raise_if_errors()
+    lowered.add(entry)
+    lowered.arguments = lowering.parameters.block()
+    return lowered, entry.name, lowering.parameters.names
+
+
+def lower_functions(
+    program: CheckedProgram, references: list[DeclRef], options: Options
+) -> tuple[core.Program, list[str]]:
+    """Functions with everything they call, and their names, without a kernel around them."""
+    alternatives = Alternatives(program, references[0].declaration, ())
+    return _lowered(program, alternatives, options, partial(_lower_all, references))
+
+
+def _lower_all(references: list[DeclRef], lowering: Lowering) -> tuple[core.Program, list[str]]:
+    names = [lowering.function(each).name for each in references]
+    lowered = lowering.finish()
+    lowering.reporter.raise_if_errors()
+    return lowered, names
+
+
+def _lowered(
+    program: CheckedProgram,
+    alternatives: Alternatives,
+    options: Options,
+    lower: Callable[[Lowering], AnyResult],
+) -> AnyResult:
+    """Lowering begins again until nothing new is found that a value of an interface type can be."""
+    while True:
+        alternatives.begin()
+        try:
+            with deep_recursion():
+                made = lower(Lowering(program, options, Reporter(), alternatives))
+        except CompileError:
+            if not alternatives.grew:
+                raise
+        if not alternatives.grew:
+            return made

@@ -1,0 +1,1 @@
+"""What types become; the function that is being made, and what lower rooms ask of higher ones."""

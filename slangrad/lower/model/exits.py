@@ -1,0 +1,168 @@
+"""`return`, `break`, `continue` and `throw` as variables: each sets a flag, and what follows runs where none is set.
+
+    if (c) return x;  rest        returned = true in the arm; `rest` goes into the other arm, or a branch
+    while (a) { ... break; ... }  while (a && !broke) { ... }
+
+A flag that is known to be false costs nothing: the builder folds it. Loops carry only the flags that their
+body can set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from slangrad.check.model import checked
+from slangrad.ir.core import Value
+from slangrad.lower.model.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key
+from slangrad.syntax import ast
+from slangrad.syntax.walk import children, walk
+
+
+class Flag:
+    """A variable without a name in the source."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """What exits lead out of. `kind`: "loop", "switch" or "block", which is left by its label only."""
+
+    kind: str
+    label: str | None
+    broke: Flag = field(default_factory=lambda: Flag("broke"))
+    continued: Flag = field(default_factory=lambda: Flag("continued"))
+
+
+@dataclass(slots=True, eq=False)
+class Handler:
+    """A `catch`: what is thrown in what it is around."""
+
+    catch: ast.Catch
+    threw: Flag = field(default_factory=lambda: Flag("threw"))
+    error: Flag = field(default_factory=lambda: Flag("error"))
+
+
+def _takes(kind: str, label: str | None, statement: ast.Break | ast.Continue) -> bool:
+    """Whether a jump leads here, as far as nothing within takes it."""
+    if isinstance(statement, ast.Continue) and kind != "loop":
+        return False
+    return kind != "block" if statement.label is None else statement.label == label
+
+
+def flags(f: Frame) -> list[Key]:
+    found: list[Key] = [RETURNED, THROWN]
+    for target in f.exits:
+        if isinstance(target, Handler):
+            found.append(target.threw)
+        else:
+            assert isinstance(target, Target)
+            found += [target.broke, target.continued]
+    return [flag for flag in found if flag in f.variables]
+
+
+def exited(f: Frame, but: Flag | None = None) -> Value:
+    """Whether control has left this point; constant when it is known."""
+    value = f.false()
+    for flag in flags(f):
+        if flag is not but:
+            value = f.emit("or", value, f.variables[flag])
+    return value
+
+
+def find_target(f: Frame, statement: ast.Break | ast.Continue) -> Target:
+    """Where a break or continue leads; the checker has made sure that there is such a place."""
+    for target in reversed(f.exits):
+        if isinstance(target, Target) and _takes(target.kind, target.label, statement):
+            return target
+    raise AssertionError("an exit without a target")
+
+
+def assigned_flags(f: Frame, body: ast.Node, target: Target, *others: ast.Expression | None) -> list[Key]:
+    """The flags, and the result, that running `body` may set, `target` being the loop around it; and `others`, where
+    errors may be thrown."""
+    found: dict[Key, None] = {}
+    for node in (body, *others):
+        found |= dict.fromkeys(_thrown_out_of(f, node)) if node is not None else {}
+    for statement, inner in _exits(body, ()):
+        if isinstance(statement, ast.Return):
+            found |= {RETURNED: None, RESULT: None, **dict.fromkeys(f.told)}
+            found |= {THIS: None} if isinstance(f.declared, ast.Constructor) else {}
+        elif not _stays_within(statement, inner):
+            out_to = _target_outside(f, statement, target)
+            flag = out_to.broke if isinstance(statement, ast.Break) else out_to.continued
+            if not (out_to is target and flag is target.continued):
+                found[flag] = None
+    return list(found)
+
+
+def _thrown_out_of(f: Frame, node: ast.Node) -> Iterator[Key]:
+    """What tells handlers around of an error."""
+    for each in walk(node):
+        form = each if isinstance(each, ast.Throw) else getattr(each, "ref", None)
+        if isinstance(form, (ast.Throw, checked.Try)):
+            yield from error_keys(f, form.handler)
+
+
+def error_keys(f: Frame, catch: ast.Catch | None) -> tuple[Key, ...]:
+    """The variables that say that there is an error, and which; none for a handler within."""
+    if catch is None:
+        return (THROWN, ERROR)
+    return next(
+        ((each.threw, each.error) for each in f.exits if isinstance(each, Handler) and each.catch is catch),
+        (),
+    )
+
+
+def _target_outside(f: Frame, statement: ast.Break | ast.Continue, target: Target) -> Target:
+    f.exits.append(target)
+    found = find_target(f, statement)
+    f.exits.pop()
+    return found
+
+
+Inner = tuple[tuple[str, str | None], ...]  # (kind, label) of what is within, outermost first
+
+
+def _stays_within(statement: ast.Break | ast.Continue, inner: Inner) -> bool:
+    return any(_takes(kind, label, statement) for kind, label in inner)
+
+
+def _exits(
+    node: ast.Node, inner: Inner, label: str | None = None
+) -> Iterator[tuple[ast.Return | ast.Break | ast.Continue, Inner]]:
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue)):
+        yield node, inner
+    elif isinstance(node, ast.Labeled):
+        yield from _exits(node.statement, inner, node.label)
+    elif isinstance(node, _WITH_STATEMENTS):
+        kind = KINDS.get(type(node), "block" if label is not None else None)
+        if kind is not None:
+            inner = (*inner, (kind, label))
+        for child in children(node):
+            if isinstance(child, _WITH_STATEMENTS):
+                yield from _exits(child, inner)
+
+
+_WITH_STATEMENTS = (ast.Statement, ast.Case, ast.TargetCase, ast.Catch)
+
+# fmt: off
+KINDS: dict[type[ast.Node], str] = {
+    ast.For: "loop", ast.While: "loop", ast.DoWhile: "loop", ast.Switch: "switch", ast.TargetSwitch: "switch",
+}
+# fmt: on
+
+
+def always_exits(node: ast.Statement) -> bool:
+    """Whether control never reaches the end of the statement, as far as its form tells."""
+    if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Discard, ast.Throw)):
+        return True
+    if isinstance(node, ast.Block):
+        return any(always_exits(each) for each in node.statements)
+    if isinstance(node, ast.If):
+        return node.otherwise is not None and always_exits(node.then) and always_exits(node.otherwise)
+    return False

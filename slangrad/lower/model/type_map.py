@@ -1,0 +1,443 @@
+"""Checked types, concrete ones, to IR types.
+
+    float3 -> f32x3     Foo<float, 4> -> struct "Foo<float, 4>"    int[4] -> [4 x i32]    enum -> its integer
+
+Enters the derivative type of each struct that has one into `Program.differentials`. Types of one name from
+different places stay different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from slangrad.base.diagnostics import CompileError, Reporter
+from slangrad.base.options import limit_note
+from slangrad.base.source import Span
+from slangrad.check.conforming import any_value_size
+from slangrad.check.model import types as checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.packs import spliced
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.ir import core, types
+from slangrad.ir.forms import rules_from
+from slangrad.ir.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
+from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
+from slangrad.lower.model.memory_forms import MemoryForms
+
+LARGEST = 1_000  # parts of a type, each counted where it stands
+
+SCALARS: dict[checked.Type, types.Scalar] = {
+    checked.BOOL: types.BOOL,
+    checked.INT8: types.I8,
+    checked.INT16: types.I16,
+    checked.INT: types.I32,
+    checked.INT64: types.I64,
+    checked.UINT8: types.U8,
+    checked.UINT16: types.U16,
+    checked.UINT: types.U32,
+    checked.UINT64: types.U64,
+    checked.HALF: types.F16,
+    checked.FLOAT: types.F32,
+    checked.DOUBLE: types.F64,
+}
+
+
+class Unlowerable(Exception):
+    """A type that has no IR form; caught where a span is known."""
+
+    def __init__(self, message: str, code: str = "E0701", note: str | None = None) -> None:
+        super().__init__(message)
+        self.code, self.note = code, note
+
+
+class TypeMap:
+    """`function` makes a function instance and gives its name."""
+
+    def __init__(
+        self,
+        program: CheckedProgram,
+        ir: core.Program,
+        reporter: Reporter,
+        function: Callable[[DeclRef], str],
+        alternatives: Alternatives,
+    ) -> None:
+        self.program, self.ir, self.reporter, self._function = program, ir, reporter, function
+        self._alternatives = alternatives
+        self.dynamics: dict[types.Type, checked.Type] = {}  # the forms of interface values
+        self._forms: dict[checked.Type, types.Struct] = {}  # of interface values in memory
+        self._interfaces: dict[types.Type, checked.Type] = {}  # the inverse
+        self._sizing: set[checked.Type] = set()
+        self._memory = MemoryForms(ir, self._words_of, self._unique)
+        self._known: dict[checked.Type, types.Type] = {}
+        self._making: dict[checked.Type, None] = {}
+        self._names: dict[str, int] = {}
+        self._contexts: set[checked.Type] = set()
+
+    def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
+        """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
+        try:
+            return self.map(t)
+        except Unlowerable as reason:
+            self.reporter.error(reason.code, str(reason), span, reason.note)
+            raise CompileError(self.reporter.diagnostics) from reason
+
+    def map(self, t: checked.Type) -> types.Type:
+        found = SCALARS.get(t) or self._known.get(t)
+        if found is None:
+            found = self._known[t] = self._make_once(t)
+            if isinstance(found, types.Struct) and found not in self.ir.differentials:
+                self._enter_differential(t, found)
+        return found
+
+    def _make_once(self, t: checked.Type) -> types.Type:
+        if t in self._making:
+            inside = list(self._making)[list(self._making).index(t) :]
+            interface = next(filter(checked.is_dynamic, inside), None)
+            if interface is not None:
+                message = (
+                    f"a value of the interface type '{interface}' would contain itself or a pointer to itself"
+                )
+                raise Unlowerable(message, "E9007", "hold a number that tells which one is meant")
+            raise Unlowerable(f"'{t}' contains a pointer to its own type, which is not supported", "E9007")
+        self._making[t] = None
+        try:
+            return self._make(t)
+        finally:
+            del self._making[t]
+
+    def _make(self, t: checked.Type) -> types.Type:
+        if isinstance(t, checked.Vector):
+            return types.vector(self._scalar(t.element), _known_size(t.count, t, 1))
+        if isinstance(t, checked.Matrix):
+            rows, columns = _known_size(t.rows, t, 1), _known_size(t.columns, t, 1)
+            return types.matrix(self._scalar(t.element), rows, columns)
+        if isinstance(t, checked.Array):
+            return self._array(t)
+        if isinstance(t, checked.Pointer):
+            return types.pointer(self._pointed(t.element))
+        if isinstance(t, checked.EnumType):
+            return self.map(self.program.tag_type(t))
+        if t is checked.NULL:
+            return types.pointer(types.U8)
+        if t in (checked.NONE, checked.VOID):
+            return types.struct(f"{t}_t", ())
+        if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
+            made = types.struct(self._name(t), tuple(self._fields(t)))
+            self._memory.declare(made, self._rules_of_fields(t))
+            return made
+        if checked.is_dynamic(t):
+            return self._dynamic(t)
+        raise Unlowerable(f"a value of type '{t}' cannot be computed with")
+
+    def _pointed(self, stored: checked.Type) -> types.Type:
+        t, rules = checked.unstored(stored), rules_from(checked.rules_of(stored))
+        if t is checked.VOID:
+            return types.U8
+        if isinstance(t, checked.InterfaceType):  # whose types may contain such a pointer
+            self._alternatives.open(t)
+            return self._words(t)
+        return self._memory.behind(self.map(t), rules)
+
+    def _dynamic(self, t: checked.Type) -> types.Type:
+        """The number of the type that a value has, and a field for each type that it can have."""
+        fields = [(f"is{i}", self.map(each)) for i, each in enumerate(self.alternatives(t))]
+        number = [] if is_tangent(t) else [("type", types.U32)]
+        made = types.struct(self._name(t), (*number, *fields))
+        if number:
+            self.dynamics[made] = t
+        return made
+
+    def alternatives(self, t: checked.Type) -> Types:
+        """The types that a value of an interface type can have."""
+        return self._alternatives.of(t)
+
+    # --- interface values in memory
+
+    def open(self, t: types.Type) -> None:
+        """Values of an interface type come from outside."""
+        self._alternatives.open(self.dynamics[t])
+
+    def ids(self, t: types.Type) -> tuple[int, ...]:
+        return self._alternatives.ids(self.dynamics[t])
+
+    def memory(self, t: types.Type, rules: str = "") -> types.Type:
+        """The form of a type in memory, by the rules of the checker; its own where it lies there as it is."""
+        return self._memory.of(t, rules_from(rules))
+
+    def value(self, t: types.Type) -> types.Type:
+        """What is computed with, by its form in memory."""
+        if isinstance(t, types.Array):
+            return types.array(self.value(t.element), t.length)
+        of = self._interfaces.get(t)
+        if of is None:
+            return types.value_of(t)
+        made = self.of(of)
+        self.memory(made)  # which looks whether all of its types have room there
+        return made
+
+    def holds_interfaces(self, t: types.Type) -> bool:
+        """Whether there are values of interface types in a type."""
+        return self._memory.holds_words(self.memory(t))
+
+    def _words_of(self, t: types.Type) -> types.Type | None:
+        if t not in self.dynamics or not isinstance(t, types.Struct):
+            return None
+        self.open(t)
+        if not t.fields[1:]:
+            self._alternatives.lacks(self.dynamics[t], self._alternatives.root.span)
+        made = self._words(self.dynamics[t])
+        self._check_fits(t, layout_of(made).size - HEADER)
+        return made
+
+    def _words(self, of: checked.Type) -> types.Struct:
+        """An interface value in memory."""
+        if of not in self._forms:
+            words = types.array(types.U32, (HEADER + self._any_size(of)) // 4)
+            made = self._forms[of] = types.struct(self._unique(f"{of} in memory"), (("words", words),))
+            self._interfaces[made] = of
+        return self._forms[of]
+
+    def _any_size(self, of: checked.Type) -> int:
+        """The bytes that the types behind an interface may take: as the attribute says, or as the largest of those
+        without generic parameters does, so that all kernels and the host agree."""
+        if not isinstance(of, checked.InterfaceType):
+            return round_up(max((self._behind(each).size for each in self.alternatives(of)), default=0), 4)
+        size = any_value_size(self.program, of)
+        if size is None:
+            if of in self._sizing:
+                message = f"a value of the interface type '{of}' would contain itself"
+                self.reporter.error("E9007", message, self._alternatives.root.span)
+                return 0
+            self._sizing.add(of)
+            size = max((self._behind(each).size for each in self._alternatives.plain(of)), default=0)
+            self._sizing.discard(of)
+        return round_up(size, 4)
+
+    def _behind(self, t: checked.Type) -> Layout:
+        """How a value lies behind the header, without what its pointers point to."""
+        if isinstance(t, checked.Pointer):
+            return any_value_layout(types.pointer(types.U8))
+        if isinstance(t, checked.InterfaceType):
+            return any_value_layout(self._words(t))
+        if isinstance(t, checked.StructType):
+            return any_value_composite([self._behind(kind) for _, kind in self.program.fields(t)])
+        return self.any_layout(self.map(t))
+
+    def _check_fits(self, t: types.Struct, size: int) -> None:
+        of, parts = self.dynamics[t], [self.any_layout(part).size for _, part in t.fields[1:]]
+        largest = round_up(max(parts, default=0), 4)
+        if size < largest:
+            name = self.alternatives(of)[parts.index(max(parts))]
+            span, room = self._alternatives.root.span, f"the {size} of '{of}'"
+            code, note = "E0715", f"[anyValueSize({largest})] gives it room"
+            if isinstance(of, checked.InterfaceType) and any_value_size(self.program, of) is None:
+                code, span, note = "E9007", of.declaration.span, f"{note}, before the interface"
+                room = f"the {size} that '{of}' has for its types without generic parameters"
+            message = f"'{name}' takes {max(parts)} bytes, more than {room}"
+            self.reporter.error(code, message, span, note)
+
+    def any_layout(self, t: types.Type) -> Layout:
+        """How a value lies behind the header of an interface value."""
+        return any_value_layout(self.memory(t))
+
+    def _scalar(self, t: checked.Type) -> types.Scalar:
+        element = self.map(t)
+        if not isinstance(element, types.Scalar):
+            raise Unlowerable(f"a vector or matrix of '{t}' is not supported")
+        return element
+
+    def _array(self, t: checked.Array) -> types.Type:
+        element, count = self.map(t.element), _known_size(t.count, t, 0)
+        limit = self.program.options.limits.array_bytes
+        size = count * layout_of(element).size
+        if size > limit:
+            message = f"an array of {size} bytes is larger than the limit of {limit}"
+            raise Unlowerable(message, "E0710", limit_note("array_bytes"))
+        return types.array(element, count)
+
+    def _name(self, t: checked.Type) -> str:
+        """As a reader would write it; with a number behind it when another type has it already."""
+        if weight(t) > LARGEST:
+            raise Unlowerable("the arguments of a generic type are nested too deeply", "E0702")
+        return self._unique(str(t))
+
+    def _unique(self, wanted: str) -> str:
+        count = self._names.get(wanted, 0)
+        self._names[wanted] = count + 1
+        return wanted if count == 0 else f"{wanted}#{count + 1}"
+
+    def _fields(
+        self, t: checked.StructType | checked.LambdaType | checked.Tuple
+    ) -> Iterator[tuple[str, types.Type]]:
+        if isinstance(t, checked.Tuple):
+            for i, kind in enumerate(t.elements):
+                yield f"_{i}", self.map(kind)
+        elif isinstance(t, checked.StructType):
+            for reference, kind in self.program.fields(t):
+                yield reference.declaration.name, self.map(kind)
+        else:
+            captures = self.program.info(t.declaration).captures
+            for i, (captured, kind) in enumerate(zip(captures, self._captured(t), strict=True)):
+                yield f"{captured.name}{i}", self.map(kind)
+
+    def _rules_of_fields(self, t: checked.Type) -> dict[int, str]:
+        if not isinstance(t, checked.StructType):
+            return {}
+        said = (self.program.rules_of_field(reference) for reference, _ in self.program.fields(t))
+        return {i: each for i, each in enumerate(said) if each}
+
+    def _captured(self, t: checked.LambdaType) -> list[checked.Type]:
+        """The types of the variables that a lambda captures."""
+        seen = self.program.call_operator(t).substitution
+        captures = self.program.info(t.declaration).captures
+        return [self.program.substitute(self.program.info(each).type, seen) for each in captures]
+
+    # --- derivative types
+
+    def has_tangent(self, t: checked.Type) -> bool:
+        """Whether values of a type carry derivatives; those of a lambda do where a captured variable does."""
+        if isinstance(t, checked.LambdaType) or t in self._contexts:
+            return self.map(t) in self.ir.differentials
+        return self.program.differential(t) is not None
+
+    def dual(self, t: checked.Type) -> types.Type | None:
+        """The type of the other half of a pointer that is differentiated."""
+        if isinstance(t, checked.LambdaType) or t is checked.VOID:
+            return None
+        found = self.program.pointer_differential(t)
+        return None if found is None else self.of(found)
+
+    def tangent(self, t: checked.Type) -> types.Type:
+        """The type of the derivative of a type that has one."""
+        if isinstance(t, checked.LambdaType) or t in self._contexts:
+            lowered = self.map(t)
+            assert isinstance(lowered, types.Struct)
+            return self.ir.differentials[lowered].type
+        info = self.program.differential(t)
+        assert info is not None, t
+        return self.of(info.type)
+
+    def row(self, primal: types.Type | None) -> core.Differential | None:
+        """What the derivative of a struct is; None for other types."""
+        return self.ir.differentials.get(primal) if isinstance(primal, types.Struct) else None
+
+    def tangent_of(self, primal: types.Type) -> types.Type:
+        """The type of the derivative of an IR type that has one."""
+        if isinstance(primal, types.Array):
+            return types.array(self.tangent_of(primal.element), primal.length)
+        row = self.row(primal)
+        return primal if row is None else row.type
+
+    def cuts_field(self, t: types.Type, index: int) -> bool:
+        """Whether a field's derivative is lost in its struct."""
+        if not isinstance(t, types.Struct):
+            return False
+        row = self.ir.differentials.get(t)
+        return row is None or all(primal != index for primal, _ in row.fields)
+
+    def _enter_differential(self, t: checked.Type, lowered: types.Struct) -> None:
+        if isinstance(t, checked.StructType):
+            self._enter_struct(t, lowered)
+        elif isinstance(t, checked.Tuple):
+            self._enter_tuple(t, lowered)
+        elif isinstance(t, checked.LambdaType):
+            self._enter_lambda(t, lowered)
+        elif checked.is_dynamic(t) and not is_tangent(t):
+            self._enter_dynamic(t, lowered)
+
+    def _enter_struct(self, t: checked.StructType, lowered: types.Struct) -> None:
+        info = self.program.differential(t)
+        if info is None:
+            dual = self.program.pointer_differential(t)
+            if dual is not None:
+                self.ir.duals[lowered] = self.map(dual)
+            return
+        tangent = self.map(info.type)
+        has_own = info.zero is not None or info.add is not None
+        if has_own and not isinstance(tangent, types.Struct):
+            raise Unlowerable(
+                f"the Differential of '{t}' has its own dzero or dadd, so it must be a struct", "E9008"
+            )
+        fields = tuple(
+            (lowered.index(primal.declaration.name), tangent.index(own.declaration.name))
+            for primal, own in info.fields
+            if own is not None and isinstance(tangent, types.Struct)
+        )
+        zero, add = (None if each is None else self._function(each) for each in (info.zero, info.add))
+        kept: tuple[tuple[int, int], ...] = ()
+        if t.declaration is self.program.standard("Optional"):
+            fields, kept = fields[:1], fields[1:]  # the value, and whether there is one
+        self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add, kept)
+
+    def _enter_tuple(self, t: checked.Tuple, lowered: types.Struct) -> None:
+        info = self.program.differential(t)
+        if info is not None:
+            fields = tuple((i, i) for i in range(len(lowered.fields)))
+            self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
+
+    def _enter_dynamic(self, t: checked.Type, lowered: types.Struct) -> None:
+        info = self.program.differential(t)
+        if info is not None:
+            fields = tuple((i + 1, i) for i in range(len(lowered.fields) - 1))
+            self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
+
+    def _enter_lambda(self, t: checked.LambdaType, lowered: types.Struct) -> None:
+        captured = [(i, kind) for i, kind in enumerate(self._captured(t)) if self.has_tangent(kind)]
+        if captured:
+            parts = tuple((lowered.fields[i][0], self.tangent(kind)) for i, kind in captured)
+            tangent = types.struct(self._unique(f"{lowered.name}.Differential"), parts)
+            fields = tuple((i, own) for own, (i, _) in enumerate(captured))
+            self.ir.differentials[lowered] = core.Differential(tangent, fields)
+
+    def enter_context(self, result: checked.Type, context: checked.Type) -> None:
+        """Let derivatives through the context of a forward pass of the user's own, which need not conform to
+        IDifferentiable: derivatives of the derivative go through it.
+        """
+        for made in (context, result):
+            t = self.of(made)
+            if not isinstance(t, types.Struct) or t in self.ir.differentials:
+                continue
+            self._contexts.add(made)
+            carrying = [
+                (i, own) for i, (_, field) in enumerate(t.fields) if (own := self._derived(field)) is not None
+            ]
+            if carrying:
+                parts = tuple((t.fields[i][0], own) for i, own in carrying)
+                tangent = types.struct(self._unique(f"{t.name}.Differential"), parts)
+                fields = tuple((i, own) for own, (i, _) in enumerate(carrying))
+                self.ir.differentials[t] = core.Differential(tangent, fields)
+
+    def _derived(self, t: types.Type) -> types.Type | None:
+        """The type of the derivative of an IR type, if it has one."""
+        scalar = types.scalar_of(t)
+        if scalar is not None:
+            return t if scalar.kind == "float" else None
+        if isinstance(t, types.Array):
+            element = self._derived(t.element)
+            return None if element is None else types.array(element, t.length)
+        row = self.row(t)
+        return None if row is None else row.type
+
+
+def weight(t: object) -> int:
+    """How many parts a type has, each counted where it stands: what its name would be made of."""
+    return _weight(t, {})
+
+
+def _weight(t: object, known: dict[object, int]) -> int:
+    if not isinstance(t, checked.Type):
+        return 1
+    if t not in known:
+        parts = spliced(t.arguments if isinstance(t, checked.Nominal) else getattr(t, "elements", ()))
+        element = getattr(t, "element", None)
+        below = [*parts, element] if isinstance(element, checked.Type) else parts
+        known[t] = 1 + sum(_weight(part, known) for part in below)
+    return known[t]
+
+
+def _known_size(size: object, t: checked.Type, least: int) -> int:
+    if not isinstance(size, int):
+        raise Unlowerable(f"the size of '{t}' is not known when compiling")
+    if size < least:
+        raise Unlowerable(f"'{t}' has a size below {least}")
+    return size

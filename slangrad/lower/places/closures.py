@@ -1,0 +1,87 @@
+"""Code that stands elsewhere and is run here: lambdas' captures, defaults of fields.
+
+A lambda is a struct of the variables it captures, as they are when it is made; calling it passes that struct
+as `this`. The initializer of a field sees the fields before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slangrad.check.model import checked
+from slangrad.check.model import types as checked_types
+from slangrad.check.model.declref import DeclRef
+from slangrad.ir.core import Value
+from slangrad.ir.types import Struct, Type
+from slangrad.lower.bodies import expressions
+from slangrad.lower.model.frame import THIS, Frame
+from slangrad.lower.places.variables import held
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+
+def capture(f: Frame, function: ast.Function, t: Type) -> Value:
+    info: checked.FunctionInfo = f.program.info(function)
+    captured = (_captured(f, each) for each in info.captures)
+    return f.emit("make", *captured, type=t)
+
+
+def _captured(f: Frame, declared: ast.Declaration) -> Value:
+    known = declared in f.variables or declared in f.homes
+    return held(f, declared if known else THIS)
+
+
+def default_value(f: Frame, t: checked_types.Type, lowered: Type) -> Value:
+    """A value before its constructor runs: fields with initializers have them, the others are zero."""
+    if not isinstance(t, checked_types.StructType):
+        return f.b.zero(lowered)
+    return struct_of_parts(f, [checked.FieldDefault(each) for each, _ in f.program.fields(t)], lowered)
+
+
+def struct_of_parts(f: Frame, parts: Sequence[checked.Part], t: Type) -> Value:
+    """A struct, field by field; those without a part are zero."""
+    assert isinstance(t, Struct), t
+    made: list[Value] = []
+    missing = [kind for _, kind in t.fields]
+    for part in parts:
+        if isinstance(part, checked.FieldDefault) and _sees_fields(part.reference.declaration.initializer):
+            so_far = f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
+            made.append(_with_this(f, so_far, part))
+        else:
+            made.extend(expressions.lower_parts(f, part))
+    return f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
+
+
+def _sees_fields(initializer: ast.Expression | None) -> bool:
+    """Whether an initializer uses `this`, written or understood."""
+    if initializer is None:
+        return False
+    forms = [each.ref for each in walk(initializer) if isinstance(each, ast.Expression)]
+    used = [
+        part for form in forms for part in (form, getattr(form, "base", None), getattr(form, "this", None))
+    ]
+    return any(isinstance(each, checked.ThisValue) for each in used)
+
+
+def _with_this(f: Frame, this: Value, part: checked.Part) -> Value:
+    outer = f.variables.get(THIS)
+    f.variables[THIS] = this
+    value = expressions.lower_part(f, part)
+    if outer is None:
+        del f.variables[THIS]
+    else:
+        f.variables[THIS] = outer
+    return value
+
+
+def field_default(f: Frame, reference: DeclRef) -> Value:
+    """A field's initializer, seen through the substitution of the struct."""
+    resolved = f.resolve(reference)
+    declared: ast.Variable = resolved.declaration
+    info: checked.VariableInfo = f.program.info(declared)
+    with f.elsewhere(declared, resolved.substitution) as allowed:
+        if allowed and declared.initializer is not None:
+            return expressions.lower(f, declared.initializer)
+        if allowed and info.initial is not None:
+            return expressions.lower_part(f, info.initial)
+        return f.b.zero(f.type(info.type))

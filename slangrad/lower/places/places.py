@@ -1,0 +1,356 @@
+"""Assignable places: a variable, a component or element of a place, memory.
+
+    a.b[i].xy = v      ->   get the old aggregates on the way down, `set` and `set_index` on the way up
+
+A place in memory goes down by address instead (`member`, `offset`), so that only the element is touched. Properties and
+subscripts are in accessors.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slangrad.ir.core import Value
+from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
+from slangrad.ir.types import (
+    Array,
+    Matrix,
+    Pointer,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+    is_aggregate,
+    is_float,
+    pointer,
+    value_of,
+)
+from slangrad.lower.model.frame import Frame, Key
+from slangrad.lower.values import any_values
+
+
+class Place:
+    """Something that can be read and, unless it is a temporary, written."""
+
+    type: Type
+
+    def get(self, f: Frame) -> Value:
+        """Its value; without derivative where the place is declared to carry none."""
+        value = self.read(f)
+        return detached(f, value) if f.differentiable and self.is_cut(f) else value
+
+    def read(self, f: Frame) -> Value:
+        raise AssertionError(self)
+
+    def set(self, f: Frame, value: Value) -> None:
+        raise AssertionError(self)
+
+    def is_cut(self, f: Frame) -> bool:
+        """A `no_diff` variable or field, a part of a struct that is not differentiable, or what is in one."""
+        return False
+
+    def address(self, f: Frame) -> Memory | None:
+        """The place as memory; None for what lives in values."""
+        return None
+
+    def peek(self, f: Frame) -> Value:
+        """What is there now, where writing it back reports an index out of range anyway."""
+        return self.read(f)
+
+    def for_update(self, f: Frame) -> Place:
+        """The place for reading it and then writing it: what says where it is runs and is checked once."""
+        return self
+
+    def for_parts(self, f: Frame) -> Place:
+        """The place as what parts of it are read from and written to: what says where it is runs once."""
+        return self
+
+    def field(self, f: Frame, name: str) -> Place:
+        assert isinstance(self.type, Struct), self.type
+        return self.component(f, self.type.index(name))
+
+    def component(self, f: Frame, index: int) -> Place:
+        return Component(self, index, component(self.type, index))
+
+    def element(self, f: Frame, index: Value) -> Place:
+        return Element(self, index, component(self.type, 0))
+
+
+@dataclass(slots=True)
+class Local(Place):
+    """A variable of the function."""
+
+    key: Key
+    type: Type
+    no_diff: bool = False
+
+    def read(self, f: Frame) -> Value:
+        return f.variables[self.key]
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.no_diff
+
+    def set(self, f: Frame, value: Value) -> None:
+        f.variables[self.key] = value
+
+
+@dataclass(slots=True)
+class Temporary(Place):
+    """A value that has no home; writes change this copy only."""
+
+    value: Value
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return self.value.type
+
+    def read(self, f: Frame) -> Value:
+        return self.value
+
+    def set(self, f: Frame, value: Value) -> None:
+        self.value = value
+
+
+@dataclass(slots=True)
+class Component(Place):
+    parent: Place
+    index: int
+    type: Type
+
+    def read(self, f: Frame) -> Value:
+        return f.emit("get", self.parent.read(f), index=self.index)
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.parent.is_cut(f) or f.lowering.types.cuts_field(self.parent.type, self.index)
+
+    def peek(self, f: Frame) -> Value:
+        return f.emit("get", self.parent.peek(f), index=self.index)
+
+    def set(self, f: Frame, value: Value) -> None:
+        self.parent.set(f, f.emit("set", self.parent.peek(f), value, index=self.index))
+
+    def for_update(self, f: Frame) -> Place:
+        return Component(self.parent.for_update(f), self.index, self.type)
+
+
+@dataclass(slots=True)
+class Element(Place):
+    """At an index known at run time; out of range reads zero, drops the write, and is reported."""
+
+    parent: Place
+    index: Value
+    type: Type
+    check_reads: bool = True
+
+    def read(self, f: Frame) -> Value:
+        if not self.check_reads:
+            return self.peek(f)
+        return f.emit("index", self.parent.read(f), self.index, check=True)
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.parent.is_cut(f)
+
+    def peek(self, f: Frame) -> Value:
+        return f.emit("index", self.parent.peek(f), self.index)
+
+    def set(self, f: Frame, value: Value) -> None:
+        self.parent.set(f, f.emit("set_index", self.parent.peek(f), self.index, value, check=True))
+
+    def for_update(self, f: Frame) -> Place:
+        return Element(self.parent.for_update(f), self.index, self.type, check_reads=False)
+
+
+@dataclass(slots=True)
+class Swizzle(Place):
+    """Scalars picked from a vector, matrix or scalar, elements of a tuple: `v.zx`, `m._m00_m11`, `t._1_0`."""
+
+    parent: Place
+    picks: tuple[tuple[int, ...], ...]
+    type: Type
+
+    def address(self, f: Frame) -> Memory | None:
+        memory = self.parent.address(f) if len(self.picks) == 1 else None
+        return None if memory is None else _part(f, memory, self.picks[0]).address(f)
+
+    def read(self, f: Frame) -> Value:
+        return self._picked(f, self.parent.address(f) or Temporary(self.parent.read(f)))
+
+    def is_cut(self, f: Frame) -> bool:
+        cut = isinstance(self.parent.type, Struct) and any(
+            f.lowering.types.cuts_field(self.parent.type, pick[0]) for pick in self.picks
+        )
+        return cut or self.parent.is_cut(f)
+
+    def peek(self, f: Frame) -> Value:
+        return self._picked(f, Temporary(self.parent.peek(f)))
+
+    def _picked(self, f: Frame, whole: Place) -> Value:
+        parts = [_part(f, whole, pick).read(f) for pick in self.picks]
+        return parts[0] if len(parts) == 1 else f.emit("make", *parts, type=self.type)
+
+    def set(self, f: Frame, value: Value) -> None:
+        whole = self.parent.address(f) or Temporary(self.parent.peek(f))
+        for i, pick in enumerate(self.picks):
+            part = value if len(self.picks) == 1 else f.emit("get", value, index=i)
+            _part(f, whole, pick).set(f, part)
+        if isinstance(whole, Temporary):
+            self.parent.set(f, whole.value)
+
+    def for_update(self, f: Frame) -> Place:
+        return Swizzle(self.parent.for_update(f), self.picks, self.type)
+
+
+def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
+    """A scalar counts as a vector of one."""
+    for index in pick if isinstance(whole.type, (Vector, Matrix, Struct)) else ():
+        whole = whole.component(f, index)
+    return whole
+
+
+@dataclass(slots=True)
+class Memory(Place):
+    """What a pointer points to. With a guard, a bool, nothing is there where it is false: reads give zero. With `cut`
+    what is read is a constant. Memory may have another form than values: `type` is that of values."""
+
+    pointer: Value
+    guard: Value | None = None
+    cut: bool = False
+
+    @property
+    def form(self) -> Type:
+        assert isinstance(self.pointer.type, Pointer)
+        return self.pointer.type.element
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return value_of(self.form)
+
+    def address(self, f: Frame) -> Memory:
+        return self
+
+    def get(self, f: Frame) -> Value:
+        value = self.read(f)
+        return detached(f, value) if self.cut else value
+
+    def read(self, f: Frame) -> Value:
+        loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.form), self.form)
+        return any_values.from_memory(f, loaded)
+
+    def set(self, f: Frame, value: Value) -> None:
+        stored = any_values.to_memory(f, value, self.form)
+
+        def write() -> tuple[Value, ...]:
+            f.b.effect("store", self.pointer, stored)
+            return ()
+
+        f.branch(f.true() if self.guard is None else self.guard, write)
+
+    def guarded(self, f: Frame, access: Callable[[], Value], t: Type) -> Value:
+        """The value of an access to the memory, zero where there is none."""
+        if self.guard is None:
+            return access()
+        return f.branch(self.guard, lambda: (access(),), lambda: (f.b.zero(t),))[0]
+
+    def component(self, f: Frame, index: int) -> Place:
+        if lies_by_columns(self.form):
+            return Row(self, index)
+        return self.part(f, index)
+
+    def part(self, f: Frame, index: int) -> Memory:
+        """A component of the form: of a matrix by columns one of these."""
+        whole = self.inner(f)
+        part = f.emit("member", whole.pointer, index=index)
+        cut = f.differentiable and f.lowering.types.cuts_field(self.type, index)
+        return Memory(self._as_word(f, part), self.guard, self.cut or cut)
+
+    def element(self, f: Frame, index: Value) -> Place:
+        """An element of an array, vector or matrix, guarded by its index."""
+        if lies_by_columns(self.form):
+            return Row(self, index)
+        return self.part_at(f, index)
+
+    def part_at(self, f: Frame, index: Value) -> Memory:
+        whole = self.inner(f)
+        assert isinstance(whole.pointer.type, Pointer)
+        part = component(whole.form, 0)
+        first = f.emit("bitcast", whole.pointer, type=pointer(part, whole.pointer.type.space))
+        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(whole.form)))
+        guard = inside if self.guard is None else f.emit("and", inside, self.guard)
+        return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
+
+    def inner(self, f: Frame) -> Memory:
+        """Where the parts are: inside of what a form has around them."""
+        if not part_of(self.form):
+            return self
+        return Memory(f.emit("member", self.pointer, index=0), self.guard, self.cut).inner(f)
+
+    def _as_word(self, f: Frame, part: Value) -> Value:
+        """A component of a vector of truth values, each of which is a word."""
+        if part_of(self.form) != WORDS:
+            return part
+        assert isinstance(part.type, Pointer)
+        return f.emit("bitcast", part, type=pointer(word_form(), part.type.space))
+
+
+@dataclass(slots=True)
+class Row(Place):
+    """A row of a matrix that lies by columns, in as many places."""
+
+    matrix: Memory
+    index: int | Value
+
+    @property
+    def type(self) -> Type:  # type: ignore[override]
+        return component(self.matrix.type, 0)
+
+    def read(self, f: Frame) -> Value:
+        return f.emit("make", *(each.read(f) for each in self._cells(f)), type=self.type)
+
+    def set(self, f: Frame, value: Value) -> None:
+        for i, each in enumerate(self._cells(f)):
+            each.set(f, f.emit("get", value, index=i))
+
+    def is_cut(self, f: Frame) -> bool:
+        return self.matrix.cut
+
+    def component(self, f: Frame, index: int) -> Place:
+        return self._cell(f, self.matrix.part(f, index))
+
+    def element(self, f: Frame, index: Value) -> Place:
+        known = f.b.constant_of(index)
+        if isinstance(known, int) and 0 <= known < _extent(self.type):
+            return self.component(f, known)  # an address that is followed further
+        return self._cell(f, self.matrix.part_at(f, index))
+
+    def _cells(self, f: Frame) -> list[Place]:
+        return [self.component(f, i) for i, _ in enumerate(components(self.type))]
+
+    def _cell(self, f: Frame, column: Place) -> Place:
+        return (
+            column.component(f, self.index) if isinstance(self.index, int) else column.element(f, self.index)
+        )
+
+
+def behind_pointer(f: Frame, address: Value) -> Memory:
+    """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
+    return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
+
+
+def _extent(t: Type) -> int:
+    if isinstance(t, Array):
+        assert t.length is not None
+        return t.length
+    return sum(1 for _ in components(t))
+
+
+def detached(f: Frame, value: Value) -> Value:
+    """Without derivative; only floats and what is made of them can carry one."""
+    return f.emit("detach", value) if _may_carry(value.type) else value
+
+
+def _may_carry(t: Type) -> bool:
+    if isinstance(t, Array):
+        return _may_carry(t.element)
+    return is_float(t) or (is_aggregate(t) and any(_may_carry(part) for part in components(t)))

@@ -1,0 +1,112 @@
+"""Variables whose address is taken: each is memory of its thread, all others are values.
+
+    int x = 1; int* p = &x;        %x = variable : ptr<i32>     store %x, 1     %p = %x
+
+`opt/variables.py` makes values of those of which it knows all uses, once functions are inlined.
+"""
+
+from __future__ import annotations
+
+from slangrad.check.model import checked
+from slangrad.check.model.types import Pointer
+from slangrad.ir.core import Value
+from slangrad.ir.types import Array, Type, pointer
+from slangrad.lower.model.frame import THIS, Frame, Key, declaration_of
+from slangrad.lower.places.places import Local, Memory, Place
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+
+def addressed_variables(body: ast.Node) -> set[Key]:
+    """The variables of a checked body, parameters and `this` among them, whose address is taken in it."""
+    forms = (node.ref for node in walk(body) if isinstance(node, ast.Expression))
+    roots = (_root(form.place) for form in forms if isinstance(form, checked.AddressOf))
+    return {key for key in roots if key is not None}
+
+
+def _root(place: ast.Expression | checked.ThisValue | None) -> Key | None:
+    """The variable that a place is a part of; None where a pointer leads there."""
+    while place is not None:
+        if isinstance(place, checked.ThisValue):
+            return THIS if place.captured is None else place.captured
+        if _is_behind_pointer(place):
+            return None
+        form = place.ref
+        if isinstance(form, checked.Local):
+            return form.declaration
+        if isinstance(form, checked.ThisValue):
+            return THIS if form.captured is None else form.captured
+        if isinstance(place, ast.Paren):
+            place = place.inner
+        elif isinstance(form, checked.Expansion):
+            place = form.pattern
+        else:
+            place = getattr(form, "base", None)
+    return None
+
+
+def _is_behind_pointer(place: ast.Expression) -> bool:
+    if place.conversion is not None and place.conversion.kind == "dereference":
+        return True
+    base = getattr(place.ref, "base", None)
+    if not isinstance(place.ref, checked.Element) or not isinstance(base, ast.Expression):
+        return False
+    kind = base.type if base.conversion is None else base.conversion.target
+    return isinstance(kind, Pointer)
+
+
+def open_variable(f: Frame, key: Key, t: Type) -> None:
+    """Control comes to the declaration of a variable: memory for it, if it needs any."""
+    declaration = declaration_of(key)
+    if declaration in f.addressed:
+        known = isinstance(declaration, ast.Declaration)
+        constant = known and getattr(f.program.info(declaration), "no_diff", False)
+        attributes = {"no_diff": True} if constant else {}
+        home = f.emit("variable", type=pointer(f.lowering.types.memory(t)), **attributes)
+        home.hint = getattr(declaration, "name", "") or THIS
+        _check_bits(f, home.hint, t)
+        f.homes[key] = home
+
+
+def _check_bits(f: Frame, name: str, t: Type) -> None:
+    """In memory a value of an interface type is bits, which have no derivative."""
+    inner = t
+    while isinstance(inner, Array):
+        inner = inner.element
+    if f.differentiable and f.lowering.types.holds_interfaces(t) and inner in f.lowering.ir.differentials:
+        what = f"'{name}' has an address and interface values, which are bits in memory"
+        message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
+        f.error("E0505", message, f.b.span, "leave out the address, or put the interface values elsewhere")
+
+
+def begin_variable(f: Frame, key: Key, value: Value) -> None:
+    """The first value of a variable."""
+    if declaration_of(key) in f.addressed:
+        Memory(f.homes[key]).set(f, value)
+    else:
+        f.variables[key] = value
+
+
+def declare(f: Frame, key: Key, value: Value) -> None:
+    """Both at once."""
+    open_variable(f, key, value.type)
+    begin_variable(f, key, value)
+
+
+def begin_body(f: Frame, body: ast.Node) -> None:
+    """What was entered as values and has its address taken in the body goes to memory."""
+    f.addressed = addressed_variables(body)
+    for key in [key for key in f.variables if declaration_of(key) in f.addressed]:
+        with f.at(getattr(declaration_of(key), "span", None)):
+            declare(f, key, f.variables.pop(key))
+
+
+def place_of_variable(f: Frame, key: Key, no_diff: bool = False) -> Place:
+    if key in f.homes and key not in f.variables:
+        return Memory(f.homes[key], cut=no_diff)
+    return Local(key, f.variables[key].type, no_diff)
+
+
+def held(f: Frame, key: Key) -> Value:
+    """What a variable holds."""
+    return place_of_variable(f, key).read(f)

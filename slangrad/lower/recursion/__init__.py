@@ -1,0 +1,1 @@
+"""Functions that call themselves become loops: IR to IR, without the AST."""

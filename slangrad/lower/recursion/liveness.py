@@ -1,0 +1,106 @@
+"""Where values of blocks must be kept: nowhere, until the next block, or while others run.
+
+In: the blocks of functions that call each other (blocks.py).
+Out: what each block needs of others; the values that a call must not lose (`stacked`); ops that do not depend on how
+deep a call is (`early`), which run once, before all.
+
+A parameter that every call passes on as it is, is the root's parameter and need not be kept.
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.effects import may_run_early
+from slangrad.ir.rebuild import free_values
+from slangrad.lower.recursion.blocks import Block, Branch, Call, Cut, Jump
+
+
+class Liveness:
+    def __init__(self, cut: Cut, root: Function, members: dict[str, Function]) -> None:
+        self._alias = cut.alias
+        self._blocks = cut.blocks
+        self.same = _passed_on(cut, root, members)
+        self.early: list[Op] = []
+        self._everywhere: set[Value] = set(self.same)
+        self._hoist()
+        self.needs = {block: self._needed(block) for block in cut.blocks}
+        self._made = {block: _made_in(block) for block in cut.blocks}
+        self.live: dict[Block, set[Value]] = {block: set() for block in cut.blocks}
+        self._settle()
+        calls = [block.end for block in cut.blocks if isinstance(block.end, Call)]
+        self.stacked = {v for call in calls for v in self.live[call.after]}
+
+    def canonical(self, value: Value) -> Value:
+        while value in self._alias:
+            value = self._alias[value]
+        return value
+
+    def after(self, block: Block) -> set[Value]:
+        """The values that are needed after a block, besides what its jump sets."""
+        end = block.end
+        if isinstance(end, Jump):
+            return self.live[end.target] - {target for _, target in end.moves}
+        if isinstance(end, Branch):
+            return self.live[end.then] | self.live[end.otherwise]
+        return set(self.live[end.after]) if isinstance(end, Call) else set()
+
+    def kept(self, block: Block) -> list[Value]:
+        """What is made in a block and needed after it, in the order of the text."""
+        after = self.after(block)
+        return [value for value in self._made[block] if value in after]
+
+    def _hoist(self) -> None:
+        for block in self._blocks:
+            stay = []
+            for op in block.ops:
+                if may_run_early(op) and all(self.canonical(v) in self._everywhere for v in op.operands):
+                    self.early.append(op)
+                    self._everywhere.update(op.results)
+                else:
+                    stay.append(op)
+            block.ops = stay
+
+    def _needed(self, block: Block) -> list[Value]:
+        """The values of others that a block uses, by their own names."""
+        made = set(_made_in(block))
+        used: dict[Value, None] = {}
+        for op in block.ops:
+            used.update(dict.fromkeys((*op.operands, *free_values(*op.regions))))
+        used.update(dict.fromkeys(block.sources))
+        return [v for v in used if v not in made and self.canonical(v) not in made | self._everywhere]
+
+    def _settle(self) -> None:
+        """Backwards until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(self._blocks):
+                found = {self.canonical(v) for v in self.needs[block]}
+                found |= self.after(block) - set(self._made[block])
+                if found != self.live[block]:
+                    self.live[block] = found
+                    changed = True
+
+
+def _made_in(block: Block) -> list[Value]:
+    return [*block.received, *(result for op in block.ops for result in op.results)]
+
+
+def _passed_on(cut: Cut, root: Function, members: dict[str, Function]) -> dict[Value, Value]:
+    """The parameters that are always the same parameter of the root."""
+    found: dict[Value, Value | None] = {p: p for p in root.region.parameters}
+    parameters = {p for f in members.values() for p in f.region.parameters}
+    calls = [block.end for block in cut.blocks if isinstance(block.end, Call)]
+    changed = True
+    while changed:
+        changed = False
+        for call in calls:
+            for p, operand in zip(members[call.callee].region.parameters, call.operands, strict=True):
+                if operand in parameters and operand not in found:
+                    continue
+                given = found.get(operand)
+                met = given if p not in found or found[p] is given else None
+                if p not in found or found[p] is not met:
+                    found[p] = met
+                    changed = True
+    return {p: origin for p, origin in found.items() if origin is not None}

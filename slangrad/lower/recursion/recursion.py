@@ -1,0 +1,98 @@
+"""Find functions that call themselves, directly or through others, and let machine.py make loops of them.
+
+In: the functions of a program, as lowering made them.   Out: the same functions, none of which calls itself.
+
+Refused is what would need a derivative of a function to make that function: `bwd_diff(f)` within f.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.base.diagnostics import Reporter
+from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.primitives import REQUESTS
+from slangrad.lower.recursion.machine import without_recursion
+
+
+def remove_recursion(program: Program, limit: int, reporter: Reporter) -> None:
+    """`limit`: how many calls may be inside each other at run time."""
+    uses = {name: _uses(program, f) for name, f in program.functions.items()}
+    for members in _cycles({name: list(callees) for name, callees in uses.items()}):
+        if _refused(program, members, uses, reporter):
+            continue
+        group = {name: program.functions[name] for name in members}
+        program.functions.update({name: without_recursion(f, group, limit) for name, f in group.items()})
+
+
+Uses = dict[str, Op]
+
+
+def _uses(program: Program, f: Function) -> Uses:
+    """What a function calls or differentiates, and where first; derivatives before calls."""
+    found: Uses = {}
+    for op in walk(f.region):
+        if op.name in REQUESTS or op.name == "call":
+            callee = _used(program, op)
+            if callee not in found or op.name in REQUESTS:
+                found[callee] = op
+    return found
+
+
+def _used(program: Program, op: Op) -> str:
+    """The function that a call or a request needs: a derivative by hand, where there is one."""
+    callee = op.attributes["callee"]
+    assert isinstance(callee, str)
+    own = program.functions[callee].derivatives if callee in program.functions else None
+    if own is None or op.name == "call":
+        return callee
+    return (own.jvp if op.name == "jvp" else own.vjp) or callee
+
+
+def _refused(program: Program, members: list[str], uses: dict[str, Uses], reporter: Reporter) -> bool:
+    edges = [(callee, op) for name in members for callee, op in uses[name].items() if callee in members]
+    asked = next(((callee, op) for callee, op in edges if op.name in REQUESTS), None)
+    if asked is not None:
+        callee, op = asked
+        message = f"'{callee}' needs its own derivative, directly or through others"
+        reporter.error("E9008", message, op.span, "differentiate it from outside")
+        return True
+    own = next((name for name in members if program.functions[name].derivatives is not None), None)
+    if own is not None and len(members) > 1:
+        message = f"'{own}' has a derivative of its own, and calls itself through others"
+        note = f"let '{own}' call itself directly, or leave its derivative to the compiler"
+        reporter.error("E9008", message, program.functions[own].span, note)
+        return True
+    return False
+
+
+def _cycles(callees: dict[str, list[str]]) -> Iterable[list[str]]:
+    """The groups of functions that reach each other, by Tarjan's algorithm without recursion."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    on_path: set[str] = set()
+    for start in callees:
+        pending = [] if start in number else [(start, iter(callees[start]))]
+        while pending:
+            name, rest = pending[-1]
+            if name not in number:
+                number[name] = lowest[name] = len(number)
+                path.append(name)
+                on_path.add(name)
+            callee = next((each for each in rest if each in callees), None)
+            if callee is None:
+                pending.pop()
+                if pending:
+                    outer = pending[-1][0]
+                    lowest[outer] = min(lowest[outer], lowest[name])
+                if lowest[name] == number[name]:
+                    group = path[path.index(name) :]
+                    del path[-len(group) :]
+                    on_path.difference_update(group)
+                    if len(group) > 1 or name in callees[name]:
+                        yield group
+            elif callee not in number:
+                pending.append((callee, iter(callees[callee])))
+            elif callee in on_path:
+                lowest[name] = min(lowest[name], number[callee])

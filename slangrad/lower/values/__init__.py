@@ -1,0 +1,1 @@
+"""What is done to values, whatever expressions they come from."""

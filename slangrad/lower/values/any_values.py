@@ -1,0 +1,217 @@
+"""Values of interface types in memory: Slang's form, 16 bytes of which the third word is the id of the type, then the
+bytes of the value, as many as the largest type takes or as [anyValueSize(n)] says.
+
+IShape { u32 type; Circle is0; Square is1 }     <->     { [5 x u32] }      0 0 <id> 0 <bits of the radius>
+
+A load takes the words apart for each type, a store puts the words of the type that is there together. A truth value
+takes four bytes here. `createDynamicObject` makes a value from an id and the bytes of another value in the same way,
+`reinterpret` a value from the bytes of another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from slangrad.ir.core import Value
+from slangrad.ir.forms import COLUMNS, WORDS, part_of
+from slangrad.ir.layout import HEADER, any_value_layout, layout_of
+from slangrad.ir.types import (
+    BOOL,
+    U8,
+    U32,
+    U64,
+    Array,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    component,
+    components,
+    is_aggregate,
+    matrix,
+)
+from slangrad.lower.model.frame import Frame
+from slangrad.lower.values.bit_casts import Piece, assembled, same_shape, unsigned, unsigned_of
+
+if TYPE_CHECKING:
+    from slangrad.lower.places.places import Place
+
+ID = 8  # where in the header the id of the type stands
+
+
+def from_memory(f: Frame, value: Value) -> Value:
+    """What was loaded as it is computed with."""
+    form, target = value.type, f.lowering.types.value(value.type)
+    if target is form:
+        return value
+    if target in f.lowering.types.dynamics:
+        assert isinstance(target, Struct)
+        return _decoded(f, target, 0, list(_words(f, value)))
+    if part_of(form):
+        inner = f.emit("get", value, index=0)
+        if part_of(form) == WORDS:
+            return f.emit("not_equal", inner, f.b.zero(inner.type))
+        return turned(f, inner, target) if part_of(form) == COLUMNS else _of_parts(f, inner, target)
+    return turned(f, value, target) if isinstance(form, Matrix) else _of_parts(f, value, target)
+
+
+def _of_parts(f: Frame, value: Value, target: Type) -> Value:
+    if value.type is target or not is_aggregate(value.type) or isinstance(target, Vector):
+        return from_memory(f, value)
+    parts = [from_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(value.type))]
+    return f.emit("make", *parts, type=target)
+
+
+def turned(f: Frame, lines: Value, target: Type) -> Value:
+    """A matrix or its columns, a line of memory each, as rows; the other way round as well."""
+    found = [from_memory(f, f.emit("get", lines, index=i)) for i, _ in enumerate(components(lines.type))]
+    rows = []
+    for i, row in enumerate(components(target)):
+        rows.append(f.emit("make", *(f.emit("get", each, index=i) for each in found), type=row))
+    return f.emit("make", *rows, type=target)
+
+
+def to_memory(f: Frame, value: Value, form: Type) -> Value:
+    """What is computed with as it is stored."""
+    if value.type is form:
+        return value
+    if value.type in f.lowering.types.dynamics:
+        count = layout_of(form).size // 4
+        words = f.emit("make", *_assembled_words(f, value, count), type=component(form, 0))
+        return f.emit("make", words, type=form)
+    if part_of(form):
+        return f.emit("make", _inner(f, value, form, component(form, 0)), type=form)
+    if isinstance(form, Matrix):
+        return turned(f, value, form)
+    pairs = enumerate(components(form))
+    parts = [to_memory(f, f.emit("get", value, index=i), part) for i, part in pairs]
+    return f.emit("make", *parts, type=form)
+
+
+def _inner(f: Frame, value: Value, form: Type, inside: Type) -> Value:
+    """What the one field of a form holds."""
+    part = part_of(form)
+    if part == WORDS:
+        return f.emit("convert", value, type=inside)
+    if part == COLUMNS:
+        assert isinstance(value.type, Matrix)
+        value = turned(f, value, matrix(value.type.element, value.type.columns, value.type.rows))
+    return to_memory(f, value, inside)
+
+
+def _words(f: Frame, value: Value) -> Iterator[Piece]:
+    words = f.emit("get", value, index=0)
+    assert isinstance(words.type, Array) and words.type.length is not None
+    for i in range(words.type.length):
+        yield Piece(4 * i, 4, f.emit("convert", f.emit("get", words, index=i), type=U64))
+
+
+def _assembled_words(f: Frame, value: Value, count: int) -> Iterator[Value]:
+    pieces = list(_pieces(f, value, 0))
+    for i in range(count):
+        yield f.emit("convert", assembled(f, 4 * i, 4, pieces), type=U32)
+
+
+def dynamic_object(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """`createDynamicObject<IFoo>(id, value)`."""
+    types = f.lowering.types
+    assert t is not None
+    if t not in types.dynamics or not isinstance(t, Struct):
+        f.error("E0412", "createDynamicObject makes values of interface types only", f.b.span)
+        return f.b.zero(t)
+    number, value = (place.get(f) for place in places)
+    types.open(t)
+    bits = [Piece(ID, 4, f.emit("convert", number, type=U64)), *_pieces(f, value, HEADER)]
+    return _decoded(f, t, 0, bits)
+
+
+def reinterpret(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    """`reinterpret<T>(value)`: the bytes that a value has behind an interface as those of another type; what one has
+    more than the other is dropped, what it lacks is zero."""
+    assert t is not None
+    value = places[0].get(f)
+    if value.type is t:
+        return value
+    if same_shape(value.type, t):
+        return f.emit("bitcast", value, type=t)
+    return _made(f, t, 0, list(_pieces(f, value, 0)))
+
+
+# --- Putting together -----------------------------------------------------------------------------------
+
+
+def _pieces(f: Frame, value: Value, start: int, form: Type | None = None) -> Iterator[Piece]:
+    """The scalars of a value with their places."""
+    t, form = value.type, f.lowering.types.memory(value.type) if form is None else form
+    layout = any_value_layout(form)
+    if isinstance(t, (Scalar, Pointer)):
+        yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
+    elif t in f.lowering.types.dynamics:
+        yield from _encoded(f, value, start)
+    elif isinstance(form, Matrix) and t is not form:
+        yield from _pieces(f, to_memory(f, value, form), start, form)
+    else:
+        for i, (offset, part) in enumerate(zip(layout.offsets, components(form), strict=True)):
+            yield from _pieces(f, f.emit("get", value, index=i), start + offset, part)
+
+
+def _encoded(f: Frame, value: Value, start: int) -> Iterator[Piece]:
+    """The id, and the words of the type that is there."""
+    assert isinstance(value.type, Struct)
+    number, ids = f.emit("get", value, index=0), f.lowering.types.ids(value.type)
+    chosen = [f.emit("equal", number, f.b.constant(U32, i)) for i in range(len(ids))]
+    id_ = _select(f, chosen, [f.b.constant(U64, each) for each in ids]) if ids else f.b.zero(U64)
+    yield Piece(start + ID, 4, id_)
+    fields = [list(_pieces(f, f.emit("get", value, index=i + 1), 0)) for i in range(len(ids))]
+    size = f.lowering.types.any_layout(value.type).size - HEADER
+    for at in range(0, size, 4):
+        words = [f.emit("convert", assembled(f, at, 4, pieces), type=U32) for pieces in fields]
+        word = _select(f, chosen, words) if words else f.b.zero(U32)
+        yield Piece(start + HEADER + at, 4, f.emit("convert", word, type=U64))
+
+
+def _select(f: Frame, chosen: list[Value], values: list[Value]) -> Value:
+    """The value whose condition holds; the first one where none does."""
+    pairs = zip(chosen[1:], values[1:], strict=True)
+    return reduce(lambda other, pair: f.emit("select", *pair, other), pairs, values[0])
+
+
+# --- Taking apart ---------------------------------------------------------------------------------------
+
+
+def _decoded(f: Frame, t: Struct, start: int, pieces: list[Piece]) -> Value:
+    """A value of an interface type; an id that no type has means the type with the largest one."""
+    ids = f.lowering.types.ids(t)
+    id_ = f.emit("convert", assembled(f, start + ID, 4, pieces), type=U32)
+    number = f.b.constant(U32, ids.index(max(ids)) if ids else 0)
+    for i, each in enumerate(ids):
+        here = f.emit("equal", id_, f.b.constant(U32, each))
+        number = f.emit("select", here, f.b.constant(U32, i), number)
+    parts = [_made(f, each, start + HEADER, pieces) for _, each in t.fields[1:]]
+    return f.emit("make", number, *parts, type=t)
+
+
+def _made(f: Frame, t: Type, start: int, pieces: list[Piece], form: Type | None = None) -> Value:
+    """A value of type `t` from the bytes at `start`, where it has a form."""
+    if t in f.lowering.types.dynamics:
+        assert isinstance(t, Struct)
+        return _decoded(f, t, start, pieces)
+    form = f.lowering.types.memory(t) if form is None else form
+    layout = any_value_layout(form)
+    if isinstance(form, Matrix) and t is not form:
+        return from_memory(f, _made(f, form, start, pieces, form))
+    if not isinstance(t, (Scalar, Pointer)):
+        parts = zip(components(t), layout.offsets, components(form), strict=True)
+        made = (_made(f, part, start + offset, pieces, inner) for part, offset, inner in parts)
+        return f.emit("make", *made, type=t)
+    bits = assembled(f, start, layout.size, pieces)
+    if isinstance(t, Pointer):
+        return f.emit("bitcast", bits, type=t)
+    if t is BOOL:
+        narrow = f.emit("convert", bits, type=U8)
+        return f.emit("not_equal", narrow, f.b.zero(U8))
+    return f.emit("bitcast", f.emit("convert", bits, type=unsigned_of(t)), type=t)

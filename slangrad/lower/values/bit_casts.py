@@ -1,0 +1,112 @@
+"""`bit_cast<T>(value)`: the bytes of a value, as they lie in memory, as another type.
+
+float -> uint, float3 -> int3                      bitcast of each scalar
+struct { uint16_t a, b; uint c; } -> uint64_t      %a | %b << 16 | %c << 32
+
+What lies between fields is zero. Types of different sizes are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slangrad.ir.core import Value
+from slangrad.ir.layout import layout_of
+from slangrad.ir.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components
+from slangrad.lower.model.frame import Frame
+
+if TYPE_CHECKING:
+    from slangrad.lower.places.places import Place
+
+
+def bit_cast(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:
+    assert t is not None
+    value = places[0].get(f)
+    source, target = layout_of(value.type).size, layout_of(t).size
+    if source != target:
+        message = f"bit_cast of {source} bytes to a type of {target} bytes"
+        f.error("E0713", message, f.b.span, "convert the value, or cast to a type of the same size")
+        return f.b.zero(t)
+    if same_shape(value.type, t):
+        return f.emit("bitcast", value, type=t)
+    pieces = list(_pieces(f, value, 0))
+    return _made(f, t, 0, pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of the source, as a u64."""
+
+    start: int
+    size: int
+    bits: Value
+
+
+def same_shape(x: Type, y: Type) -> bool:
+    """Whether each scalar becomes one of the same size, in aggregates of the same form."""
+    if isinstance(x, (Scalar, Pointer)) and isinstance(y, (Scalar, Pointer)):
+        return x is y or (_is_number(x, y) and layout_of(x).size == layout_of(y).size)
+    if isinstance(x, (Scalar, Pointer)) or type(x) is not type(y) or isinstance(x, Array):
+        return x is y
+    parts = list(components(x)), list(components(y))
+    return len(parts[0]) == len(parts[1]) and all(map(same_shape, *parts))
+
+
+def _is_number(x: Scalar | Pointer, y: Scalar | Pointer) -> bool:
+    """Not truth values, which are no bits; an address is a whole number."""
+    kinds = {"unsigned" if isinstance(each, Pointer) else each.kind for each in (x, y)}
+    with_address = isinstance(x, Pointer) or isinstance(y, Pointer)
+    return "bool" not in kinds and not (with_address and "float" in kinds)
+
+
+def _pieces(f: Frame, value: Value, start: int) -> Iterator[Piece]:
+    """The scalars of a value with their places."""
+    t, layout = value.type, layout_of(value.type)
+    if isinstance(t, (Scalar, Pointer)):
+        yield Piece(start, layout.size, f.emit("convert", unsigned(f, value), type=U64))
+        return
+    for i, offset in enumerate(layout.offsets):
+        yield from _pieces(f, f.emit("get", value, index=i), start + offset)
+
+
+def unsigned(f: Frame, value: Value) -> Value:
+    if isinstance(value.type, Pointer):
+        return f.emit("bitcast", value, type=U64)
+    assert isinstance(value.type, Scalar)
+    if value.type is BOOL:
+        return f.emit("convert", value, type=U8)
+    return f.emit("bitcast", value, type=unsigned_of(value.type))
+
+
+def unsigned_of(t: Scalar) -> Scalar:
+    return SCALARS[f"u{t.bits}"]
+
+
+def _made(f: Frame, t: Type, start: int, pieces: list[Piece]) -> Value:
+    """A value of type `t` from the bytes at `start`."""
+    if not isinstance(t, (Scalar, Pointer)):
+        parts = zip(components(t), layout_of(t).offsets, strict=True)
+        return f.emit("make", *(_made(f, part, start + offset, pieces) for part, offset in parts), type=t)
+    bits = assembled(f, start, layout_of(t).size, pieces)
+    if isinstance(t, Pointer):
+        return f.emit("bitcast", bits, type=t)
+    narrow = f.emit("convert", bits, type=U8 if t is BOOL else unsigned_of(t))
+    return f.emit("not_equal", narrow, f.b.zero(U8)) if t is BOOL else f.emit("bitcast", narrow, type=t)
+
+
+def assembled(f: Frame, start: int, size: int, pieces: list[Piece]) -> Value:
+    """The bytes from `start` on as a u64, which may have more than `size` of them."""
+    bits, end = f.b.zero(U64), start + size
+    for piece in pieces:
+        if piece.start < end and start < piece.start + piece.size:
+            bits = f.emit("or", bits, _moved(f, piece, start))
+    return bits
+
+
+def _moved(f: Frame, piece: Piece, start: int) -> Value:
+    """The piece's bits as they lie in what begins at `start`."""
+    distance = 8 * abs(piece.start - start)
+    name = "shl" if piece.start > start else "shr"
+    return f.emit(name, piece.bits, f.b.constant(U64, distance)) if distance else piece.bits
