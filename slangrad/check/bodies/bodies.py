@@ -30,7 +30,7 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import ERROR, VOID, Array, EnumType, StructType, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_attributes, check_modifiers
-from slangrad.check.names.base_fields import add_bases
+from slangrad.check.names.base_fields import add_bases, inherits
 from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import Body, Scope, this_type
 from slangrad.check.texts.linking import is_open
@@ -126,6 +126,8 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
             continue
         if isinstance(kind, EnumType):
             world.tag_type(kind)
+        elif isinstance(found, StructType) and inherits(found, node):
+            world.error("E0325", f"'{kind}' inherits from itself", base.span, "hold one by a pointer")
         else:
             message = (
                 f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"

@@ -294,9 +294,7 @@ def _construct_components(
             return kind
         source = value_after(each)
         target = vector(element, source.count) if isinstance(source, Vector) else element
-        if isinstance(source, (Matrix, Array, StructType)) or not _convert_component(
-            scope, each, target, kind
-        ):
+        if not _convert_component(scope, each, target, kind):
             return kind
         total += source.count if isinstance(source, Vector) and isinstance(source.count, int) else 1
     wanted = component_count(kind)
@@ -308,7 +306,8 @@ def _construct_components(
 
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
-    made = plan(scope, node, target, explicit=True)
+    whole = isinstance(value_after(node), (Matrix, Array, StructType))
+    made = None if whole else plan(scope, node, target, explicit=True)
     if made is None:
         message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_after(node)}'"
         scope.world.error("E0312", message, node.span)

@@ -66,6 +66,7 @@ class Reader:
     position: int = 0
     failure: tuple[ast.Expression, Type] | None = field(default=None)
     settled: bool = False  # inner lists do not fit, where they would be without inner braces, too
+    filling: list[StructType] = field(default_factory=list)  # structs that an element may begin
 
     @property
     def left(self) -> int:
@@ -242,7 +243,8 @@ def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
     if isinstance(inner, ast.InitializerList) or type(target) not in _FILLS or value_after(node) is ERROR:
         reader.failure = reader.failure or (node, target)
         return None
-    if isinstance(target, StructType) and constructors(scope, target):
+    refused = isinstance(target, StructType) and (target in reader.filling or constructors(scope, target))
+    if refused:  # also one that would contain itself, which is an error elsewhere
         reader.failure = reader.failure or (node, target)
         return None
     return _fill(scope, reader, target)
@@ -271,6 +273,13 @@ def _component_count(kind: Type) -> int | None:
 
 
 def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> Piece | None:
+    reader.filling.append(target)
+    pieces = _field_pieces(scope, reader, target)
+    reader.filling.pop()
+    return None if pieces is None else _construct(target, pieces)
+
+
+def _field_pieces(scope: Scope, reader: Reader, target: StructType) -> list[Piece] | None:
     pieces: list[Piece] = []
     for reference in field_references(target):
         kind = field_type(scope.world, reference)
@@ -283,7 +292,7 @@ def _fill_struct(scope: Scope, reader: Reader, target: StructType) -> Piece | No
         if piece is None:
             return None
         pieces.append(piece)
-    return _construct(target, pieces)
+    return pieces
 
 
 def left_out(scope: Scope, reference: DeclRef, kind: Type) -> Piece:

@@ -258,7 +258,14 @@ def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
     info = flow.world.info(function.declaration)
     if isinstance(info, checked.FunctionInfo):
         return info.level != "none" or info.treat_as_differentiable
-    return any(flow.world.info(each).level != "none" for each in function.declaration.accessors)
+    level: str = flow.world.info(_reading(function.declaration)).level
+    return level != "none"
+
+
+def _reading(declaration: Any) -> ast.Accessor:
+    """What a property or subscript is read through. How it is set is asked where it is set."""
+    by_name: dict[str, ast.Accessor] = {each.name: each for each in declaration.accessors}
+    return by_name.get("get") or by_name.get("ref") or declaration.accessors[0]
 
 
 def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
@@ -434,14 +441,14 @@ def _store_plain(flow: Flow, node: ast.Expression, place: ast.Expression, source
 
 
 def _update(flow: Flow, node: ast.Expression, form: checked.Update) -> Sources:
-    sources = set() if form.value is None else _sources(flow, form.value)
-    current = _sources(flow, form.place)
-    found = sources | current
+    found = _sources(flow, form.place)
+    if form.value is not None:
+        found = found | _sources(flow, form.value)
     if form.function is not None:
-        found = sources = _call(flow, node, form.function, [(found, None)], set())
+        found = _call(flow, node, form.function, [(found, None)], set())
     if not _stored(flow, node, form.place, found):
         for root in _root(form.place):
-            flow.add(root, sources)
+            flow.add(root, found)
     return found
 
 

@@ -41,11 +41,24 @@ def _add_base(world: World, owner: ast.Struct) -> None:
         interface_bases(world, owner)
     if not isinstance(node.ref, checked.TypeName) or not isinstance(node.ref.named, StructType):
         return
+    if inherits(node.ref.named, owner):
+        return
     made = ast.Call(node.span, duplicate(node), [])
     field = ast.Variable(node.span, BASE, node.span, "", node, made, [], None)
     field.parent, field.modifiers = owner, ("internal",)
     owner.members = [field, *owner.members]
     world.member_tables.pop(owner, None)
+
+
+def inherits(kind: StructType, owner: ast.Struct) -> bool:
+    """Whether a type is one of this struct, or of one that inherits from it."""
+    declaration = kind.declaration
+    while declaration is not owner:
+        named = declaration.bases[0].ref.named if _has_base(declaration) else None
+        if not isinstance(named, StructType):
+            return False
+        declaration = named.declaration
+    return True
 
 
 def _may_be_struct(scope: Scope, node: ast.Expression) -> bool:

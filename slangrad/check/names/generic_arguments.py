@@ -9,6 +9,7 @@ Functions are not applied here: their arguments may be partial, the rest is infe
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Any
 
 from slangrad.check.generics.substitution import (
@@ -166,18 +167,25 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[as
         return FAILED
     kinds, defaults, make = BUILTIN_GENERICS[name]
     full = [*arguments, *defaults[len(arguments) :]]
-    wanted = sum(kind != "..." for kind in kinds)
-    if len(full) < wanted or (len(full) > wanted and "..." not in kinds):
+    more = kinds[-1] in ("...", "types")
+    wanted = len(kinds) - more
+    if len(full) < wanted or (len(full) > wanted and not more):
         scope.world.error("E0403", f"'{name}' takes {wanted} generic arguments", node.span)
         return FAILED
-    for index, (kind, argument) in enumerate(zip(kinds, full)):
-        if kind != "..." and (is_entry_pack(argument) or (kind == "type") != isinstance(argument, Type)):
-            message = f"argument {index + 1} of '{name}' must be a {kind}, not '{argument}'"
+    for index, (kind, argument) in enumerate(zip(chain(kinds, repeat(kinds[-1])), full)):
+        if not _is_kind(kind, argument):
+            message = f"argument {index + 1} of '{name}' must be a {kind.rstrip('s')}, not '{argument}'"
             scope.world.error("E0402", message, node.span)
             return FAILED
     if name in POINTERS:
         return TypeMeaning(pointer(pointed(scope.world, node, full)))
     return TypeMeaning(make([_without_rules(name, each) for each in full]))
+
+
+def _is_kind(kind: str, argument: Any) -> bool:
+    if kind in ("...", "types"):
+        return kind == "..." or isinstance(argument, Type)
+    return not is_entry_pack(argument) and (kind == "type") == isinstance(argument, Type)
 
 
 def _without_rules(name: str, argument: Any) -> Any:
@@ -194,7 +202,7 @@ BUILTIN_GENERICS: dict[str, Made] = {
     "Array":  (("type", "value"),          (),            lambda given: array_of(given[0], given[1])),
     "Ptr":    (("type", "..."),            (),            lambda given: pointer(given[0])),
     "LayoutPtr": (("type", "..."),         (),            lambda given: pointer(given[0])),
-    "Tuple":  (("...",),                   (),            lambda given: tuple_of(tuple(given))),
+    "Tuple":  (("types",),                 (),            lambda given: tuple_of(tuple(given))),
 }
 # fmt: on
 POINTERS = ("Ptr", "LayoutPtr")

@@ -62,7 +62,7 @@ def as_usual(world: World, node: ast.Node, kind: Type) -> Type:
 
 def with_layout(world: World, node: ast.Expression, declaration: Any, arguments: list[Any]) -> list[Any]:
     """The arguments of a generic type without that which is a layout of memory: the first one has it as rules then."""
-    if keeps_rules(declaration):
+    if keeps_rules(declaration) and arguments:
         layouts = [each for each in arguments[1:] if _is_layout(each)]
         made = _laid_out(world, node, [as_usual(world, node, arguments[0]), *arguments[1:]], layouts)
         return made[:1] + [each for each in made[1:] if not _is_layout(each)]
