@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -88,7 +89,11 @@ def is_refusal(error: Exception) -> bool:
 
 def compile_case(device: Any, case: Case) -> tuple[Any, Any]:
     """The linked program and its kernel."""
-    options = {"include_paths": [case.path.parent], "defines": {"__HLSL__": "1"} | case.defines}
+    options = {
+        "include_paths": [case.path.parent],
+        "defines": {"__HLSL__": "1"} | case.defines,
+        "matrix_layout": getattr(spy.SlangMatrixLayout, case.matrix_layout),
+    }
     session = device.create_slang_session(compiler_options=options)
     module = session.load_module_from_source("main", case.source, case.path)
     conformances = [spy.TypeConformance(*each) for each in case.conformances]
@@ -203,7 +208,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=60, help="seconds for a test")
     parser.add_argument("--json", type=Path, help="write every outcome there")
     parser.add_argument("--page", type=Path, help="put counts and failures there, between the page's marks")
-    parser.add_argument("--version", default="", help="of Slang, for the page")
+    parser.add_argument("--version", help="of Slang, for the page (default: the commit of the checkout)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
@@ -213,6 +218,9 @@ def main() -> None:
     for folder in folders:
         if not (given.tests / folder).exists():
             parser.error(f"no '{folder}' in {given.tests}")
+    version = given.version or commit_of(given.tests)
+    if given.page and not version:
+        parser.error(f"{given.tests} is no git checkout: --version tells the page which Slang it is from")
     report = {}
     command = [sys.executable, __file__, str(given.tests), "--worker"]
     workers = [Worker(command, given.timeout) for _ in range(max(1, given.jobs))]
@@ -224,11 +232,19 @@ def main() -> None:
         worker.end()
     print(table(report), end="")
     if given.page:
-        version = f", tests of Slang {given.version}" if given.version else ""
         command = f"python tools/conformance.py SLANG/tests {' '.join(folders)} --page {given.page}"
-        write_page(given.page, report, f"{date.today():%d %B %Y}{version}: `{command}`")
+        write_page(given.page, report, f"{date.today():%d %B %Y}, tests of Slang {version}: `{command}`")
     statuses = {each["status"] for of in report.values() for each in of.values()}
     sys.exit(1 if statuses - set(NO_FAILURES) else 0)
+
+
+def commit_of(tests: Path) -> str:
+    """The commit of a checkout; "" for a folder that is none."""
+    command = ["git", "-C", str(tests), "log", "-1", "--format=%h"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:  # there is no git
+        return ""
 
 
 if __name__ == "__main__":

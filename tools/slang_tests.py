@@ -26,8 +26,9 @@ OLD_BUFFER = re.compile(r"ubuffer\s*\((.*)\)\s*(?::(.*))?$")
 SETTING = re.compile(r"set\s+([\w.]+)\s*=\s*(-?[\d.]+(?:e-?\d+)?)\s*;?$")
 CONFORMANCE = re.compile(r"type_conformance\s+(.+?)\s*:\s*(\w+)\s*=\s*(\d+)$")
 OTHER_PROGRAM = re.compile(
-    r"-(matrix-layout\S*|compile-only|gcompute|graphics|rt|mesh|task|allow-glsl|no-default-entry-point)$"
+    r"-(compile-only|gcompute|graphics|rt|mesh|task|allow-glsl|no-default-entry-point)$"
 )
+MATRIX_LAYOUT = re.compile(r"-matrix-layout-(row|column)-major$")
 NAMED = {"-compute-dispatch": "1,1,1", "-entry": "computeMain"}   # options that count, and what holds without
 WITH_VALUE = {*NAMED, "-xslang", "-profile", "-render-feature", "-render-features", "-capability", "-D", "-I"}
 # fmt: on
@@ -57,6 +58,7 @@ class Case:
     is_typed: bool = False  # the output is written with its type, else as hexadecimal words
     prefix: str = ""  # of the check comments; "": there is a file with the expected lines
     expected: str = ""
+    matrix_layout: str = "row_major"
     defines: dict[str, str] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
     values: dict[str, float] = field(default_factory=dict)
@@ -111,6 +113,8 @@ def read_arguments(case: Case, arguments: list[str]) -> None:
     for argument in rest:
         if OTHER_PROGRAM.match(argument):
             raise Unsupported(f"option {argument}")
+        if match := MATRIX_LAYOUT.match(argument):
+            case.matrix_layout = f"{match[1]}_major"
         case.is_typed |= argument == "-output-using-type"
         value = next(rest, "") if argument in WITH_VALUE else ""
         if argument in NAMED:

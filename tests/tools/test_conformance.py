@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,43 @@ def test_outcomes(tmp_path: Path) -> None:
     assert outcomes["suite/checked.slang"] == {"status": "pass", "reason": ""}
     assert "nothing" in outcomes["suite/broken.slang"]["reason"]
     assert outcomes["suite/textures.slang"]["reason"].startswith("test input 'Texture2D(size=4)")
+
+
+COLUMNS = """
+//TEST:COMPARE_COMPUTE: -cpu -Xslang... -matrix-layout-column-major -X.
+//TEST_INPUT:ubuffer(data=[1.0 2.0 3.0 4.0 5.0 6.0], stride=4):name=matrices
+RWStructuredBuffer<float2x3> matrices;
+//TEST_INPUT:ubuffer(data=[0 0], stride=4):out,name=outputBuffer
+RWStructuredBuffer<int> outputBuffer;
+[numthreads(1, 1, 1)]
+void computeMain() { outputBuffer[0] = int(matrices[0][0][1]); outputBuffer[1] = int(matrices[0][1][0]); }
+"""
+
+
+def test_the_page_names_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = COLUMNS.replace("-column-", "-row-")
+    files = {"columns.slang": COLUMNS, "rows.slang": rows, "columns.slang.expected.txt": "3\n2\n"}
+    write(tmp_path, {f"suite/{name}": text for name, text in files.items()})
+    write(tmp_path, {"suite/rows.slang.expected.txt": "2\n4\n"})
+    page = tmp_path / "page.md"
+    monkeypatch.syspath_prepend(TOOLS)
+    marks = importlib.import_module("conformance_page")
+    page.write_text(f"{marks.START}{marks.END}")
+    command = [sys.executable, str(TOOLS / "conformance.py"), str(tmp_path), "suite", "--page", str(page)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    run = partial(subprocess.run, capture_output=True, text=True, env=environment, check=False)
+    assert "is no git checkout: --version tells" in run(command).stderr
+    done = run([*command, "--version", "v1"])
+    assert done.returncode == 0, done.stderr
+    assert ", tests of Slang v1: `python" in page.read_text() and "| all | 2 | 2 | 0 |" in page.read_text()
+    for arguments in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "1", "--allow-empty"],
+    ):
+        assert run(["git", "-C", str(tmp_path), *arguments]).returncode == 0
+    commit = run(["git", "-C", str(tmp_path), "log", "-1", "--format=%h"]).stdout.strip()
+    run(command)
+    assert f", tests of Slang {commit}: `python" in page.read_text()
 
 
 def test_an_unknown_folder_is_an_error(tmp_path: Path) -> None:
