@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "numpy":                                  "float16 float32 float64 int16 int32 int64 int8 uint16 uint32 "
                                               "uint64 uint8",
-    "slangrad":                               "math optim",
+    "slangrad":                               "math optim platform",
     "slangrad.api.devices.compiler_options":  "SlangCompilerOptions SlangDebugInfoLevel SlangFloatingPointMode "
                                               "SlangMatrixLayout SlangOptimizationLevel",
     "slangrad.api.devices.current":           "create_buffer create_command_encoder create_compute_kernel "
@@ -36,6 +36,7 @@ _HOMES = {
                                               "log_error_once log_fatal log_fatal_once log_info log_info_once "
                                               "log_warn log_warn_once",
     "slangrad.api.devices.reports":           "HeapReport ShaderCacheStats",
+    "slangrad.api.devices.sha1":              "SHA1",
     "slangrad.api.devices.timer":             "Timer",
     "slangrad.api.functional.function":       "Function",
     "slangrad.api.functional.instances":      "InstanceList InstanceTensor",

@@ -16,6 +16,7 @@ from numpy import uint64 as uint64
 
 from slangrad import math as math
 from slangrad import optim as optim
+from slangrad import platform as platform
 from slangrad.api.devices.compiler_options import SlangCompilerOptions as SlangCompilerOptions
 from slangrad.api.devices.compiler_options import SlangDebugInfoLevel as SlangDebugInfoLevel
 from slangrad.api.devices.compiler_options import SlangFloatingPointMode as SlangFloatingPointMode
@@ -67,6 +68,7 @@ from slangrad.api.devices.logger import log_warn as log_warn
 from slangrad.api.devices.logger import log_warn_once as log_warn_once
 from slangrad.api.devices.reports import HeapReport as HeapReport
 from slangrad.api.devices.reports import ShaderCacheStats as ShaderCacheStats
+from slangrad.api.devices.sha1 import SHA1 as SHA1
 from slangrad.api.devices.timer import Timer as Timer
 from slangrad.api.functional.function import Function as Function
 from slangrad.api.functional.instances import InstanceList as InstanceList

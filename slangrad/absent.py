@@ -25,13 +25,14 @@ _ROWS = {
                "create_texture_from_resource create_texture_view",
     _IMAGES:   "Bitmap tev",
     _SAMPLERS: "Sampler SamplerDesc TextureAddressingMode TextureFilteringMode create_sampler",
-    _WINDOWS:  "App AppDesc AppWindow CursorMode KeyCode MouseButton Surface SurfaceConfig Window create_surface ui",
+    _WINDOWS:  "App AppDesc AppWindow CursorMode FileDialogFilter KeyCode MouseButton Surface SurfaceConfig "
+               "Window choose_folder_dialog create_surface open_file_dialog save_file_dialog ui",
     _RAYS:     "AccelerationStructure AccelerationStructureInstanceList RayTracingPipeline ShaderTable "
                "create_acceleration_structure create_acceleration_structure_instance_list "
                "create_ray_tracing_pipeline create_shader_table",
     _GRAPHICS: "InputLayout RenderPipeline create_input_layout create_render_pipeline",
     _CUDA:     "NativeHandle NativeHandleType cuda_context_scope get_cuda_current_context_native_handles",
-    _TIMES:    "Profiler ProfilerDesc Timer current_profiler profile_frame profile_function profile_zone",
+    _TIMES:    "Profiler ProfilerDesc current_profiler profile_frame profile_function profile_zone",
     _KERNELS:  "set_dump_generated_shaders set_dump_slang_intermediates set_print_generated_shaders",
 }
 # fmt: on
