@@ -18,8 +18,8 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir.core import Function
 from slangrad.ir.types import Scalar
-from slangrad.lower.instances.instances import lower_functions
 from slangrad.lower.model.type_map import SCALARS
+from slangrad.lower.program import lower_functions
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.inline import inline
 from slangrad.syntax import ast

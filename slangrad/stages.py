@@ -32,7 +32,7 @@ from slangrad.ir.types import Pointer, is_float
 from slangrad.llvm import cpu, native
 from slangrad.llvm.sites import shown_place
 from slangrad.llvm.target import Target
-from slangrad.lower.instances.instances import lower_program
+from slangrad.lower.program import lower_program
 from slangrad.math_library import MathLibrary, flatten
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.chunk_sums import chunk_sums

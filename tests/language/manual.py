@@ -38,7 +38,7 @@ from slangrad.ir.interpret import Recorded, evaluate, evaluate_wave, run_kernel
 from slangrad.ir.interpret_memory import leaves
 from slangrad.ir.numbers import numpy_dtype
 from slangrad.ir.types import Pointer, Scalar, Type, components
-from slangrad.lower.instances.instances import lower_functions, lower_program
+from slangrad.lower.program import lower_functions, lower_program
 from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.inline import inline_into
 from slangrad.opt.variables import inline_settled

@@ -12,7 +12,7 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program
 from slangrad.ir import core, verify
 from slangrad.ir.text import print_function
-from slangrad.lower.instances.instances import lower_functions
+from slangrad.lower.program import lower_functions
 from slangrad.opt.dead import remove_dead
 from slangrad.syntax import ast
 

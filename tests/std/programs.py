@@ -16,7 +16,7 @@ from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.core import Program
 from slangrad.ir.interpret import Recorded, evaluate
 from slangrad.ir.interpret_memory import Datum
-from slangrad.lower.instances.instances import lower_functions
+from slangrad.lower.program import lower_functions
 from slangrad.opt.inline import inline_into
 from slangrad.syntax import ast
 

@@ -17,7 +17,7 @@ from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.numbers import power
 from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.types import F64
-from slangrad.lower.instances.instances import lower_functions
+from slangrad.lower.program import lower_functions
 from slangrad.syntax import ast
 
 ULP = {"float": 2.0, "double": 2.6}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.modules import Program
-from slangrad.lower.model.frame import THIS, Key
+from slangrad.lower.model.flow import THIS, Key
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 

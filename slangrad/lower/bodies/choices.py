@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
+from slangrad.check.names.places import value_type
 from slangrad.ir.core import Op, Value
 from slangrad.ir.primitives import CONSTANT, LINEAR, NOT_DIFFERENTIABLE, PRIMITIVES, PURE
 from slangrad.ir.types import BOOL, is_float, scalar_of
-from slangrad.lower.bodies import expressions
 from slangrad.lower.model.exits import flags
-from slangrad.lower.model.frame import Arm, Frame
+from slangrad.lower.model.flow import Arm
+from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 
 CHEAP = 12  # ops that are run although nobody may want their result
@@ -25,17 +26,16 @@ def is_short_circuit(f: Frame, form: checked.Operator) -> bool:
     """On truth values; of vectors both sides are always run."""
     if form.name not in ("&&", "||"):
         return False
-    types = [each.type if each.conversion is None else each.conversion.target for each in form.operands]
-    return all(f.concrete(t) is checked_types.BOOL for t in types)
+    return all(f.concrete(value_type(each)) is checked_types.BOOL for each in form.operands)
 
 
 def short_circuit(f: Frame, form: checked.Operator) -> Value:
     """The right side runs only when it decides."""
-    left = expressions.lower(f, form.operands[0])
+    left = f.value(form.operands[0])
     stops = form.name == "||"
     known = f.b.constant_of(left)
     if known is not None:
-        return left if known == stops else expressions.lower(f, form.operands[1])
+        return left if known == stops else f.value(form.operands[1])
     right = _aside(f, form.operands[1])
     if not right.changes(f.variables) and _is_cheap(right.builder.ops):
         (value,) = f.keep(right)
@@ -48,7 +48,7 @@ def choose(f: Frame, condition: Value, then: ast.Expression, otherwise: ast.Expr
     """A branch; a `select` where both sides are known anyway and cost nothing."""
     known = f.b.constant_of(condition)
     if known is not None:
-        return expressions.lower(f, then if known else otherwise)
+        return f.value(then if known else otherwise)
     left, right = _aside(f, then), _aside(f, otherwise)
     if _is_free(f, left) and _is_free(f, right):
         return f.emit("select", condition, *f.keep(left), *f.keep(right))
@@ -66,7 +66,7 @@ def _joined(f: Frame, condition: Value, then: Arm, otherwise: Arm) -> Value:
 
 
 def _aside(f: Frame, node: ast.Expression) -> Arm:
-    return f.arm(lambda: (expressions.lower(f, node),))
+    return f.arm(lambda: (f.value(node),))
 
 
 def _is_free(f: Frame, arm: Arm) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from slangrad.check.model import checked
 from slangrad.ir.core import Value
 from slangrad.ir.types import U32, U64, Scalar, Type, is_integer
-from slangrad.lower.bodies import expressions
 from slangrad.lower.bodies.assigned import assigned_variables
 from slangrad.lower.bodies.purity import stays
 from slangrad.lower.model.exits import Target, assigned_flags
@@ -98,7 +97,7 @@ def _is_plain(form: checked.Update, variable: ast.Variable) -> bool:
 
 
 def _constant(f: Frame, node: ast.Expression) -> int | None:
-    aside = f.arm(lambda: (expressions.lower(f, node),))
+    aside = f.arm(lambda: (f.value(node),))
     known = aside.builder.constant_of(aside.values[0])
     return known if isinstance(known, int) else None
 
@@ -140,7 +139,7 @@ def _ends(loop: Counted) -> bool:
 def count_trips(f: Frame, loop: Counted) -> Value:
     """The number of iterations, exact for all starts and bounds, as an unsigned number."""
     start = f.emit("convert", f.variables[loop.variable], type=loop.compared)
-    bound = expressions.lower(f, loop.bound)
+    bound = f.value(loop.bound)
     unsigned = U64 if loop.compared.bits == 64 else U32
     low, high = (start, bound) if loop.step > 0 else (bound, start)
     distance = f.emit("sub", _bits(f, high, unsigned), _bits(f, low, unsigned))

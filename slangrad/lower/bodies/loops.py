@@ -18,10 +18,12 @@ from slangrad.base.options import limit_note
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.lower.bodies import counted, expressions, statements
+from slangrad.lower.bodies import counted
 from slangrad.lower.bodies.assigned import assigned_variables
+from slangrad.lower.bodies.sequences import lower_in_order
 from slangrad.lower.model.exits import Flag, Target, assigned_flags, exited, flags
-from slangrad.lower.model.frame import Frame, Key
+from slangrad.lower.model.flow import Key
+from slangrad.lower.model.frame import Frame
 from slangrad.lower.places.variables import declare
 from slangrad.lower.values import operators
 from slangrad.syntax import ast
@@ -30,7 +32,7 @@ from slangrad.syntax import ast
 def lower_for(f: Frame, node: ast.For, label: str | None) -> None:
     outer = dict.fromkeys(f.variables)
     if node.initializer is not None:
-        statements.lower_statement(f, node.initializer)
+        f.statement(node.initializer)
     target = Target("loop", label)
     shape = counted.recognize(f, node, target)
     if shape is not None:
@@ -95,7 +97,7 @@ def _can_test(f: Frame, condition: ast.Expression | None, carried: list[Key]) ->
 
     def test() -> tuple[Value, ...]:
         nonlocal pure
-        aside = f.arm(lambda: (expressions.lower(f, condition),))
+        aside = f.arm(lambda: (f.value(condition),))
         pure = not aside.changes(f.variables) and is_pure(aside.builder)
         return aside.values
 
@@ -117,9 +119,7 @@ def _while_tested(
 ) -> None:
     def test() -> tuple[Value, ...]:
         goes_on = f.emit("not", _left(f, target))
-        return (
-            f.emit("and", goes_on, expressions.lower(f, condition)) if condition is not None else goes_on,
-        )
+        return (f.emit("and", goes_on, f.value(condition)) if condition is not None else goes_on,)
 
     def body() -> None:
         _enter(f, target)
@@ -145,9 +145,7 @@ def _while_flagged(
     carried = [go, *carried]
 
     def ask() -> None:
-        (f.variables[go],) = f.finished(
-            lambda: (f.true() if condition is None else expressions.lower(f, condition),)
-        )
+        (f.variables[go],) = f.finished(lambda: (f.true() if condition is None else f.value(condition),))
 
     def asked_body() -> None:
         ask()
@@ -197,7 +195,7 @@ def _run_body(f: Frame, body: ast.Statement, target: Target) -> None:
     f.exits.append(target)
     f.variables[target.continued] = f.false()
     scope = dict.fromkeys(f.variables)
-    statements.lower_statement(f, body)
+    f.statement(body)
     for key in [key for key in f.variables if key not in scope]:
         del f.variables[key]
     del f.variables[target.continued]
@@ -210,7 +208,7 @@ def _run_step(f: Frame, step: ast.Expression | None, target: Target) -> None:
         return
 
     def run() -> tuple[Value, ...]:
-        expressions.lower_effect(f, step)
+        f.effect(step)
         return ()
 
     f.branch(_left(f, target), tuple, run)
@@ -244,12 +242,12 @@ def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
         f.error("E0711", message, node.span, limit_note("compile_time_steps"))
         return
     rounds = [partial(_run_round, f, node, i) for i in range(start, stop)]
-    statements.lower_in_order(f, rounds)
+    lower_in_order(f, rounds)
 
 
 def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
     declare(f, node.variable, f.b.constant(operators.INT, i))
-    statements.lower_statement(f, node.body)
+    f.statement(node.body)
     f.variables.pop(node.variable, None)
 
 

@@ -14,8 +14,10 @@ from typing import Any
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.model.types import Pointer
+from slangrad.check.names.places import value_type
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.lower.model.frame import THIS, Frame, Key
+from slangrad.lower.model.flow import THIS, Key
+from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -166,7 +168,4 @@ def _is_written(f: Frame, form: checked.Global, seen: Substitution) -> bool:
 
 
 def _is_pointer(base: checked.Base) -> bool:
-    if isinstance(base, checked.ThisValue):
-        return False
-    t = base.type if base.conversion is None else base.conversion.target
-    return isinstance(t, Pointer)
+    return not isinstance(base, checked.ThisValue) and isinstance(value_type(base), Pointer)

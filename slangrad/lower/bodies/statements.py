@@ -1,4 +1,4 @@
-"""Statements to structured IR. Loops are in `loops.py`; early exits become flags (`exits.py`).
+"""Statements to structured IR. Loops are in `loops.py`; early exits become flags (`model/exits.py`).
 
 if (x < 0) return 0; y = 2 * x; return y;
 
@@ -16,18 +16,21 @@ from slangrad.check.bodies.targets import TARGETS, chosen_case
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID
 from slangrad.ir.core import Value
-from slangrad.lower.bodies import expressions, loops
+from slangrad.lower.bodies import loops
+from slangrad.lower.bodies.sequences import arm, continue_where_not_left, not_left
 from slangrad.lower.calls import throwing
 from slangrad.lower.model.exits import Target, always_exits, exited, find_target, flags
-from slangrad.lower.model.frame import RESULT, RETURNED, THIS, Frame
+from slangrad.lower.model.flow import RESULT, RETURNED, THIS
+from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import statics
+from slangrad.lower.places.defaults import initial_value
 from slangrad.lower.places.variables import begin_variable, declare, open_variable
 from slangrad.syntax import ast
 
 
-def lower_statement(f: Frame, node: ast.Statement) -> None:
+def statement(f: Frame, node: ast.Statement) -> None:
     with f.at(node.span):
-        f.finished(_arm(f, partial(STATEMENTS[type(node)], f, node)))
+        f.finished(arm(f, partial(STATEMENTS[type(node)], f, node)))
 
 
 def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
@@ -35,41 +38,14 @@ def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
     for i, node in enumerate(nodes):
         rest = nodes[i + 1 :]
         if isinstance(node, ast.If) and rest and _one_arm_exits(node):
-            f.finished(_arm(f, partial(_lower_if, f, node, rest)))
+            f.finished(arm(f, partial(_lower_if, f, node, rest)))
             return
         if isinstance(node, ast.Defer):
             _lower_deferred(f, node, rest)
             return
-        lower_statement(f, node)
-        if _continue_where_not_left(f, partial(lower_statements, f, rest), bool(rest)):
+        f.statement(node)
+        if continue_where_not_left(f, partial(lower_statements, f, rest), bool(rest)):
             return
-
-
-def lower_in_order(f: Frame, parts: Sequence[Callable[[], None]]) -> None:
-    """The same for parts that are no statements of their own."""
-    for i, part in enumerate(parts):
-        rest = parts[i + 1 :]
-        part()
-        if _continue_where_not_left(f, partial(lower_in_order, f, rest), bool(rest)):
-            return
-
-
-def _continue_where_not_left(f: Frame, rest: Callable[[], None], more: bool) -> bool:
-    """Whether nothing is left to be done here: control has left for sure, or the rest became an arm."""
-    left = exited(f)
-    known = f.b.constant_of(left)
-    if known is None and more:
-        f.branch(left, tuple, _arm(f, partial(_not_left, f, rest)))
-    return known is None or bool(known)
-
-
-def _not_left(f: Frame, lower: Callable[[], None]) -> None:
-    """Lower where control has not left: no flag is set. One that stays so is what it was."""
-    before = {flag: f.variables[flag] for flag in flags(f)}
-    f.variables.update(dict.fromkeys(before, f.false()))
-    lower()
-    unset = [flag for flag in before if f.b.constant_of(f.variables[flag]) is False]
-    f.variables.update({flag: before[flag] for flag in unset})
 
 
 def _lower_deferred(f: Frame, node: ast.Defer, rest: Sequence[ast.Statement]) -> None:
@@ -77,18 +53,8 @@ def _lower_deferred(f: Frame, node: ast.Defer, rest: Sequence[ast.Statement]) ->
     lower_statements(f, rest)
     left = {flag: f.variables[flag] for flag in flags(f)}
     f.variables.update(dict.fromkeys(left, f.false()))
-    lower_statement(f, node.statement)
+    f.statement(node.statement)
     f.variables.update(left)
-
-
-def _arm(f: Frame, lower: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
-    """A lowering without values as an arm of a branch."""
-
-    def arm() -> tuple[Value, ...]:
-        lower()
-        return ()
-
-    return arm
 
 
 def _one_arm_exits(node: ast.If) -> bool:
@@ -101,9 +67,9 @@ def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> Non
     then = [node.then, *after_then]
     otherwise = [*([node.otherwise] if node.otherwise is not None else []), *after_else]
     f.branch(
-        expressions.lower(f, node.condition),
-        _arm(f, lambda: lower_statements(f, then)),
-        _arm(f, lambda: lower_statements(f, otherwise)),
+        f.value(node.condition),
+        arm(f, lambda: lower_statements(f, then)),
+        arm(f, lambda: lower_statements(f, otherwise)),
         next((each.name for each in node.attributes if each.name in ("branch", "flatten")), ""),
     )
 
@@ -117,7 +83,7 @@ def _lower_nothing(f: Frame, node: ast.Statement) -> None:
 
 
 def _lower_expression(f: Frame, node: ast.ExpressionStatement) -> None:
-    expressions.lower_effect(f, node.expression)
+    f.effect(node.expression)
 
 
 def _lower_declaration(f: Frame, node: ast.DeclarationStatement) -> None:
@@ -137,7 +103,7 @@ def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo
         f.error("E0706", message, declared.name_span, "make it static, or declare it outside of the function")
     if info.type is VOID:
         assert declared.initializer is not None
-        expressions.lower_effect(f, declared.initializer)
+        f.effect(declared.initializer)
     elif info.kind == "local":
         begin_variable(f, declared, _initial(f, declared, info))
     else:
@@ -145,12 +111,7 @@ def _lower_variable(f: Frame, declared: ast.Variable, info: checked.VariableInfo
 
 
 def _initial(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
-    if declared.initializer is not None:
-        value = expressions.lower(f, declared.initializer)
-    elif info.initial is not None:
-        value = expressions.lower_part(f, info.initial)
-    else:
-        value = f.b.zero(f.type(info.type, declared.span))
+    value = initial_value(f, declared, info)
     value.hint = value.hint or declared.name
     return value
 
@@ -160,9 +121,9 @@ def _lower_return(f: Frame, node: ast.Return) -> None:
     if f.refers is not None and node.value is not None:
         f.refers(node.value)
     elif node.value is not None and result in f.variables:
-        f.variables[result] = expressions.lower(f, node.value)
+        f.variables[result] = f.value(node.value)
     elif node.value is not None:
-        expressions.lower_effect(f, node.value)
+        f.effect(node.value)
     f.variables[RETURNED] = f.true()
 
 
@@ -176,7 +137,7 @@ def _lower_continue(f: Frame, node: ast.Continue) -> None:
 
 def _lower_throw(f: Frame, node: ast.Throw) -> None:
     threw, error = throwing.places(f, node.handler)
-    error.set(f, expressions.lower(f, node.value))
+    error.set(f, f.value(node.value))
     threw.set(f, f.true())
 
 
@@ -184,16 +145,16 @@ def _lower_do_catch(f: Frame, node: ast.DoCatch) -> None:
     """Each handler runs where what it is around has thrown; the first is the innermost."""
     for catch in reversed(node.handlers):
         throwing.enter_handler(f, catch)
-    lower_statement(f, node.body)
+    f.statement(node.body)
     for catch in node.handlers:
         threw, error = throwing.leave_handler(f)
-        f.branch(threw, _arm(f, partial(_not_left, f, partial(_lower_handler, f, catch, error))))
+        f.branch(threw, arm(f, partial(not_left, f, partial(_lower_handler, f, catch, error))))
 
 
 def _lower_handler(f: Frame, catch: ast.Catch, error: Value | None) -> None:
     if catch.parameter is not None and error is not None:
         declare(f, catch.parameter, error)
-    lower_statement(f, catch.body)
+    f.statement(catch.body)
 
 
 def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
@@ -203,7 +164,7 @@ def _lower_labeled(f: Frame, node: ast.Labeled) -> None:
     elif type(inner) in loops.LOOPS:
         loops.LOOPS[type(inner)](f, inner, node.label)
     else:
-        _lower_block_of(f, Target("block", node.label), partial(lower_statement, f, inner))
+        _lower_block_of(f, Target("block", node.label), partial(f.statement, inner))
 
 
 def _lower_block_of(f: Frame, target: Target, lower: Callable[[], None]) -> None:
@@ -217,7 +178,7 @@ def _lower_block_of(f: Frame, target: Target, lower: Callable[[], None]) -> None
 
 def _lower_switch(f: Frame, node: ast.Switch, label: str | None = None) -> None:
     """A chain of `if`s on equality; with flags where a body falls through into the next."""
-    value = expressions.lower(f, node.value)
+    value = f.value(node.value)
     matches = [_matches(f, value, case) for case in node.cases]
     falls = not all(always_exits_case(case) for case in node.cases[:-1])
     lower = _lower_falling if falls else _lower_cases
@@ -234,7 +195,7 @@ def _matches(f: Frame, value: Value, case: ast.Case) -> Value | None:
         return None
     found = f.false()
     for each in case.values:
-        found = f.emit("or", found, f.emit("equal", value, expressions.lower(f, each)))
+        found = f.emit("or", found, f.emit("equal", value, f.value(each)))
     return found
 
 
@@ -247,7 +208,7 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
         if i < len(pending):
             case, match = pending[i]
             assert match is not None
-            f.branch(match, _arm(f, lambda: _lower_body(f, case)), _arm(f, lambda: chain(i + 1)))
+            f.branch(match, arm(f, lambda: _lower_body(f, case)), arm(f, lambda: chain(i + 1)))
         elif default is not None:
             _lower_body(f, default)
 
@@ -270,7 +231,7 @@ def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None])
     for case, match in zip(cases, matches, strict=True):
         entered = f.emit("or", entered, none if match is None else match)
         runs = f.emit("and", entered, f.emit("not", exited(f)))
-        f.branch(runs, _arm(f, partial(_not_left, f, partial(lower_statements, f, case.body))))
+        f.branch(runs, arm(f, partial(not_left, f, partial(lower_statements, f, case.body))))
 
 
 def _lower_loop(f: Frame, node: ast.Statement) -> None:
@@ -284,15 +245,15 @@ def _lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
 def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
     """An optional is its value and whether it is there."""
     assert node.binding.initializer is not None
-    optional = expressions.lower(f, node.binding.initializer)
+    optional = f.value(node.binding.initializer)
 
     def then() -> None:
         declare(f, node.binding, f.emit("get", optional, index=0))
-        lower_statement(f, node.then)
+        f.statement(node.then)
 
     otherwise = [] if node.otherwise is None else [node.otherwise]
     present = f.emit("get", optional, index=1)
-    f.branch(present, _arm(f, then), _arm(f, partial(lower_statements, f, otherwise)))
+    f.branch(present, arm(f, then), arm(f, partial(lower_statements, f, otherwise)))
 
 
 def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:

@@ -16,11 +16,14 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.names.places import gives_address
 from slangrad.ir.core import Value
 from slangrad.ir.types import U64, Type, component
-from slangrad.lower.bodies import expressions
-from slangrad.lower.calls import calls, references
-from slangrad.lower.model.frame import Frame
-from slangrad.lower.places import globals
-from slangrad.lower.places.places import Component, Element, Memory, Place, Temporary
+from slangrad.lower.calls import any_places, references
+from slangrad.lower.calls.arguments import argument_value
+from slangrad.lower.calls.calls import call_function
+from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.places.globals import place_of_global
+from slangrad.lower.places.places import Component, Element, Memory, Temporary
+from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
 
@@ -35,15 +38,15 @@ def accessed(
     resolved = f.resolve(reference)
     if isinstance(resolved.declaration, ast.Variable):
         return _variable(f, resolved, base)
-    owner = None if base is None else expressions.place_of(f, base)
-    arguments = [Temporary(calls.argument_value(f, each, resolved)) for each in given]
+    owner = None if base is None else f.place(base)
+    arguments = [Temporary(argument_value(f, each, resolved)) for each in given]
     return Accessed(t, resolved, owner, arguments)
 
 
 def _variable(f: Frame, resolved: DeclRef, base: checked.Base | None) -> Place:
     if base is None or f.program.info(resolved.declaration).kind != "field":
-        return globals.place_of_global(f, resolved, f.b.span)
-    return expressions.place_of(f, base).field(f, resolved.declaration.name)
+        return place_of_global(f, resolved, f.b.span)
+    return f.place(base).field(f, resolved.declaration.name)
 
 
 def call_accessor(f: Frame, resolved: DeclRef, name: str, places: list[Temporary]) -> Value | None:
@@ -86,7 +89,7 @@ class Accessed(Place):
         else:
             self._call(f, setter, Temporary(value))
 
-    def address(self, f: Frame) -> Memory | None:
+    def address(self, f: Frame) -> Address | None:
         return None if self._is_whole(f) else self.referred(f).address(f)
 
     def for_update(self, f: Frame) -> Place:
@@ -112,7 +115,12 @@ class Accessed(Place):
         assert accessor is not None
         if gives_address(accessor):
             return self._memory(f, accessor)
-        return references.place(f, self._reference(accessor), self.owner, self.arguments)
+        resolved = f.resolve(self._reference(accessor))
+        if dispatched(f.lowering, resolved) is not None:
+            return any_places.place(f, resolved, self.owner, self.arguments)
+        referring = f.lowering.referring(resolved)
+        told = references.ask(f, referring, self.owner, self.arguments)
+        return references.put_together(f, referring, self.owner, told)
 
     def for_parts(self, f: Frame) -> Place:
         return self if self._is_whole(f) else self.referred(f)
@@ -156,4 +164,4 @@ class Accessed(Place):
     def _call(self, f: Frame, accessor: ast.Accessor, *more: Place) -> Value | None:
         info: checked.FunctionInfo = f.program.info(accessor)
         this = [self.owner] if self.owner is not None and info.this_type is not None else []
-        return calls.call_function(f, self._reference(accessor), [*this, *self.arguments, *more])
+        return call_function(f, self._reference(accessor), [*this, *self.arguments, *more])

@@ -16,15 +16,16 @@ from slangrad.check.names.places import gives_address
 from slangrad.ir.core import Value
 from slangrad.ir.types import Type
 from slangrad.lower.calls import references
-from slangrad.lower.model.frame import Frame
-from slangrad.lower.places.places import Place, Temporary
-from slangrad.lower.values import dispatch
+from slangrad.lower.model.frame import Frame, Place, Referring
+from slangrad.lower.places.places import Aggregate, Temporary
+from slangrad.lower.values.interface_values import narrow, over_types, widen
+from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
 
 def place(f: Frame, resolved: DeclRef, owner: Place | None, arguments: list[Temporary]) -> Place:
     """The place that a required `ref` gives."""
-    key = dispatch.dispatched(f.lowering, resolved)
+    key = dispatched(f.lowering, resolved)
     element = f.program.substitute(f.program.info(resolved.declaration).result, resolved.substitution)
     if not isinstance(key, ast.Interface) or owner is None or checked.is_dynamic(element):
         f.error("E9007", f"'ref' cannot give a '{element}' whose type is known at run time only", f.b.span)
@@ -40,7 +41,7 @@ def place(f: Frame, resolved: DeclRef, owner: Place | None, arguments: list[Temp
     object_ = owner.get(f)
     for each in kinds:
         each.open()
-    dispatch.over_types(f, object_, wide, lambda i, t: kinds[i].ask(arguments))
+    over_types(f, object_, wide, lambda i, t: kinds[i].ask(arguments))
     number = f.emit("get", object_, index=0)
     return references.OneOf(number, [each.close() for each in kinds])
 
@@ -57,7 +58,7 @@ class _Kind:
         self.field = found.declaration.name if isinstance(found.declaration, ast.Variable) else None
         self.referring = None if self.field is not None else self._referring(found)
 
-    def _referring(self, found: DeclRef) -> references.Referring:
+    def _referring(self, found: DeclRef) -> Referring:
         accessor = next(each for each in found.declaration.accessors if each.name == "ref")
         if gives_address(accessor):
             self.f.error("E9007", "a buffer behind an interface has no elements to refer to", self.f.b.span)
@@ -87,7 +88,7 @@ class _Kind:
 
 
 @dataclass(slots=True)
-class Narrowed(Place):
+class Narrowed(Aggregate):
     """An object as one of the types that it can have."""
 
     whole: Place
@@ -97,7 +98,7 @@ class Narrowed(Place):
     number: int
 
     def read(self, f: Frame) -> Value:
-        return dispatch.narrow(f, self.whole.get(f), self.wide, self.own, self.number)
+        return narrow(f, self.whole.get(f), self.wide, self.own, self.number)
 
     def set(self, f: Frame, value: Value) -> None:
-        self.whole.set(f, dispatch.widen(f, value, self.own, self.wide, self.number))
+        self.whole.set(f, widen(f, value, self.own, self.wide, self.number))

@@ -2,7 +2,7 @@
 
     f(x, a.y)  with  float f(in float, inout float)      %r, %y2 = call @f %x, %y     and a.y = %y2
 
-A derivative is called like any function (`derivatives.py` makes it one). What the standard library declares
+A derivative is called like any function (`instances/derivatives.py` makes it one). What the standard library declares
 as an intrinsic becomes an op (`intrinsics.py`).
 """
 
@@ -12,13 +12,13 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import EMPTY, DeclRef
 from slangrad.ir.core import Value
-from slangrad.lower.bodies import expressions
 from slangrad.lower.calls import intrinsics
-from slangrad.lower.model.frame import Frame
+from slangrad.lower.calls.arguments import argument_value, passed
+from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.lower.places import packs
-from slangrad.lower.places.places import Place, Temporary, detached
-from slangrad.lower.values import dispatch
+from slangrad.lower.places.places import Temporary
+from slangrad.lower.values.runtime_types import dispatched, is_static, require_type
 from slangrad.syntax import ast
 
 
@@ -32,8 +32,8 @@ def lower_call(
         return _call(f, _derivative(f, form.function), this, form.arguments, DeclRef(None, EMPTY), cut)
     reference = f.resolve(form.function)
     info: checked.FunctionInfo = f.program.info(reference.declaration)
-    key = dispatch.dispatched(f.lowering, reference)
-    if isinstance(key, ast.Interface) and form.this is None and dispatch.is_static(f, reference.declaration):
+    key = dispatched(f.lowering, reference)
+    if isinstance(key, ast.Interface) and form.this is None and is_static(f, reference.declaration):
         return _without_type(f, reference, key)
     if info.intrinsic is not None and key is None:
         return intrinsics.lower_intrinsic(f, info, reference, form)
@@ -45,8 +45,8 @@ def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | 
     """A call with places instead of expressions, `this` first."""
     resolved = f.resolve(reference)
     info: checked.FunctionInfo = f.program.info(resolved.declaration)
-    key = dispatch.dispatched(f.lowering, resolved)
-    if isinstance(key, ast.Interface) and dispatch.is_static(f, resolved.declaration):
+    key = dispatched(f.lowering, resolved)
+    if isinstance(key, ast.Interface) and is_static(f, resolved.declaration):
         return _without_type(f, resolved, key)
     if info.intrinsic is not None and key is None:
         return intrinsics.apply(f, info, resolved, places)
@@ -55,7 +55,7 @@ def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | 
 
 def _without_type(f: Frame, reference: DeclRef, key: ast.Interface) -> Value | None:
     """A static requirement of a type that is known at run time only."""
-    dispatch.require_type(f, f"'{reference.declaration.name}'", reference.substitution[key])
+    require_type(f, f"'{reference.declaration.name}'", reference.substitution[key])
     result = f.program.substitute(f.program.info(reference.declaration).result, reference.substitution)
     return None if result is checked_types.VOID else f.b.zero(f.type(result))
 
@@ -111,19 +111,8 @@ def _argument(f: Frame, parameter: SignatureParameter, argument: checked.Argumen
 
 
 def _place(f: Frame, parameter: SignatureParameter, argument: checked.Base) -> Place:
-    place = expressions.place_of(f, argument)
+    place = f.place(argument)
     return place.for_update(f) if parameter.direction == "inout" else place
-
-
-def argument_value(f: Frame, argument: checked.Argument, of: DeclRef) -> Value:
-    """An `in` argument; a default is seen through the substitution of the called function."""
-    if not isinstance(argument, checked.Default):
-        return expressions.lower(f, argument)
-    parameter = argument.parameter
-    with f.elsewhere(parameter, of.substitution) as allowed:
-        if not allowed or parameter.default is None:
-            return f.b.zero(f.type(f.program.info(parameter).type))
-        return expressions.lower(f, parameter.default)
 
 
 def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: bool = False) -> Value | None:
@@ -134,7 +123,7 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
     if f.differentiable:
         flags = signature.result_flags
         results = tuple(
-            value if carries and not cut else detached(f, value)
+            value if carries and not cut else f.detached(value)
             for value, carries in zip(results, flags, strict=True)
         )
     returned = results[:1] if signature.result_type is not None else ()
@@ -143,9 +132,3 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
     for place, value in zip(outputs, written, strict=True):
         place.set(f, value)
     return returned[0] if returned else None
-
-
-def passed(f: Frame, parameter: SignatureParameter, place: Place) -> Value:
-    """What goes in for a parameter."""
-    value = place.get(f)
-    return f.emit("detach", value) if f.differentiable and parameter.cut else value

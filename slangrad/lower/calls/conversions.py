@@ -26,10 +26,10 @@ from slangrad.ir.types import (
     components,
     scalar_of,
 )
-from slangrad.lower.calls import calls
+from slangrad.lower.calls.calls import call_function
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places.places import Temporary
-from slangrad.lower.values import dispatch
+from slangrad.lower.values.interface_values import as_interface
 
 
 def convert(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -87,7 +87,7 @@ def _call(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.function is not None
     if conversion.inner is not None:
         value = convert(f, value, conversion.inner)
-    made = calls.call_function(f, conversion.function, [Temporary(value)])
+    made = call_function(f, conversion.function, [Temporary(value)])
     assert made is not None
     return made
 
@@ -144,7 +144,7 @@ def _existing(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 def _interface(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.source is not None
-    return dispatch.as_interface(f, value, f.concrete(conversion.source), f.concrete(conversion.target))
+    return as_interface(f, value, f.concrete(conversion.source), f.concrete(conversion.target))
 
 
 CONVERSIONS: dict[str, Callable[[Frame, Value, Conversion], Value]] = {

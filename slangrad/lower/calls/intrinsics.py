@@ -2,7 +2,7 @@
 
 sin(v)              %r = sin %v              rows of the primitive table, by their name
 atomic_add(p, x)    atomic {kind="add"}      "atomic.<kind>": the first argument is a place in memory
-WaveActiveSum(v)    wave_reduce {kind="add"} see waves.py
+WaveActiveSum(v)    wave_reduce {kind="add"} see values/waves.py
 printf("%f\\n", x)   print {format="%f\\n"}   see prints.py, and print_lines.py for print("{}", x)
 """
 
@@ -14,12 +14,12 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Value
-from slangrad.ir.primitives import ATOMIC_KINDS, GROUP_SIZE, PRIMITIVES
-from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
-from slangrad.lower.bodies import expressions
-from slangrad.lower.calls import calls, print_lines, prints
-from slangrad.lower.model.frame import Frame
-from slangrad.lower.places.places import Memory, Place, Temporary
+from slangrad.ir.primitives import GROUP_SIZE, PRIMITIVES
+from slangrad.ir.types import U32, Type
+from slangrad.lower.calls import atomics, print_lines, prints
+from slangrad.lower.calls.arguments import argument_value
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.places.places import Memory, Temporary
 from slangrad.lower.values import operators, tangents, waves
 from slangrad.lower.values.any_values import dynamic_object, reinterpret
 from slangrad.lower.values.bit_casts import bit_cast
@@ -36,19 +36,19 @@ def lower_intrinsic(
         return None
     if info.intrinsic == "string_hash":
         literal = prints.literal_format(f, form, "a text as a value", "the text")
-        number = expressions.number_of_text(f, literal.value if literal is not None else "")
+        number = prints.number_of_text(f, literal.value if literal is not None else "")
         return apply(f, info, reference, [Temporary(number)])
     if info.intrinsic == "print_line":
         print_lines.lower_print(f, form)
         return None
-    places = [] if form.this is None or info.this_type is None else [expressions.place_of(f, form.this)]
+    places = [] if form.this is None or info.this_type is None else [f.place(form.this)]
     for parameter, argument in zip(info.parameters, form.arguments, strict=True):
         if not is_operand(f, parameter):
             continue
         if isinstance(argument, checked.Default) or f.program.info(parameter).direction == "in":
-            places.append(Temporary(calls.argument_value(f, argument, reference)))
+            places.append(Temporary(argument_value(f, argument, reference)))
         else:
-            places.append(expressions.place_of(f, argument))
+            places.append(f.place(argument))
     return apply(f, info, reference, places)
 
 
@@ -147,113 +147,8 @@ def _group_size(f: Frame, name: str, places: list[Place], t: Type | None) -> Val
     return f.emit("read_static", type=t, name=GROUP_SIZE)
 
 
-# --- Atomics: on memory component by component; a local variable, which no other thread sees, is just changed
-
-OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
-STEPS = {"increment": "add", "decrement": "sub"}
-
-
-def _atomic(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | None:
-    """The value before, or ("add.after") the one after; a place after the operands receives it."""
-    kind, _, after = kind.partition(".")
-    count = OPERANDS.get(kind, 1)
-    target, operands = places[0], [place.get(f) for place in places[1 : 1 + count]]
-    if isinstance(target.type, Pointer) and (
-        not operands or operands[-1].type is value_of(target.type.element)
-    ):
-        target = Memory(target.get(f))
-    memory = target.address(f)
-    if memory is None:
-        old = _on_local(f, kind, target, operands)
-    else:
-        old = memory.guarded(f, lambda: _on_memory(f, kind, memory.pointer, operands), memory.type)
-    for original in places[1 + count :]:
-        original.set(f, old)
-    value = _unwrapped(f, old, t)
-    return value if value is None or not after else _changed(f, kind, value, operands)
-
-
-def _changed(f: Frame, kind: str, before: Value, operands: list[Value]) -> Value:
-    if kind in STEPS:
-        assert isinstance(before.type, Scalar)
-        return f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
-    return f.emit(ON_VALUES[kind], before, operands[0])
-
-
-def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
-    """The old value of an Atomic<T> as a T."""
-    if t is None or old.type is t:
-        return old if t is not None else None
-    return f.emit("get", old, index=0)
-
-
-def _on_memory(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
-    return _on_place(f, kind, Memory(address), operands)
-
-
-def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
-    if isinstance(place, Memory) and isinstance(place.form, Scalar):
-        return _on_scalar(f, kind, place.pointer, operands)
-    parts = []
-    for i, part in enumerate(components(place.type)):
-        same = all(x.type is place.type for x in operands)
-        own = [f.emit("get", x, index=i) for x in operands] if same else operands
-        assert same or all(x.type is part for x in operands), (place.type, operands)
-        parts.append(_on_place(f, kind, place.component(f, i), own))
-    return f.emit("make", *parts, type=place.type)
-
-
-def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
-    assert isinstance(address.type, Pointer)
-    element = address.type.element
-    if kind == "load":
-        return f.emit("load", address, type=element)
-    if kind == "store":
-        kind = "exchange"
-    if kind == "compare_exchange_bits":
-        return _on_bits(f, address, operands)
-    if kind in STEPS:
-        kind, operands = STEPS[kind], [f.b.constant(element, 1)]
-    if kind == "sub":
-        kind, operands = "add", [f.emit("neg", operands[0])]
-    assert kind in ATOMIC_KINDS, kind
-    return f.emit("atomic", address, *operands, type=element, kind=kind)
-
-
-def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
-    """A float compared as the number that its bits are."""
-    assert isinstance(address.type, Pointer)
-    whole = f.emit("bitcast", address, type=pointer(U32, address.type.space))
-    bits = (f.emit("bitcast", x, type=U32) for x in operands)
-    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange")
-    return f.emit("bitcast", old, type=address.type.element)
-
-
-ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
-
-
-def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
-    old = target.get(f)
-    place = target.component(f, 0) if isinstance(target.type, Struct) else target
-    before = place.get(f)
-    if kind.startswith("compare_exchange"):
-        seen = [before, operands[0]]
-        if kind == "compare_exchange_bits":
-            seen = [f.emit("bitcast", x, type=U32) for x in seen]
-        new = f.emit("select", f.emit("equal", *seen), operands[1], before)
-    elif kind in STEPS:
-        assert isinstance(before.type, Scalar)
-        new = f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
-    elif kind != "load":
-        new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
-    else:
-        return old
-    place.set(f, new)
-    return old
-
-
 RULES: dict[str, Rule] = {
-    "atomic": _atomic,
+    "atomic": atomics.apply,
     "bitcast": bit_cast,
     "dynamic_object": dynamic_object,
     "string_hash": _hash,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slangrad.base.brace_formats import text_hash
 from slangrad.base.formats import Conversion, Format, parse_format
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
-from slangrad.ir.types import Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
-from slangrad.lower.bodies import expressions
+from slangrad.ir.types import U32, Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import packs
 from slangrad.syntax import ast
@@ -48,6 +48,11 @@ def literal_format(
     return None
 
 
+def number_of_text(f: Frame, text: str) -> Value:
+    """What a text is as a value."""
+    return f.b.constant(U32, text_hash(text))
+
+
 def lower_print(f: Frame, form: checked.Call) -> None:
     literal = literal_format(f, form, "printf")
     if literal is None:
@@ -71,11 +76,11 @@ def lower_print(f: Frame, form: checked.Call) -> None:
 def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checked_types.Type]]:
     """The value of an argument and its type; of a pack each of them."""
     if not packs.is_pack_value(node):
-        yield expressions.lower(f, node), f.concrete(node.type)
+        yield f.value(node), f.concrete(node.type)
         return
     for part in packs.parts(f, node):
         if isinstance(part, ast.Expression):
-            yield expressions.lower(f, part), f.concrete(value_type(part))
+            yield f.value(part), f.concrete(value_type(part))
         else:
             yield part.get(f), f.concrete(node.type)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, Struct
-from slangrad.lower.calls import calls
+from slangrad.lower.calls.calls import lower_call
 from slangrad.lower.model.exits import Handler, error_keys, flags
-from slangrad.lower.model.frame import Frame
-from slangrad.lower.places.places import Local, Place, Temporary
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.places.places import Local, Temporary
 from slangrad.syntax import ast
 
 
@@ -46,6 +46,6 @@ def leave_handler(f: Frame) -> tuple[Value, Value | None]:
 def lower_try(f: Frame, form: checked.Try, cut: bool = False) -> Value | None:
     """The value of a call; where it threw, nothing more of the statement runs."""
     threw, error = places(f, form.handler)
-    value = calls.lower_call(f, form.call.ref, cut, (threw, error))
+    value = lower_call(f, form.call.ref, cut, (threw, error))
     f.leave_where(threw.get(f), flags(f))
     return value

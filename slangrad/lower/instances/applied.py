@@ -14,17 +14,13 @@ the plan of the reverse sweep stores or computes again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Derivatives, Function, Parameter, Region, Value
+from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-
-if TYPE_CHECKING:
-    from slangrad.lower.instances.instances import Lowering
 
 
 def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> str:

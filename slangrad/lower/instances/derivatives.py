@@ -15,18 +15,15 @@ So a call of a derivative is a call, and a derivative of a derivative needs noth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Region, Value
 from slangrad.ir.types import Type
 from slangrad.lower.instances import duals
+from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
 from slangrad.lower.values import tangents
-
-if TYPE_CHECKING:
-    from slangrad.lower.instances.instances import Lowering
 
 
 def lower_derivative(

@@ -8,15 +8,12 @@ func @load.dual(%p, %dp, %i)   of which the derivative is asked for; autodiff ma
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Region, Value
 from slangrad.ir.types import Type
+from slangrad.lower.model.frame import Lowering
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-
-if TYPE_CHECKING:
-    from slangrad.lower.instances.instances import Lowering
 
 Apart = tuple[Signature, Signature, list[Value | None]]
 

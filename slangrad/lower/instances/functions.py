@@ -6,37 +6,35 @@ float f(float x, inout float y) { y += x; return x; }     func @f(%x, inout %y) 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import is_pack
 from slangrad.ir.core import BODILESS, Attribute, Derivatives, Function, Region, Value
-from slangrad.lower.bodies import statements
+from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls import intrinsics
 from slangrad.lower.instances.applied import lower_applied
-from slangrad.lower.model.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key, PackPart
+from slangrad.lower.instances.dispatch import lower_dispatch
+from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key, PackPart
+from slangrad.lower.model.frame import Frame, Lowering, Place
 from slangrad.lower.model.signatures import Signature
-from slangrad.lower.places import closures
-from slangrad.lower.places.places import Local, Place, detached
+from slangrad.lower.places.defaults import default_value
+from slangrad.lower.places.places import Local
 from slangrad.lower.places.variables import begin_body, held
-from slangrad.lower.values import dispatch
+from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
-
-if TYPE_CHECKING:
-    from slangrad.lower.instances.instances import Lowering
 
 
 def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef) -> Function:
     declared = reference.declaration
-    f = Frame(lowering, signature.name, declared, reference.substitution, signature.differentiable)
-    key = dispatch.dispatched(lowering, reference)
+    f = Body(lowering, signature.name, declared, reference.substitution, signature.differentiable)
+    key = dispatched(lowering, reference)
     constructs = isinstance(declared, ast.Constructor) and key is None
     keys, inputs = enter(f, signature, reference, constructs)
     given, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
     if key is not None:
-        dispatch.lower_dispatch(f, signature, reference, keys, key)
+        lower_dispatch(f, signature, reference, keys, key)
     elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
     elif declared.body is None and given is not None:  # there is something to call, if not itself
@@ -78,7 +76,7 @@ def enter(
         f.variables[THROWN] = f.false()
     if constructs:
         assert signature.result_type is not None
-        f.variables[THIS] = closures.default_value(f, signature.result, signature.result_type)
+        f.variables[THIS] = default_value(f, signature.result, signature.result_type)
     elif signature.result_type is not None:
         f.variables[RESULT] = f.b.zero(signature.result_type)
     for i, captured in enumerate(info.captures):
@@ -110,7 +108,7 @@ def lower_body(f: Frame, declared: ast.Function | ast.Constructor | ast.Accessor
         f.error("E0708", f"'{declared.name}' is declared but has no body", declared.span)
         return
     begin_body(f, body)
-    statements.lower_statement(f, body)
+    f.statement(body)
 
 
 def _lower_primitive(f: Frame, reference: DeclRef) -> None:
@@ -132,7 +130,7 @@ def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tup
         written.insert(0, held(f, result))
     info: checked.FunctionInfo = f.program.info(f.declared)
     if info.treat_as_differentiable and info.level == "none" and info.intrinsic is None:
-        written = [detached(f, value) for value in written]
+        written = [f.detached(value) for value in written]
     return tuple(written)
 
 

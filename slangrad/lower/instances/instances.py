@@ -3,22 +3,18 @@
     sum<float3, 4>      Foo<int>.bar      bwd_diff(square)
 
 A call asks for the signature of its callee, which enters the callee into the worklist; names are readable and
-unique. Functions that call themselves become loops in the end (recursion.py); generics that never come to an end are
+unique. Functions that call themselves become loops in the end (`recursion`); generics that never come to an end are
 refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
-from typing import TypeVar
 
-from slangrad.base.diagnostics import CompileError, Reporter
+from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options, limit_note
-from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Span
-from slangrad.check.conforming import Conformance
 from slangrad.check.generics.signatures import declared_parameters, signature_of
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
@@ -26,17 +22,15 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.standard import TEXTURES
 from slangrad.ir import core
-from slangrad.lower.calls.references import Referring, lower_referring
-from slangrad.lower.instances import derivatives, functions, kernels
+from slangrad.lower.instances import derivatives, functions
+from slangrad.lower.instances.initializers import Initializers
+from slangrad.lower.instances.referring import lower_referring
 from slangrad.lower.model.alternatives import Alternatives
-from slangrad.lower.model.frame import Frame
+from slangrad.lower.model.frame import Frame, Lowering, Referring
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-from slangrad.lower.model.type_map import LARGEST, TypeMap, weight
-from slangrad.lower.places.globals import LaunchParameters
-from slangrad.lower.places.statics import Statics
+from slangrad.lower.model.type_map import LARGEST, weight
 from slangrad.lower.recursion.recursion import remove_recursion
-from slangrad.lower.values import dispatch
-from slangrad.lower.values.waves import note_wave_size
+from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
 # fmt: off
@@ -44,26 +38,19 @@ DIRECTIONS = {"in": "in", "constref": "in", "out": "out", "inout": "inout", "ref
 # fmt: on
 
 
-class Lowering:
+class Instances(Lowering):
     """One program being lowered, from its entry points on."""
 
     def __init__(
         self, program: CheckedProgram, options: Options, reporter: Reporter, alternatives: Alternatives
     ) -> None:
-        self.program, self.options, self.reporter = program, options, reporter
-        self.alternatives = alternatives
-        self.ir = core.Program()
-        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name, alternatives)
-        self.parameters = LaunchParameters()
-        self.statics = Statics()
-        self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see purity.py
+        super().__init__(program, options, reporter, alternatives)
         self._signatures: dict[tuple[object, ...], Signature] = {}
-        self._names: dict[str, int] = {}
         self._worklist: list[tuple[Signature, DeclRef]] = []
         self._referring: dict[tuple[object, ...], Referring] = {}
         self._entered: list[tuple[object, ...]] = []  # those being lowered
         self._derived: dict[tuple[object, ...], Signature] = {}
-        self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
+        self._initializers = Initializers(self)
 
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
@@ -103,9 +90,9 @@ class Lowering:
 
     def finish(self) -> core.Program:
         """Lower everything that was asked for, and what that asks for."""
-        while not self.reporter.has_errors and (self._lower_next() or self.statics.lower_next(self)):
+        while not self.reporter.has_errors and (self._lower_next() or self._initializers.lower_next()):
             pass
-        self.statics.finish(self)
+        self._initializers.number()
         self.alternatives.report(self.reporter)
         if not self.reporter.has_errors:
             remove_recursion(self.ir, self.options.limits.recursion_depth, self.reporter)
@@ -118,12 +105,6 @@ class Lowering:
         signature, reference = self._worklist.pop()
         self.ir.add(functions.lower_function(self, signature, reference))
         return True
-
-    def unique(self, wanted: str) -> str:
-        """The name, with a number behind it when an overload has it already."""
-        count = self._names.get(wanted, 0)
-        self._names[wanted] = count + 1
-        return wanted if count == 0 else f"{wanted}#{count + 1}"
 
     # --- signatures
 
@@ -159,7 +140,7 @@ class Lowering:
     def _this_parameter(
         self, of: DeclRef, info: checked.FunctionInfo, differentiable: bool
     ) -> Iterator[SignatureParameter]:
-        key, constructs = dispatch.dispatched(self, of), isinstance(of.declaration, ast.Constructor)
+        key, constructs = dispatched(self, of), isinstance(of.declaration, ast.Constructor)
         if (constructs or info.this_type is None) and isinstance(key, ast.Interface):
             # the object that tells the type
             yield self._parameter("this", of, checked_types.parameter_type(key), "in", False)
@@ -270,67 +251,3 @@ def _count(mode: str, of: Signature) -> int:
         return len(of.parameters)
     dropped = sum(p.direction == "out" and not p.differentiable for p in of.parameters)
     return len(of.parameters) - dropped + of.result_differentiable
-
-
-AnyResult = TypeVar("AnyResult")
-
-
-def lower_program(
-    program: CheckedProgram,
-    kernel: DeclRef,
-    options: Options,
-    conformances: tuple[Conformance, ...] = (),
-) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
-    """A kernel with everything it calls, its name, and the names of its arguments; CompileError for what has no
-    IR form.
-    """
-    program.look_from(kernel.declaration)
-    alternatives = Alternatives(program, kernel.declaration, conformances)
-    return _lowered(program, alternatives, options, partial(_lower_kernel, kernel))
-
-
-def _lower_kernel(
-    kernel: DeclRef, lowering: Lowering
-) -> tuple[core.Program, str, dict[ast.Declaration, str]]:
-    entry = kernels.lower_kernel(lowering, kernel)
-    lowered = lowering.finish()
-    lowering.reporter.raise_if_errors()
-    note_wave_size(lowered, entry, lowering.reporter)
-    lowering.reporter.raise_if_errors()
-    lowered.add(entry)
-    lowered.arguments = lowering.parameters.block()
-    return lowered, entry.name, lowering.parameters.names
-
-
-def lower_functions(
-    program: CheckedProgram, references: list[DeclRef], options: Options
-) -> tuple[core.Program, list[str]]:
-    """Functions with everything they call, and their names, without a kernel around them."""
-    alternatives = Alternatives(program, references[0].declaration, ())
-    return _lowered(program, alternatives, options, partial(_lower_all, references))
-
-
-def _lower_all(references: list[DeclRef], lowering: Lowering) -> tuple[core.Program, list[str]]:
-    names = [lowering.function(each).name for each in references]
-    lowered = lowering.finish()
-    lowering.reporter.raise_if_errors()
-    return lowered, names
-
-
-def _lowered(
-    program: CheckedProgram,
-    alternatives: Alternatives,
-    options: Options,
-    lower: Callable[[Lowering], AnyResult],
-) -> AnyResult:
-    """Lowering begins again until nothing new is found that a value of an interface type can be."""
-    while True:
-        alternatives.begin()
-        try:
-            with deep_recursion():
-                made = lower(Lowering(program, options, Reporter(), alternatives))
-        except CompileError:
-            if not alternatives.grew:
-                raise
-        if not alternatives.grew:
-            return made

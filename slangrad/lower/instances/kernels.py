@@ -7,8 +7,6 @@ func @main() {kernel=true} {     %p = load (parameter {name="p"})      %x = thre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slangrad.base.source import Span
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
@@ -16,25 +14,24 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.reflect import is_launch_parameter
 from slangrad.ir.core import Attribute, Function, Region, Value
 from slangrad.ir.types import U32, Type, Vector, is_integer
+from slangrad.lower.bodies.body import Body
 from slangrad.lower.instances.functions import lower_body
-from slangrad.lower.model.frame import RETURNED, Frame
+from slangrad.lower.instances.wave_sizes import refuse_other_waves
+from slangrad.lower.model.flow import RETURNED
+from slangrad.lower.model.frame import Frame, Lowering
 from slangrad.lower.places.globals import launch_parameter
 from slangrad.lower.places.places import Memory
-from slangrad.lower.values.waves import WAVE
 from slangrad.syntax import ast
-
-if TYPE_CHECKING:
-    from slangrad.lower.instances.instances import Lowering
 
 
 def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
     declared: ast.Function = reference.declaration
-    f = Frame(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
+    f = Body(lowering, lowering.unique(declared.name), declared, reference.substitution, False)
     group = _group_size(f, declared)
     info: checked.FunctionInfo = f.program.info(declared)
     _refuse_results(f, declared, info)
     _refuse_errors(f, declared, info)
-    _refuse_other_waves(f, declared)
+    refuse_other_waves(f, declared)
     for parameter in info.parameters:
         f.variables[parameter] = _parameter(f, parameter, group)
     f.variables[RETURNED] = f.false()
@@ -64,17 +61,6 @@ def _refuse_errors(f: Frame, declared: ast.Function, info: checked.FunctionInfo)
     if info.throws is not None:
         message = f"kernel '{declared.name}' throws errors, which nobody catches"
         f.error("E0709", message, declared.name_span, "catch them in the kernel")
-
-
-def _refuse_other_waves(f: Frame, declared: ast.Function) -> None:
-    """[WaveSize(least)], [WaveSize(least, most)] and [WaveSize(least, most, preferred)]."""
-    attribute = declared.attribute("WaveSize")
-    if attribute is None:
-        return
-    known = [f.program.constant(f.scope, each) for each in attribute.arguments]
-    bounds = [size for size in known[:2] if isinstance(size, int)]
-    if not bounds or not bounds[0] <= WAVE <= bounds[-1]:
-        f.error("E9009", f"waves of another size than {WAVE} threads", attribute.span)
 
 
 def _group_size(f: Frame, declared: ast.Function) -> tuple[int, int, int]:

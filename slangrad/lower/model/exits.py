@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from slangrad.check.model import checked
 from slangrad.ir.core import Value
-from slangrad.lower.model.frame import ERROR, RESULT, RETURNED, THIS, THROWN, Frame, Key
+from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key
+from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.walk import children, walk
 

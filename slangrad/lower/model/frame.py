@@ -1,62 +1,156 @@
-"""One function being lowered: the builder, what each variable holds now, and structured control flow.
+"""A function that is being made, as all rooms see it: its frame, places in it, the program around it.
 
-Statement lowering is SSA construction over structured code: `variables` maps a variable to the value it holds
-at this point. `branch` lowers two arms on copies of it and makes an `if` that yields what either arm
-assigned; `loop` carries what its body assigns. Early exits are variables, too (`exits.py`).
+In: nothing.   Out: `Frame`, the first argument of all that lowers; `Place`; `Lowering`.
+
+The abstract methods are the questions that lower files ask of higher ones; `bodies.body.Body` and
+`instances.instances.Instances` answer them, so files import each other in one direction only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from slangrad.base.diagnostics import Reporter
+from slangrad.base.options import Options
 from slangrad.base.source import Span
 from slangrad.check.generics.substitution import argument_of
+from slangrad.check.model import checked as forms
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.model.packs import element_parameter
-from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
-from slangrad.ir.types import BOOL, Type
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.ir import core
+from slangrad.ir.core import Value
+from slangrad.ir.types import U32, Struct, Type
+from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.alternatives import Alternatives
+from slangrad.lower.model.flow import Flow, Key, Variables
+from slangrad.lower.model.outside import LaunchParameters, Statics
+from slangrad.lower.model.signatures import Signature
+from slangrad.lower.model.type_map import TypeMap
 from slangrad.syntax import ast
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from slangrad.lower.instances.instances import Lowering
+class Place(ABC):
+    """Something that can be read and, unless it is a temporary, written."""
 
-Key = object  # a declaration, or one of the objects below
-THIS, RESULT, RETURNED = "this", "result", "returned"
-THROWN, ERROR = "thrown", "error"  # out of the function
+    type: Type
+
+    def get(self, f: Frame) -> Value:
+        """Its value; without derivative where the place is declared to carry none."""
+        value = self.read(f)
+        return f.detached(value) if f.differentiable and self.is_cut(f) else value
+
+    @abstractmethod
+    def read(self, f: Frame) -> Value:
+        """The same whatever is declared."""
+
+    @abstractmethod
+    def set(self, f: Frame, value: Value) -> None:
+        """Write it."""
+
+    def is_cut(self, f: Frame) -> bool:
+        """A `no_diff` variable or field, a part of a struct that is not differentiable, or what is in one."""
+        return False
+
+    def address(self, f: Frame) -> Address | None:
+        """Where in memory the place is; None for what lives in values."""
+        return None
+
+    def peek(self, f: Frame) -> Value:
+        """What is there now, where writing it back reports an index out of range anyway."""
+        return self.read(f)
+
+    def for_update(self, f: Frame) -> Place:
+        """The place for reading it and then writing it: what says where it is runs and is checked once."""
+        return self
+
+    def for_parts(self, f: Frame) -> Place:
+        """The place as what parts of it are read from and written to: what says where it is runs once."""
+        return self
+
+    def field(self, f: Frame, name: str) -> Place:
+        assert isinstance(self.type, Struct), self.type
+        return self.component(f, self.type.index(name))
+
+    @abstractmethod
+    def component(self, f: Frame, index: int) -> Place:
+        """A part that is known when compiling."""
+
+    @abstractmethod
+    def element(self, f: Frame, index: Value) -> Place:
+        """A part at an index that is known at run time."""
+
+
+Again = Callable[["Frame", "Place | None", Iterator[Value]], Place]  # puts a place together, around an object
 
 
 @dataclass(frozen=True, slots=True)
-class PackPart:
-    """The variable of one element of a parameter that is a pack."""
+class Form:
+    """A place of a `return` in a `ref` accessor: the types of its values, and how it is put together of them."""
 
-    declaration: ast.Variable | ast.Parameter
-    index: int
-
-
-Variables = dict[Key, Value]
-Values = Callable[[], Iterable[Value]]
+    types: tuple[Type, ...]
+    again: Again
 
 
-@dataclass(slots=True)
-class Arm:
-    """Code that was lowered aside: its ops, what the variables hold after it, the values it gives."""
+@dataclass(frozen=True, slots=True)
+class Referring:
+    """The function that a `ref` accessor became."""
 
-    builder: Builder
-    variables: Variables
-    values: tuple[Value, ...]
+    signature: Signature
+    forms: tuple[Form, ...]
 
-    def changes(self, before: Variables) -> bool:
-        return any(self.variables[key] is not value for key, value in before.items())
+    @property
+    def told(self) -> tuple[Type, ...]:
+        """What it gives besides what it changed: which form, if there are several, and the values of each."""
+        which = (U32,) if len(self.forms) > 1 else ()
+        return (*which, *(t for form in self.forms for t in form.types))
 
 
-class Frame:
+class Lowering(ABC):
+    """One program being lowered: what its functions share."""
+
+    def __init__(
+        self, program: CheckedProgram, options: Options, reporter: Reporter, alternatives: Alternatives
+    ) -> None:
+        self.program, self.options, self.reporter = program, options, reporter
+        self.alternatives = alternatives
+        self.ir = core.Program()
+        self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name, alternatives)
+        self.parameters = LaunchParameters()
+        self.statics = Statics(program, self.unique)
+        self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
+        self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
+        self._names: dict[str, int] = {}
+
+    def unique(self, wanted: str) -> str:
+        """The name, with a number behind it when an overload has it already."""
+        count = self._names.get(wanted, 0)
+        self._names[wanted] = count + 1
+        return wanted if count == 0 else f"{wanted}#{count + 1}"
+
+    @abstractmethod
+    def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
+        """The signature of a function with concrete type arguments; its body is lowered later."""
+
+    @abstractmethod
+    def referring(self, reference: DeclRef) -> Referring:
+        """What a `ref` accessor became that tells the place it returns."""
+
+    @abstractmethod
+    def derivative(
+        self, mode: str, of: Signature, shape: checked.FunctionType, span: Span | None
+    ) -> Signature:
+        """A function with the calling conventions of `fwd_diff(f)` or `bwd_diff(f)` around a request."""
+
+
+class Frame(Flow, ABC):
+    """One function being lowered."""
+
     def __init__(
         self,
         lowering: Lowering,
@@ -65,24 +159,21 @@ class Frame:
         substitution: Substitution,
         differentiable: bool,
     ) -> None:
+        super().__init__(declared.span)
         self.lowering = lowering
         self.name = name  # of the function being made
         self.declared = declared
         self.program = lowering.program
         self.substitution = substitution
         self.differentiable = differentiable
-        self.b = Builder(span=declared.span)
-        self.variables: Variables = {}
-        self.addressed: set[Key] = set()  # variables that live in memory, see variables.py
+        self.addressed: set[Key] = set()  # variables that live in memory, see places/variables.py
         self.homes: Variables = {}  # where they do
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
-        self.refers: Callable[[ast.Expression], None] | None = (
-            None  # `return` in what gives a place, see references.py
-        )
-        self.told: list[Key] = []  # what it sets then
+        # `return` in what gives a place, see instances/referring.py, and what it sets then.
+        self.refers: Callable[[ast.Expression], None] | None = None
+        self.told: list[Key] = []
         self.index = 0  # of the element for which an `expand` is being lowered
         self._expanding: list[ast.Declaration] = []
-        self._unfinished: list[tuple[Value, Builder, Variables, Variables]] = []
 
     # --- types, references, errors
 
@@ -134,177 +225,28 @@ class Frame:
     def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
         self.lowering.reporter.error(code, message, span, note)
 
-    # --- values
+    # --- Questions
 
-    def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: bool | int | str
-    ) -> Value:
-        return self.b.emit(name, *operands, type=type, **attributes)
+    @abstractmethod
+    def value(self, node: ast.Expression) -> Value:
+        """The value of an expression after the conversion that its place asks for."""
 
-    def true(self) -> Value:
-        return self.b.constant(BOOL, True)
+    @abstractmethod
+    def effect(self, node: ast.Expression) -> None:
+        """Run an expression whose value nobody wants; it may be void."""
 
-    def false(self) -> Value:
-        return self.b.constant(BOOL, False)
+    @abstractmethod
+    def place(self, node: forms.Base) -> Place:
+        """Where an expression's value is; a temporary for what has no home."""
 
-    @contextmanager
-    def at(self, span: Span | None) -> Iterator[None]:
-        """Ops emitted within carry this place in the text."""
-        outer, self.b.span = self.b.span, span or self.b.span
-        builder = self.b
-        try:
-            yield
-        finally:
-            builder.span = self.b.span = outer
+    @abstractmethod
+    def part(self, part: forms.Part) -> Value:
+        """The value of a part of an initializer list, which may be a list itself."""
 
-    # --- structured control flow
+    @abstractmethod
+    def parts(self, part: forms.Part) -> Iterable[Value]:
+        """The same, where an `expand` is several."""
 
-    def arm(self, lower: Values) -> Arm:
-        """Lower aside, into a builder and on variables of its own; `join` and `keep` make it happen."""
-        outer, before = self.b, self.variables
-        self.b, self.variables = outer.nested(), dict(before)
-        try:
-            values = self.finished(lower)
-            return Arm(self.b, self.variables, values)
-        finally:
-            self.b, self.variables = outer, before
-
-    def keep(self, arm: Arm) -> tuple[Value, ...]:
-        """What was lowered aside happens here, always."""
-        self.b.absorb(arm.builder)
-        self.variables = arm.variables
-        return arm.values
-
-    def branch(
-        self, condition: Value, then: Values, otherwise: Values = tuple, hint: str = ""
-    ) -> tuple[Value, ...]:
-        """Both arms, each on its own copy of the variables; returns the values they return, merged. `hint` is "branch"
-        or "flatten", as in the text.
-        """
-        known = self.b.constant_of(condition)
-        if known is not None:
-            return tuple(then() if known else otherwise())
-        return self.join(condition, self.arm(then), self.arm(otherwise), hint)
-
-    def join(self, condition: Value, then: Arm, otherwise: Arm, hint: str = "") -> tuple[Value, ...]:
-        """One of two arms happens, as the condition says; variables that an arm changed are merged."""
-        arms = (then, otherwise)
-        before = self.variables
-        changed = [key for key, old in before.items() if any(arm.variables[key] is not old for arm in arms)]
-        yields = [[*arm.values, *(arm.variables[key] for key in changed)] for arm in arms]
-        merged = self._merge(condition, [arm.builder for arm in arms], yields[0], yields[1], hint)
-        count = len(merged) - len(changed)
-        before.update(zip(changed, merged[count:], strict=True))
-        return merged[:count]
-
-    def _merge(
-        self, condition: Value, made: list[Builder], left: list[Value], right: list[Value], hint: str
-    ) -> tuple[Value, ...]:
-        """An `if` that yields what differs between the arms; constant truth values are the condition."""
-        outer = self.b
-        known = [_agreed(outer, made, condition, x, y) for x, y in zip(left, right, strict=True)]
-        places = [i for i, value in enumerate(known) if value is None]
-        if not places and not any(builder.ops for builder in made):
-            return tuple(value for value in known if value is not None)
-        regions = tuple(
-            Region((), builder.ops, tuple(values[i] for i in places))
-            for builder, values in zip(made, (left, right), strict=True)
-        )
-        types = tuple(left[i].type for i in places)
-        results = iter(outer.control("if", (condition,), types, regions, {"arms": hint} if hint else None))
-        return tuple(next(results) if value is None else value for value in known)
-
-    # --- leaving from within an expression
-
-    def leave_where(self, left: Value, flags: list[Key]) -> None:
-        """What is lowered next, up to the end of the `finished` around it, runs only where control has not left, so
-        that `flags` are false."""
-        if self.b.constant_of(left) is False:
-            return
-        unset = {flag: self.variables[flag] for flag in flags}
-        self._unfinished.append((left, self.b, self.variables, unset))
-        self.b = self.b.nested()
-        self.variables = {**self.variables, **dict.fromkeys(unset, self.false())}
-
-    def finished(self, lower: Values) -> tuple[Value, ...]:
-        """What `lower` gives; zero where control has left meanwhile."""
-        depth = len(self._unfinished)
-        values = tuple(lower())
-        while len(self._unfinished) > depth:
-            values = self._finish(values)
-        return values
-
-    def _finish(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
-        left, outer, before, flags = self._unfinished.pop()
-        builder, after = self.b, self.variables
-        after.update({key: old for key, old in flags.items() if builder.constant_of(after[key]) is False})
-        new = [key for key in after if key not in before]
-        stays = Arm(builder, after, (*values, *(after[key] for key in new)))
-        self.b, self.variables = outer, before
-        skipped = self.arm(lambda: [self.b.zero(value.type) for value in stays.values])
-        merged = self.join(left, skipped, stays)
-        count = len(values)
-        self.variables.update(zip(new, merged[count:], strict=True))
-        return merged[:count]
-
-    def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:
-        """Those of the assigned variables that exist before the loop, in a fixed order."""
-        wanted = set(assigned)
-        return [key for key in self.variables if declaration_of(key) in wanted]
-
-    def region(
-        self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
-    ) -> Region:
-        """A loop's region: `first` and then the carried variables are its parameters; yields what `lower`
-        returns, or else the carried variables."""
-        outer, before = self.b, self.variables
-        parameters = tuple(Value(before[key].type, _name(key) or before[key].hint) for key in carried)
-        self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}
-        given = []
-
-        def lowered() -> Iterable[Value]:
-            values = lower()
-            given.append(values is not None)
-            return () if values is None else values
-
-        values = self.finished(lowered)
-        yields = values if given[0] else tuple(self.variables[key] for key in carried)
-        made = Region((*first, *parameters), self.b.ops, yields)
-        self.b, self.variables = outer, before
-        return made
-
-    def finish_loop(
-        self,
-        name: str,
-        carried: list[Key],
-        operands: tuple[Value, ...],
-        regions: tuple[Region, ...],
-        **attributes: bool | int,
-    ) -> None:
-        """Append the loop and let the carried variables be its results."""
-        starts = tuple(self.variables[key] for key in carried)
-        types = tuple(value.type for value in starts)
-        results = self.b.control(name, (*operands, *starts), types, regions, dict(attributes))
-        for key, old, new in zip(carried, starts, results, strict=True):
-            new.hint = old.hint
-            self.variables[key] = new
-
-
-def _name(key: Key) -> str:
-    return key.name if isinstance(key, ast.Declaration) else ""
-
-
-def declaration_of(key: Key) -> Key:
-    return key.declaration if isinstance(key, PackPart) else key
-
-
-def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, right: Value) -> Value | None:
-    """What the merged value is when no `if` result is needed for it."""
-    if left is right:
-        return left
-    x, y = made[0].constant_of(left), made[1].constant_of(right)
-    if x is None or y is None or left.type is not right.type:
-        return None
-    if left.type is BOOL:
-        return outer.constant(BOOL, x) if x == y else condition if x else outer.emit("not", condition)
-    return outer.constant(left.type, x) if repr(x) == repr(y) else None
+    @abstractmethod
+    def statement(self, node: ast.Statement) -> None:
+        """Run a statement."""

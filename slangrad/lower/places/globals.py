@@ -11,32 +11,13 @@ from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.texts.linking import is_open
 from slangrad.ir.core import Value
-from slangrad.ir.types import Struct, Type, pointer, struct
-from slangrad.lower.model.frame import Frame
-from slangrad.lower.places import closures, statics
-from slangrad.lower.places.places import Memory, Place, Temporary
+from slangrad.ir.types import Type, pointer
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.model.outside import is_in_function
+from slangrad.lower.places import statics
+from slangrad.lower.places.defaults import field_default
+from slangrad.lower.places.places import Memory, Temporary
 from slangrad.syntax import ast
-
-
-class LaunchParameters:
-    """The fields of the argument block, in order of first use; a name that is taken gets a number."""
-
-    def __init__(self) -> None:
-        self._fields: dict[str, Type] = {}
-        self.names: dict[ast.Declaration, str] = {}
-
-    def name_of(self, declared: ast.Declaration, t: Type) -> str:
-        if declared not in self.names:
-            name, count = declared.name, 1
-            while name in self._fields:
-                count += 1
-                name = f"{declared.name}#{count}"
-            self.names[declared] = name
-            self._fields[name] = t
-        return self.names[declared]
-
-    def block(self) -> Struct:
-        return struct("arguments", tuple(self._fields.items()))
 
 
 def launch_parameter(f: Frame, declared: ast.Declaration, t: Type) -> Value:
@@ -52,7 +33,7 @@ def _shared(f: Frame, resolved: DeclRef, t: Type) -> Place:
     if declared.initializer is not None:
         message = f"'{declared.name}' is shared by a group, and no thread of it gives it a first value"
         f.error("E0706", message, declared.initializer.span, "store it in one thread, before a barrier")
-    name = f.lowering.statics.name_of_shared(f.lowering, resolved)
+    name = f.lowering.statics.name_of_shared(resolved)
     held = f.lowering.types.memory(t)
     return Memory(f.emit("shared", type=pointer(held, "shared"), name=name))
 
@@ -61,7 +42,7 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
     resolved = f.resolve(reference)
     declared: ast.Variable = resolved.declaration
     info: checked.VariableInfo = f.program.info(declared)
-    if statics.is_in_function(info, declared):
+    if is_in_function(info, declared):
         resolved = DeclRef(declared, f.substitution)
     t = f.lowering.types.of(f.program.substitute(info.type, resolved.substitution), span)
     if info.constant is not None:
@@ -73,7 +54,7 @@ def place_of_global(f: Frame, reference: DeclRef, span: Span | None) -> Place:
         f.error("E0704", f"'{declared.name}' has no value: no linked module exports it", span, note)
         return Temporary(f.b.zero(t))
     if not info.mutable and (declared.has("static") or declared.initializer is not None):
-        return Temporary(closures.field_default(f, resolved))
+        return Temporary(field_default(f, resolved))
     if declared.has("groupshared"):
         return _shared(f, resolved, t)
     if declared.has("static"):

@@ -16,9 +16,9 @@ from slangrad.check.model.types import ExpandedType, Tuple, Type, is_pack
 from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL
-from slangrad.lower.bodies import expressions
-from slangrad.lower.model.frame import Frame, PackPart
-from slangrad.lower.places.places import Place, Temporary
+from slangrad.lower.model.flow import PackPart
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.places.places import Temporary
 from slangrad.lower.places.variables import place_of_variable
 from slangrad.syntax import ast
 
@@ -65,7 +65,7 @@ def count(f: Frame, node: object) -> int:
 def values(f: Frame, node: ast.Expression) -> Iterator[Value]:
     """The same as values."""
     for part in parts(f, node):
-        yield part.get(f) if isinstance(part, Place) else expressions.lower(f, part)
+        yield part.get(f) if isinstance(part, Place) else f.value(part)
 
 
 def element(f: Frame, form: checked.PackElement) -> Place:
@@ -74,7 +74,7 @@ def element(f: Frame, form: checked.PackElement) -> Place:
     index = f.index if own else 0
     if isinstance(value_type(form.base), Tuple):
         before = sum(_length(f, kind) for kind in form.kinds[: form.entry])
-        return expressions.place_of(f, form.base).component(f, before + index)
+        return f.place(form.base).component(f, before + index)
     return _part(f, form.base, index)
 
 
@@ -95,7 +95,7 @@ def _part(f: Frame, node: ast.Expression, index: int) -> Place:
         return _part(f, form.base, index + (form.query == "__trimFirst"))
     if isinstance(form, checked.Expansion):
         with f.element(form.packs, index):
-            return expressions.place_of(f, form.pattern)
+            return f.place(form.pattern)
     assert isinstance(form, checked.Local), form
     key = PackPart(form.declaration, index)
     return place_of_variable(f, key, f.program.info(form.declaration).no_diff)

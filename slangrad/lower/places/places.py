@@ -3,12 +3,11 @@
     a.b[i].xy = v      ->   get the old aggregates on the way down, `set` and `set_index` on the way up
 
 A place in memory goes down by address instead (`member`, `offset`), so that only the element is touched. Properties and
-subscripts are in accessors.py.
+subscripts are in calls/accessors.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.ir.core import Value
@@ -22,54 +21,17 @@ from slangrad.ir.types import (
     Vector,
     component,
     components,
-    is_aggregate,
-    is_float,
     pointer,
     value_of,
 )
-from slangrad.lower.model.frame import Frame, Key
+from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.flow import Key
+from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.values import any_values
 
 
-class Place:
-    """Something that can be read and, unless it is a temporary, written."""
-
-    type: Type
-
-    def get(self, f: Frame) -> Value:
-        """Its value; without derivative where the place is declared to carry none."""
-        value = self.read(f)
-        return detached(f, value) if f.differentiable and self.is_cut(f) else value
-
-    def read(self, f: Frame) -> Value:
-        raise AssertionError(self)
-
-    def set(self, f: Frame, value: Value) -> None:
-        raise AssertionError(self)
-
-    def is_cut(self, f: Frame) -> bool:
-        """A `no_diff` variable or field, a part of a struct that is not differentiable, or what is in one."""
-        return False
-
-    def address(self, f: Frame) -> Memory | None:
-        """The place as memory; None for what lives in values."""
-        return None
-
-    def peek(self, f: Frame) -> Value:
-        """What is there now, where writing it back reports an index out of range anyway."""
-        return self.read(f)
-
-    def for_update(self, f: Frame) -> Place:
-        """The place for reading it and then writing it: what says where it is runs and is checked once."""
-        return self
-
-    def for_parts(self, f: Frame) -> Place:
-        """The place as what parts of it are read from and written to: what says where it is runs once."""
-        return self
-
-    def field(self, f: Frame, name: str) -> Place:
-        assert isinstance(self.type, Struct), self.type
-        return self.component(f, self.type.index(name))
+class Aggregate(Place):
+    """What is read and written as a whole: parts of it are parts of its value."""
 
     def component(self, f: Frame, index: int) -> Place:
         return Component(self, index, component(self.type, index))
@@ -79,7 +41,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Local(Place):
+class Local(Aggregate):
     """A variable of the function."""
 
     key: Key
@@ -97,7 +59,7 @@ class Local(Place):
 
 
 @dataclass(slots=True)
-class Temporary(Place):
+class Temporary(Aggregate):
     """A value that has no home; writes change this copy only."""
 
     value: Value
@@ -114,7 +76,7 @@ class Temporary(Place):
 
 
 @dataclass(slots=True)
-class Component(Place):
+class Component(Aggregate):
     parent: Place
     index: int
     type: Type
@@ -136,7 +98,7 @@ class Component(Place):
 
 
 @dataclass(slots=True)
-class Element(Place):
+class Element(Aggregate):
     """At an index known at run time; out of range reads zero, drops the write, and is reported."""
 
     parent: Place
@@ -163,19 +125,19 @@ class Element(Place):
 
 
 @dataclass(slots=True)
-class Swizzle(Place):
+class Swizzle(Aggregate):
     """Scalars picked from a vector, matrix or scalar, elements of a tuple: `v.zx`, `m._m00_m11`, `t._1_0`."""
 
     parent: Place
     picks: tuple[tuple[int, ...], ...]
     type: Type
 
-    def address(self, f: Frame) -> Memory | None:
-        memory = self.parent.address(f) if len(self.picks) == 1 else None
+    def address(self, f: Frame) -> Address | None:
+        memory = in_memory(f, self.parent) if len(self.picks) == 1 else None
         return None if memory is None else _part(f, memory, self.picks[0]).address(f)
 
     def read(self, f: Frame) -> Value:
-        return self._picked(f, self.parent.address(f) or Temporary(self.parent.read(f)))
+        return self._picked(f, in_memory(f, self.parent) or Temporary(self.parent.read(f)))
 
     def is_cut(self, f: Frame) -> bool:
         cut = isinstance(self.parent.type, Struct) and any(
@@ -191,7 +153,7 @@ class Swizzle(Place):
         return parts[0] if len(parts) == 1 else f.emit("make", *parts, type=self.type)
 
     def set(self, f: Frame, value: Value) -> None:
-        whole = self.parent.address(f) or Temporary(self.parent.peek(f))
+        whole = in_memory(f, self.parent) or Temporary(self.parent.peek(f))
         for i, pick in enumerate(self.picks):
             part = value if len(self.picks) == 1 else f.emit("get", value, index=i)
             _part(f, whole, pick).set(f, part)
@@ -210,18 +172,8 @@ def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
 
 
 @dataclass(slots=True)
-class Memory(Place):
-    """What a pointer points to. With a guard, a bool, nothing is there where it is false: reads give zero. With `cut`
-    what is read is a constant. Memory may have another form than values: `type` is that of values."""
-
-    pointer: Value
-    guard: Value | None = None
-    cut: bool = False
-
-    @property
-    def form(self) -> Type:
-        assert isinstance(self.pointer.type, Pointer)
-        return self.pointer.type.element
+class Memory(Address, Place):
+    """What a pointer points to. Memory may have another form than values: `type` is that of values."""
 
     @property
     def type(self) -> Type:  # type: ignore[override]
@@ -232,7 +184,7 @@ class Memory(Place):
 
     def get(self, f: Frame) -> Value:
         value = self.read(f)
-        return detached(f, value) if self.cut else value
+        return f.detached(value) if self.cut else value
 
     def read(self, f: Frame) -> Value:
         loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.form), self.form)
@@ -246,12 +198,6 @@ class Memory(Place):
             return ()
 
         f.branch(f.true() if self.guard is None else self.guard, write)
-
-    def guarded(self, f: Frame, access: Callable[[], Value], t: Type) -> Value:
-        """The value of an access to the memory, zero where there is none."""
-        if self.guard is None:
-            return access()
-        return f.branch(self.guard, lambda: (access(),), lambda: (f.b.zero(t),))[0]
 
     def component(self, f: Frame, index: int) -> Place:
         if lies_by_columns(self.form):
@@ -333,6 +279,12 @@ class Row(Place):
         )
 
 
+def in_memory(f: Frame, place: Place) -> Memory | None:
+    """The same place by its address, if it has one."""
+    address = place.address(f)
+    return None if address is None else Memory(address.pointer, address.guard, address.cut)
+
+
 def behind_pointer(f: Frame, address: Value) -> Memory:
     """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
     return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
@@ -343,14 +295,3 @@ def _extent(t: Type) -> int:
         assert t.length is not None
         return t.length
     return sum(1 for _ in components(t))
-
-
-def detached(f: Frame, value: Value) -> Value:
-    """Without derivative; only floats and what is made of them can carry one."""
-    return f.emit("detach", value) if _may_carry(value.type) else value
-
-
-def _may_carry(t: Type) -> bool:
-    if isinstance(t, Array):
-        return _may_carry(t.element)
-    return is_float(t) or (is_aggregate(t) and any(_may_carry(part) for part in components(t)))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from slangrad.check.model import checked
 from slangrad.check.model.types import Pointer
+from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
 from slangrad.ir.types import Array, Type, pointer
-from slangrad.lower.model.frame import THIS, Frame, Key, declaration_of
-from slangrad.lower.places.places import Local, Memory, Place
+from slangrad.lower.model.flow import THIS, Key, declaration_of
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.places.places import Local, Memory
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -51,8 +53,7 @@ def _is_behind_pointer(place: ast.Expression) -> bool:
     base = getattr(place.ref, "base", None)
     if not isinstance(place.ref, checked.Element) or not isinstance(base, ast.Expression):
         return False
-    kind = base.type if base.conversion is None else base.conversion.target
-    return isinstance(kind, Pointer)
+    return isinstance(value_type(base), Pointer)
 
 
 def open_variable(f: Frame, key: Key, t: Type) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from slangrad.ir.core import Value
 from slangrad.ir.forms import COLUMNS, WORDS, part_of
@@ -34,11 +33,8 @@ from slangrad.ir.types import (
     is_aggregate,
     matrix,
 )
-from slangrad.lower.model.frame import Frame
+from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.values.bit_casts import Piece, assembled, same_shape, unsigned, unsigned_of
-
-if TYPE_CHECKING:
-    from slangrad.lower.places.places import Place
 
 ID = 8  # where in the header the id of the type stands
 

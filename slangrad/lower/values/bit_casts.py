@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from slangrad.ir.core import Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import BOOL, SCALARS, U8, U64, Array, Pointer, Scalar, Type, components
-from slangrad.lower.model.frame import Frame
-
-if TYPE_CHECKING:
-    from slangrad.lower.places.places import Place
+from slangrad.lower.model.frame import Frame, Place
 
 
 def bit_cast(f: Frame, name: str, places: list[Place], t: Type | None) -> Value:

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.types import U32, Array, Struct, Type, components, scalar_of
-
-if TYPE_CHECKING:
-    from slangrad.lower.instances.instances import Lowering
+from slangrad.lower.model.frame import Lowering
 
 UNROLLED = 8  # longer arrays are added by a loop
 

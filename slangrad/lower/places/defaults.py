@@ -1,7 +1,9 @@
-"""Code that stands elsewhere and is run here: lambdas' captures, defaults of fields.
+"""First values: of variables, of fields, of structs before their constructors run.
 
-A lambda is a struct of the variables it captures, as they are when it is made; calling it passes that struct
-as `this`. The initializer of a field sees the fields before it.
+struct S { int a = 1; int b = a + 1; }     S()  ->  %b = add 1, 1    make 1, %b
+
+The initializer of a field sees the fields before it. It stands elsewhere and is run here, seen through the
+substitution of the struct.
 """
 
 from __future__ import annotations
@@ -13,22 +15,19 @@ from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.ir.core import Value
 from slangrad.ir.types import Struct, Type
-from slangrad.lower.bodies import expressions
-from slangrad.lower.model.frame import THIS, Frame
-from slangrad.lower.places.variables import held
+from slangrad.lower.model.flow import THIS
+from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
 
-def capture(f: Frame, function: ast.Function, t: Type) -> Value:
-    info: checked.FunctionInfo = f.program.info(function)
-    captured = (_captured(f, each) for each in info.captures)
-    return f.emit("make", *captured, type=t)
-
-
-def _captured(f: Frame, declared: ast.Declaration) -> Value:
-    known = declared in f.variables or declared in f.homes
-    return held(f, declared if known else THIS)
+def initial_value(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Value:
+    """What a variable is where control comes to its declaration."""
+    if declared.initializer is not None:
+        return f.value(declared.initializer)
+    if info.initial is not None:
+        return f.part(info.initial)
+    return f.b.zero(f.type(info.type, declared.span))
 
 
 def default_value(f: Frame, t: checked_types.Type, lowered: Type) -> Value:
@@ -48,7 +47,7 @@ def struct_of_parts(f: Frame, parts: Sequence[checked.Part], t: Type) -> Value:
             so_far = f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
             made.append(_with_this(f, so_far, part))
         else:
-            made.extend(expressions.lower_parts(f, part))
+            made.extend(f.parts(part))
     return f.emit("make", *made, *map(f.b.zero, missing[len(made) :]), type=t)
 
 
@@ -66,7 +65,7 @@ def _sees_fields(initializer: ast.Expression | None) -> bool:
 def _with_this(f: Frame, this: Value, part: checked.Part) -> Value:
     outer = f.variables.get(THIS)
     f.variables[THIS] = this
-    value = expressions.lower_part(f, part)
+    value = f.part(part)
     if outer is None:
         del f.variables[THIS]
     else:
@@ -80,8 +79,4 @@ def field_default(f: Frame, reference: DeclRef) -> Value:
     declared: ast.Variable = resolved.declaration
     info: checked.VariableInfo = f.program.info(declared)
     with f.elsewhere(declared, resolved.substitution) as allowed:
-        if allowed and declared.initializer is not None:
-            return expressions.lower(f, declared.initializer)
-        if allowed and info.initial is not None:
-            return expressions.lower_part(f, info.initial)
-        return f.b.zero(f.type(info.type))
+        return initial_value(f, declared, info) if allowed else f.b.zero(f.type(info.type))

@@ -1,0 +1,114 @@
+"""Atomics: on memory component by component; a local variable, which no other thread sees, is just changed.
+
+InterlockedAdd(p[0], 1, old)     %old = atomic %p, 1 {kind="add"}
+"""
+
+from __future__ import annotations
+
+from slangrad.ir.core import Value
+from slangrad.ir.primitives import ATOMIC_KINDS
+from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.places.places import Memory, in_memory
+
+OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
+STEPS = {"increment": "add", "decrement": "sub"}
+
+
+def apply(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | None:
+    """The value before, or ("add.after") the one after; a place after the operands receives it."""
+    kind, _, after = kind.partition(".")
+    count = OPERANDS.get(kind, 1)
+    target, operands = places[0], [place.get(f) for place in places[1 : 1 + count]]
+    if isinstance(target.type, Pointer) and (
+        not operands or operands[-1].type is value_of(target.type.element)
+    ):
+        target = Memory(target.get(f))
+    memory = in_memory(f, target)
+    if memory is None:
+        old = _on_local(f, kind, target, operands)
+    else:
+        old = memory.guarded(f, lambda: _on_memory(f, kind, memory.pointer, operands), memory.type)
+    for original in places[1 + count :]:
+        original.set(f, old)
+    value = _unwrapped(f, old, t)
+    return value if value is None or not after else _changed(f, kind, value, operands)
+
+
+def _changed(f: Frame, kind: str, before: Value, operands: list[Value]) -> Value:
+    if kind in STEPS:
+        assert isinstance(before.type, Scalar)
+        return f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
+    return f.emit(ON_VALUES[kind], before, operands[0])
+
+
+def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
+    """The old value of an Atomic<T> as a T."""
+    if t is None or old.type is t:
+        return old if t is not None else None
+    return f.emit("get", old, index=0)
+
+
+def _on_memory(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
+    return _on_place(f, kind, Memory(address), operands)
+
+
+def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
+    if isinstance(place, Memory) and isinstance(place.form, Scalar):
+        return _on_scalar(f, kind, place.pointer, operands)
+    parts = []
+    for i, part in enumerate(components(place.type)):
+        same = all(x.type is place.type for x in operands)
+        own = [f.emit("get", x, index=i) for x in operands] if same else operands
+        assert same or all(x.type is part for x in operands), (place.type, operands)
+        parts.append(_on_place(f, kind, place.component(f, i), own))
+    return f.emit("make", *parts, type=place.type)
+
+
+def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
+    assert isinstance(address.type, Pointer)
+    element = address.type.element
+    if kind == "load":
+        return f.emit("load", address, type=element)
+    if kind == "store":
+        kind = "exchange"
+    if kind == "compare_exchange_bits":
+        return _on_bits(f, address, operands)
+    if kind in STEPS:
+        kind, operands = STEPS[kind], [f.b.constant(element, 1)]
+    if kind == "sub":
+        kind, operands = "add", [f.emit("neg", operands[0])]
+    assert kind in ATOMIC_KINDS, kind
+    return f.emit("atomic", address, *operands, type=element, kind=kind)
+
+
+def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
+    """A float compared as the number that its bits are."""
+    assert isinstance(address.type, Pointer)
+    whole = f.emit("bitcast", address, type=pointer(U32, address.type.space))
+    bits = (f.emit("bitcast", x, type=U32) for x in operands)
+    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange")
+    return f.emit("bitcast", old, type=address.type.element)
+
+
+ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
+
+
+def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
+    old = target.get(f)
+    place = target.component(f, 0) if isinstance(target.type, Struct) else target
+    before = place.get(f)
+    if kind.startswith("compare_exchange"):
+        seen = [before, operands[0]]
+        if kind == "compare_exchange_bits":
+            seen = [f.emit("bitcast", x, type=U32) for x in seen]
+        new = f.emit("select", f.emit("equal", *seen), operands[1], before)
+    elif kind in STEPS:
+        assert isinstance(before.type, Scalar)
+        new = f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
+    elif kind != "load":
+        new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
+    else:
+        return old
+    place.set(f, new)
+    return old

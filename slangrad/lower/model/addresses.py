@@ -1,0 +1,34 @@
+"""Memory behind a pointer, of which a part may be missing.
+
+Memory may have another form than values: `form` is that of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from slangrad.ir.core import Value
+from slangrad.ir.types import Pointer, Type
+from slangrad.lower.model.flow import Flow
+
+
+@dataclass(slots=True)
+class Address:
+    """With a guard, a bool, nothing is there where it is false: reads give zero. With `cut` what is read is a
+    constant."""
+
+    pointer: Value
+    guard: Value | None = None
+    cut: bool = False
+
+    @property
+    def form(self) -> Type:
+        assert isinstance(self.pointer.type, Pointer)
+        return self.pointer.type.element
+
+    def guarded(self, f: Flow, access: Callable[[], Value], t: Type) -> Value:
+        """The value of an access to the memory, zero where there is none."""
+        if self.guard is None:
+            return access()
+        return f.branch(self.guard, lambda: (access(),), lambda: (f.b.zero(t),))[0]

@@ -1,0 +1,240 @@
+"""What variables hold at a point of a function that is being made, and structured control flow.
+
+    if (c) x = 1;         %x2 = if %c { %one = const 1  yield %one } else { yield %x1 }
+
+Lowering statements is SSA construction over structured code: `variables` maps a variable to the value it holds
+at this point. `branch` lowers two arms on copies of it and makes an `if` that yields what either arm
+assigned; a loop's `region` carries what its body assigns. Early exits are variables, too (`exits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from slangrad.base.source import Span
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Region, Value
+from slangrad.ir.types import BOOL, Array, Type, components, is_aggregate, is_float
+from slangrad.syntax import ast
+
+Key = object  # a declaration, or one of the objects below
+THIS, RESULT, RETURNED = "this", "result", "returned"
+THROWN, ERROR = "thrown", "error"  # out of the function
+
+
+@dataclass(frozen=True, slots=True)
+class PackPart:
+    """The variable of one element of a parameter that is a pack."""
+
+    declaration: ast.Variable | ast.Parameter
+    index: int
+
+
+Variables = dict[Key, Value]
+Values = Callable[[], Iterable[Value]]
+
+
+@dataclass(slots=True)
+class Arm:
+    """Code that was lowered aside: its ops, what the variables hold after it, the values it gives."""
+
+    builder: Builder
+    variables: Variables
+    values: tuple[Value, ...]
+
+    def changes(self, before: Variables) -> bool:
+        return any(self.variables[key] is not value for key, value in before.items())
+
+
+class Flow:
+    """The builder, and what the variables hold."""
+
+    def __init__(self, span: Span | None) -> None:
+        self.b = Builder(span=span)
+        self.variables: Variables = {}
+        self._unfinished: list[tuple[Value, Builder, Variables, Variables]] = []
+
+    def emit(
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: bool | int | str
+    ) -> Value:
+        return self.b.emit(name, *operands, type=type, **attributes)
+
+    def true(self) -> Value:
+        return self.b.constant(BOOL, True)
+
+    def false(self) -> Value:
+        return self.b.constant(BOOL, False)
+
+    @contextmanager
+    def at(self, span: Span | None) -> Iterator[None]:
+        """Ops emitted within carry this place in the text."""
+        outer, self.b.span = self.b.span, span or self.b.span
+        builder = self.b
+        try:
+            yield
+        finally:
+            builder.span = self.b.span = outer
+
+    def detached(self, value: Value) -> Value:
+        """Without derivative; only floats and what is made of them can carry one."""
+        return self.emit("detach", value) if _may_carry(value.type) else value
+
+    # --- structured control flow
+
+    def arm(self, lower: Values) -> Arm:
+        """Lower aside, into a builder and on variables of its own; `join` and `keep` make it happen."""
+        outer, before = self.b, self.variables
+        self.b, self.variables = outer.nested(), dict(before)
+        try:
+            values = self.finished(lower)
+            return Arm(self.b, self.variables, values)
+        finally:
+            self.b, self.variables = outer, before
+
+    def keep(self, arm: Arm) -> tuple[Value, ...]:
+        """What was lowered aside happens here, always."""
+        self.b.absorb(arm.builder)
+        self.variables = arm.variables
+        return arm.values
+
+    def branch(
+        self, condition: Value, then: Values, otherwise: Values = tuple, hint: str = ""
+    ) -> tuple[Value, ...]:
+        """Both arms, each on its own copy of the variables; returns the values they return, merged. `hint` is "branch"
+        or "flatten", as in the text.
+        """
+        known = self.b.constant_of(condition)
+        if known is not None:
+            return tuple(then() if known else otherwise())
+        return self.join(condition, self.arm(then), self.arm(otherwise), hint)
+
+    def join(self, condition: Value, then: Arm, otherwise: Arm, hint: str = "") -> tuple[Value, ...]:
+        """One of two arms happens, as the condition says; variables that an arm changed are merged."""
+        arms = (then, otherwise)
+        before = self.variables
+        changed = [key for key, old in before.items() if any(arm.variables[key] is not old for arm in arms)]
+        yields = [[*arm.values, *(arm.variables[key] for key in changed)] for arm in arms]
+        merged = self._merge(condition, [arm.builder for arm in arms], yields[0], yields[1], hint)
+        count = len(merged) - len(changed)
+        before.update(zip(changed, merged[count:], strict=True))
+        return merged[:count]
+
+    def _merge(
+        self, condition: Value, made: list[Builder], left: list[Value], right: list[Value], hint: str
+    ) -> tuple[Value, ...]:
+        """An `if` that yields what differs between the arms; constant truth values are the condition."""
+        outer = self.b
+        known = [_agreed(outer, made, condition, x, y) for x, y in zip(left, right, strict=True)]
+        places = [i for i, value in enumerate(known) if value is None]
+        if not places and not any(builder.ops for builder in made):
+            return tuple(value for value in known if value is not None)
+        regions = tuple(
+            Region((), builder.ops, tuple(values[i] for i in places))
+            for builder, values in zip(made, (left, right), strict=True)
+        )
+        types = tuple(left[i].type for i in places)
+        results = iter(outer.control("if", (condition,), types, regions, {"arms": hint} if hint else None))
+        return tuple(next(results) if value is None else value for value in known)
+
+    # --- leaving from within an expression
+
+    def leave_where(self, left: Value, flags: list[Key]) -> None:
+        """What is lowered next, up to the end of the `finished` around it, runs only where control has not left, so
+        that `flags` are false."""
+        if self.b.constant_of(left) is False:
+            return
+        unset = {flag: self.variables[flag] for flag in flags}
+        self._unfinished.append((left, self.b, self.variables, unset))
+        self.b = self.b.nested()
+        self.variables = {**self.variables, **dict.fromkeys(unset, self.false())}
+
+    def finished(self, lower: Values) -> tuple[Value, ...]:
+        """What `lower` gives; zero where control has left meanwhile."""
+        depth = len(self._unfinished)
+        values = tuple(lower())
+        while len(self._unfinished) > depth:
+            values = self._finish(values)
+        return values
+
+    def _finish(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        left, outer, before, flags = self._unfinished.pop()
+        builder, after = self.b, self.variables
+        after.update({key: old for key, old in flags.items() if builder.constant_of(after[key]) is False})
+        new = [key for key in after if key not in before]
+        stays = Arm(builder, after, (*values, *(after[key] for key in new)))
+        self.b, self.variables = outer, before
+        skipped = self.arm(lambda: [self.b.zero(value.type) for value in stays.values])
+        merged = self.join(left, skipped, stays)
+        count = len(values)
+        self.variables.update(zip(new, merged[count:], strict=True))
+        return merged[:count]
+
+    def loop_variables(self, assigned: Iterable[Key]) -> list[Key]:
+        """Those of the assigned variables that exist before the loop, in a fixed order."""
+        wanted = set(assigned)
+        return [key for key in self.variables if declaration_of(key) in wanted]
+
+    def region(
+        self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
+    ) -> Region:
+        """A loop's region: `first` and then the carried variables are its parameters; yields what `lower`
+        returns, or else the carried variables."""
+        outer, before = self.b, self.variables
+        parameters = tuple(Value(before[key].type, _name(key) or before[key].hint) for key in carried)
+        self.b, self.variables = outer.nested(), {**before, **dict(zip(carried, parameters, strict=True))}
+        given = []
+
+        def lowered() -> Iterable[Value]:
+            values = lower()
+            given.append(values is not None)
+            return () if values is None else values
+
+        values = self.finished(lowered)
+        yields = values if given[0] else tuple(self.variables[key] for key in carried)
+        made = Region((*first, *parameters), self.b.ops, yields)
+        self.b, self.variables = outer, before
+        return made
+
+    def finish_loop(
+        self,
+        name: str,
+        carried: list[Key],
+        operands: tuple[Value, ...],
+        regions: tuple[Region, ...],
+        **attributes: bool | int,
+    ) -> None:
+        """Append the loop and let the carried variables be its results."""
+        starts = tuple(self.variables[key] for key in carried)
+        types = tuple(value.type for value in starts)
+        results = self.b.control(name, (*operands, *starts), types, regions, dict(attributes))
+        for key, old, new in zip(carried, starts, results, strict=True):
+            new.hint = old.hint
+            self.variables[key] = new
+
+
+def _name(key: Key) -> str:
+    return key.name if isinstance(key, ast.Declaration) else ""
+
+
+def declaration_of(key: Key) -> Key:
+    return key.declaration if isinstance(key, PackPart) else key
+
+
+def _agreed(outer: Builder, made: list[Builder], condition: Value, left: Value, right: Value) -> Value | None:
+    """What the merged value is when no `if` result is needed for it."""
+    if left is right:
+        return left
+    x, y = made[0].constant_of(left), made[1].constant_of(right)
+    if x is None or y is None or left.type is not right.type:
+        return None
+    if left.type is BOOL:
+        return outer.constant(BOOL, x) if x == y else condition if x else outer.emit("not", condition)
+    return outer.constant(left.type, x) if repr(x) == repr(y) else None
+
+
+def _may_carry(t: Type) -> bool:
+    if isinstance(t, Array):
+        return _may_carry(t.element)
+    return is_float(t) or (is_aggregate(t) and any(_may_carry(part) for part in components(t)))

@@ -1,0 +1,78 @@
+"""Names of what is outside of functions: fields of the argument block, static variables, memory of a group.
+
+uniform float* p;   ->   "p", a field of the argument block         static int count = 1;   ->   "static count"
+
+A name is given when a variable is first met; the initializers of static variables wait here to be lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.modules import Program
+from slangrad.ir.types import Struct, Type, struct
+from slangrad.syntax import ast
+
+
+class LaunchParameters:
+    """The fields of the argument block, in order of first use; a name that is taken gets a number."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Type] = {}
+        self.names: dict[ast.Declaration, str] = {}
+
+    def name_of(self, declared: ast.Declaration, t: Type) -> str:
+        if declared not in self.names:
+            name, count = declared.name, 1
+            while name in self._fields:
+                count += 1
+                name = f"{declared.name}#{count}"
+            self.names[declared] = name
+            self._fields[name] = t
+        return self.names[declared]
+
+    def block(self) -> Struct:
+        return struct("arguments", tuple(self._fields.items()))
+
+
+class Statics:
+    """The static variables that were met, and those whose first values wait to be lowered."""
+
+    def __init__(self, program: Program, unique: Callable[[str], str]) -> None:
+        self._program, self._unique = program, unique
+        self._names: dict[tuple[object, ...], str] = {}
+        self.waiting: list[tuple[str, DeclRef]] = []
+
+    def name_of(self, resolved: DeclRef) -> str:
+        found = self._names.get(resolved.key)
+        if found is None:
+            found = self._names[resolved.key] = self._unique(f"static {resolved}")
+            if not is_initialized_late(self._program, resolved.declaration):
+                self.waiting.append((found, resolved))
+        return found
+
+    def name_of_shared(self, resolved: DeclRef) -> str:
+        """Of memory that a group shares, which has no first value."""
+        if resolved.key not in self._names:
+            self._names[resolved.key] = self._unique(f"shared {resolved}")
+        return self._names[resolved.key]
+
+
+LITERALS = (ast.IntLiteral, ast.FloatLiteral, ast.BoolLiteral)
+
+
+def is_initialized_late(program: Program, declared: ast.Variable) -> bool:
+    """Whether control has to come to the declaration first."""
+    given = declared.initializer
+    return (
+        is_in_function(program.info(declared), declared)
+        and given is not None
+        and not isinstance(given, LITERALS)
+    )
+
+
+def is_in_function(info: checked.VariableInfo, declared: ast.Variable) -> bool:
+    is_member = isinstance(declared.parent, (ast.Struct, ast.Extension, ast.Interface, ast.Enum))
+    return info.kind == "static" and not is_member

@@ -1,0 +1,121 @@
+"""What depends on a type that is known at run time only: which function is called, where the type has to be known.
+
+shape.area()            the requirement of IShape is called; instances/dispatch.py makes its body
+T.kCount                of a value that tells which type T is: a constant for each type that it can have
+
+A generic function that asks its type for more than a value tells is made for each type ("opened").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slangrad.check.model import types as checked
+from slangrad.check.model.declref import DeclRef, GenericKey
+from slangrad.check.model.values import RequiredValue
+from slangrad.ir.core import Value
+from slangrad.ir.types import U32, Struct, Type
+from slangrad.lower.model.alternatives import is_tangent
+from slangrad.lower.model.flow import THIS, Key
+from slangrad.lower.model.frame import Frame, Lowering
+from slangrad.lower.values.interface_values import has_number
+from slangrad.syntax import ast
+
+
+def dispatched(lowering: Lowering, reference: DeclRef) -> GenericKey | None:
+    """What stands for a type that is known at run time only, where that decides what is called: the interface of a
+    requirement, or the generic parameter of a function that asks its type for more than methods."""
+    interface = _interface_of(reference)
+    key = lowering.alternatives.opened.get(reference.declaration) if interface is None else interface
+    if key is None or not checked.is_dynamic(reference.substitution.get(key, checked.VOID)):
+        return None
+    of_tangents = reference.declaration.name in ("dzero", "dadd") and key.name == "IDifferentiable"
+    return None if of_tangents else key
+
+
+def _interface_of(reference: DeclRef) -> ast.Interface | None:
+    owner = reference.declaration.parent
+    if isinstance(reference.declaration, ast.Accessor):
+        owner = owner.parent
+    return owner if isinstance(owner, ast.Interface) else None
+
+
+# --- Where the type has to be known ---------------------------------------------------------------------
+
+
+def is_static(f: Frame, declared: ast.Declaration) -> bool:
+    """Whether a requirement is called without an object."""
+    return isinstance(declared, ast.Constructor) or f.program.info(declared).this_type is None
+
+
+def require_type(f: Frame, what: str, wide: checked.Type) -> None:
+    """The function that is being made, or one that called it, has to be made for each type."""
+    name: str | None = f.name
+    while name is not None and name in f.lowering.asked_by:
+        reference, name = f.lowering.asked_by[name]
+        key = _opening(f, reference, root_of(wide))
+        if key is not None:
+            f.lowering.alternatives.open_function(reference.declaration, key)
+            return
+    message = f"{what} depends on the type of a '{wide}', and there is no value here that would tell it"
+    f.error("E0412", message, f.b.span, "use it on a value, or in a generic function that takes one")
+
+
+def root_of(t: checked.Type) -> checked.Type:
+    """What an associated type belongs to in the end."""
+    while isinstance(t, checked.AssociatedType):
+        t = t.base
+    return t
+
+
+def _opening(f: Frame, reference: DeclRef, root: checked.Type) -> GenericKey | None:
+    """The generic parameter of a function that such a value is passed for."""
+    if reference.declaration in f.lowering.alternatives.opened or _interface_of(reference) is not None:
+        return None
+    declared = [kind for _, kind in declared_types(f, reference.declaration)]
+    for key, argument in reference.substitution.items():
+        if not isinstance(key, (ast.TypeParameter, ast.Extension)) or argument is not root:
+            continue
+        if checked.parameter_type(key) in declared:
+            return key
+    return None
+
+
+def declared_types(f: Frame, declared: ast.Declaration) -> Iterator[tuple[Key, checked.Type]]:
+    """The types of `this` and of the parameters, as they are declared."""
+    info = f.program.info(declared)
+    if info.this_type is not None and not isinstance(declared, ast.Constructor):
+        yield THIS, info.this_type
+    for each in info.parameters:
+        yield each, f.program.info(each).type
+
+
+def told(f: Frame, teller: Value, wide: checked.Type) -> Value:
+    """A value that tells that its type is the associated type of what the teller's is: types have the numbers of those
+    that they belong to."""
+    t = f.lowering.types.of(wide, f.b.span)
+    if not checked.is_dynamic(wide) or teller.type is t:
+        return teller if teller.type is t else f.b.zero(t)
+    if is_tangent(wide) or not _has_numbers(teller):
+        require_type(f, f"'{wide}'", wide)
+        return f.b.zero(t)
+    assert isinstance(t, Struct)
+    parts = [f.emit("get", teller, index=0), *(f.b.zero(each) for _, each in t.fields[1:])]
+    return f.emit("make", *parts, type=t)
+
+
+def _has_numbers(teller: Value) -> bool:
+    return isinstance(teller.type, Struct) and bool(teller.type.fields) and teller.type.fields[0][1] is U32
+
+
+def required(f: Frame, teller: Value, value: RequiredValue, t: Type) -> Value:
+    """A constant that an interface requires, of the type that a value has."""
+    if not _has_numbers(teller):
+        require_type(f, f"'{value.declaration.name}'", value.base)
+        return f.b.zero(t)
+    found = f.b.zero(t)
+    for i, each in enumerate(f.lowering.types.alternatives(value.base)):
+        known = f.program.required(each, value.interface, value.declaration)
+        assert isinstance(known, int)
+        found = f.emit("select", has_number(f, teller, i), f.b.constant(t, known), found)
+    return found
