@@ -470,8 +470,8 @@ class Program(World):
     def check_made(self, declaration: Any) -> None:
         bodies.check_body(self, declaration)
 
-    def check_activity(self, declaration: Any) -> None:
-        activity.check_activity(self, declaration)
+    def check_activity(self, declaration: Any, supposed: Any = None) -> None:
+        activity.check_activity(self, declaration, supposed)
 
     def check_derivative_attributes(self, declaration: Any) -> None:
         given.check_derivative_attributes(self, declaration)

@@ -395,8 +395,10 @@ def test_a_type_that_loses_a_derivative(body: str) -> None:
     [
         "P p = { detach(x) }; return p.a * x;",
         "P p = { 3 }; return p.a * x;",
-        "P p = found(x); return p.a * x;",
-        "P p; find(x, p); return p.a * x;",
+        "P p = no_diff found(x); return p.a * x;",
+        "P p = found(3); return p.a * x;",
+        "P p; find(detach(x), p); return p.a * x;",
+        "P p = found(x); return x;",
         "Q q = { { 3 }, x }; return q.p.a * q.b;",
         "P p = { x }; return x;",
         "I i = { (int)x }; return i.n * x;",
@@ -404,6 +406,74 @@ def test_a_type_that_loses_a_derivative(body: str) -> None:
 )
 def test_types_that_lose_nothing(body: str) -> None:
     assert codes(f"{WITHOUT}[Differentiable] float f(float x) {{ {body} }}") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("P p = found(x); return p.a * x;", "found"),
+        ("return found(x).a;", "found"),
+        ("P p; find(x, p); return p.a * x;", "find"),
+        ("P p[2]; find(x, p[1]); return p[0].a;", "find"),
+    ],
+)
+def test_a_constant_that_a_function_makes_of_what_has_a_derivative_is_a_warning(body: str, name: str) -> None:
+    text = f"{WITHOUT}[Differentiable] float f(float x) {{ {body} }}"
+    note = f"mark '{name}' as [Differentiable], or write 'no_diff {name}(...)' if this is meant"
+    message = f"E0505: '{name}' is not differentiable, so the derivative of 'f' would be lost here ({note})"
+    assert problem(text) == message
+
+
+BOX = """
+    struct Box<T>
+    {
+        T value; int n;
+        [Differentiable] T get() { return value; }
+        [Differentiable] [mutating] void put(T x) { value = x; }
+        property T p { [Differentiable] get { return value; } }
+    }
+    [Differentiable] T through<T>(T x) { Box<T> b; b.value = x; return b.value; }
+    [Differentiable] T put<T>(T x) { Box<T> b; b.put(x); return b.get(); }
+    T plain<T>(T x) { return x; }
+    [Differentiable] T call<T>(T x, int n) { return n > 0 ? call(plain(x), n - 1) : x; }
+    [Differentiable] T half<T, U>(T x, U y) { Box<U> b; b.put(y); return x; }
+    interface IShape { float area(); }
+    struct Disc : IShape, IDifferentiable { float r; [Differentiable] float area() { return r * r; } }
+    [Differentiable] T same<T : IShape>(T x) { Box<int> b; b.put(3); T a[2]; a[1] = x; return a[1]; }
+    [Differentiable] T marked<T>(no_diff T k, T x) { Box<T> b; b.put(k); return x; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return through(x);", "'Box<T>' has no derivative, so the derivative of 'through' would be lost here where 'T' is 'float'"),
+        ("return put(x);", "'Box<T>' has no derivative, so the derivative of 'put' would be lost here where 'T' is 'float'"),
+        ("return put(float2(x, 1)).x;", "'Box<T>' has no derivative, so the derivative of 'put' would be lost here where 'T' is 'float2'"),
+        ("Box<float> b; b.put(x); return b.p;", "'Box<T>' has no derivative, so the derivative of 'put' would be lost here where 'T' is 'float'"),
+        ("return call(x, 3);", "'plain' is not differentiable, so the derivative of 'call' would be lost here where 'T' is 'float'"),
+        ("return half(x, x);", "'Box<T>' has no derivative, so the derivative of 'put' would be lost here where 'T' is 'float'"),
+    ],
+)  # fmt: skip
+def test_losing_in_an_instance_of_a_generic_function_is_a_warning(body: str, message: str) -> None:
+    found = problem(f"{BOX}[Differentiable] float f(float x) {{ {body} }}")
+    assert found.startswith(f"E0505: {message} (")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return x * through(3);",
+        "return x * through(2.0);",
+        "return half(x, 3);",
+        "Box<int> b; b.put(3); return x * b.get();",
+        "return same(Disc(x)).r;",
+        "return marked(x, x);",
+        "return call(no_diff through(x), 1) * x;",
+    ],
+)
+def test_instances_that_lose_nothing(body: str) -> None:
+    assert codes(f"{BOX}[Differentiable] float f(float x) {{ {body} }}") == []
 
 
 def test_parameters_without_a_derivative() -> None:

@@ -12,6 +12,7 @@ not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -31,13 +32,13 @@ from slangrad.check.derivatives.flow import (
     reach,
     turned,
 )
+from slangrad.check.derivatives.losses import Supposed, check_instances, reading, report_loss, report_stores
 from slangrad.check.derivatives.memory_effects import (
     holds_numbers,
     is_in_memory,
     is_whole,
     leads_to_memory,
     sees_bits,
-    stores_numbers,
 )
 from slangrad.check.derivatives.places import loses_derivative, loses_in_field
 from slangrad.check.derivatives.pointers import (
@@ -58,16 +59,17 @@ from slangrad.syntax import ast
 from slangrad.syntax.walk import children
 
 
-def check_activity(world: World, declaration: Any) -> None:
-    """Report the calls in a differentiable function through which a derivative is lost."""
+def check_activity(world: World, declaration: Any, supposed: Supposed | None = None) -> None:
+    """Report the calls in a differentiable function through which a derivative is lost; `supposed` are the types that
+    generic parameters have in a call, which have derivatives."""
     info: checked.FunctionInfo = world.info(declaration)
     custom = world.derivatives(DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
         return
-    flow = Flow(world, info)
+    flow = Flow(world, info, supposed or {})
     for statement in declaration.body.statements:
         _statement(flow, statement)
-    if not flow.lost and not flow.storing:
+    if not flow.lost and not flow.storing and not flow.passing:
         return
     known = addresses(flow)
     whole = {**flow.into, **known}
@@ -82,26 +84,11 @@ def check_activity(world: World, declaration: Any) -> None:
         if (lost.stored or lost in wanted) and lost.inputs & (active | behind) and not repeated:
             told.add(lost.reason)
             lost.allowed |= not lost.inputs & active
-            _report(world, declaration, lost)
+            report_loss(flow, declaration, lost)
     calls = [(function, lost) for function, lost in flow.storing if lost.inputs & active]
-    if calls and not _is_standard(declaration):
-        world.later.append(partial(_report_stores, world, declaration, calls))
-
-
-def _report(world: World, declaration: Any, lost: Lost) -> None:
-    if lost.allowed and _is_standard(declaration):
-        return
-    name = declaration.name or "the lambda"
-    message = f"{lost.reason}, so the derivative of '{name}' would be lost here"
-    report = world.warning if lost.allowed else world.error
-    report("E0505", message, lost.node.span, lost.note)
-
-
-def _report_stores(world: World, declaration: Any, calls: list[tuple[DeclRef, Lost]]) -> None:
-    """When all bodies are checked: the calls of functions that store in memory."""
-    for function, lost in calls:
-        if stores_numbers(world, function):
-            _report(world, declaration, lost)
+    if calls and not declaration.span.source.is_library:
+        world.later.append(partial(report_stores, flow, declaration, calls))
+    check_instances(flow, active)
 
 
 # --- Statements ---------------------------------------------------------------------------------------
@@ -161,8 +148,7 @@ _OF_NUMBERS = ("numeric", "splat")
 
 
 def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources) -> Sources:
-    """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose. Results of
-    functions without a derivative are constants."""
+    """What a value of a type without a derivative passes on: that it is lost, where it has numbers to lose."""
     if is_whole(kind):
         return {each for each in found if _has_bits(flow, each)}
     if leads_to_memory(flow.world, kind):
@@ -173,8 +159,11 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     hidden = node.conversion is not None and node.conversion.kind == "interface" and _carries(flow, node.type)
     if kind is not None and is_dynamic(kind) and not hidden:  # what was lost in it is known
         return inputs
-    if kind is None or not inputs or not (hidden or holds_numbers(flow.world, kind)):
+    if kind is None or not (hidden or holds_numbers(flow.world, kind)):
         return set()
+    calls = {each for each in found if isinstance(each, Lost)} - inputs
+    if not inputs:
+        return calls
     note = (
         "let it conform to IDifferentiable, or put 'detach(...)' around what is stored in it if this is meant"
     )
@@ -182,7 +171,7 @@ def _lost_in(flow: Flow, node: ast.Expression, kind: Type | None, found: Sources
     lost = Lost(f"'{kind}' has no derivative", note, node, inputs, in_value=True, allowed=hidden or seen)
     flow.lost.append(lost)
     flow.add(lost, inputs)
-    return {lost}
+    return {lost, *calls}
 
 
 def _has_bits(flow: Flow, source: Node) -> bool:
@@ -218,12 +207,16 @@ def _call(
         if parameter is None or not flow.world.info(parameter).no_diff:
             inputs |= sources
     if _passes(flow, function):
+        if isinstance(function, DeclRef) and function.substitution:
+            flow.passing.append((function, inputs))
         store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
         result = inputs | ({MEMORY} if _reads_gradients(flow.world, function) else set())
     else:
         assert isinstance(function, DeclRef)
         kind = None if node.type is None else value_type(node)
         bits = sees_bits(flow.world, function)
+        if flow.supposed and isinstance(function.declaration.parent, ast.Interface):
+            return inputs  # what satisfies it may have a derivative
         if bits and _carries(flow, kind) and all(_has_bits(flow, each) for each in inputs):
             return inputs  # the bits become a number again
         name = _name(function)
@@ -231,7 +224,8 @@ def _call(
         note = _DETACHED if bits else note
         if node.type is not None and leads_to_memory(flow.world, value_type(node)):
             return inputs
-        lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=bits, bits=bits)
+        plain = not written and not _carries(flow, kind)  # what has no derivative is a constant
+        lost = Lost(f"'{name}' is not differentiable", note, node, inputs, allowed=bits or plain, bits=bits)
         flow.lost.append(lost)
         flow.storing.append((function, _stored_by(function, node, inputs)))
         result = {lost}
@@ -258,14 +252,8 @@ def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
     info = flow.world.info(function.declaration)
     if isinstance(info, checked.FunctionInfo):
         return info.level != "none" or info.treat_as_differentiable
-    level: str = flow.world.info(_reading(function.declaration)).level
+    level: str = flow.world.info(reading(function.declaration)).level
     return level != "none"
-
-
-def _reading(declaration: Any) -> ast.Accessor:
-    """What a property or subscript is read through. How it is set is asked where it is set."""
-    by_name: dict[str, ast.Accessor] = {each.name: each for each in declaration.accessors}
-    return by_name.get("get") or by_name.get("ref") or declaration.accessors[0]
 
 
 def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
@@ -307,6 +295,7 @@ def _name(function: DeclRef) -> str:
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
     arguments: list[tuple[Sources, ast.Parameter | None]] = []
     written: Sources = set()
+    plain: Sources = set()  # variables without a derivative that are changed
     in_memory = False
     declared: tuple[Any, ...] = ()
     if isinstance(form.function, DeclRef):
@@ -315,8 +304,9 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
         if form.this is not None and info.this_type is not None:
             arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
             mutating = info.mutating and not isinstance(form.function.declaration, ast.Constructor)
-            if mutating and _carries(flow, value_type(form.this)):
-                written |= _root(form.this)
+            if mutating:
+                target = written if _carries(flow, value_type(form.this)) else plain
+                target |= _root(form.this)
     for index, argument in enumerate(form.arguments):
         if isinstance(argument, checked.Default):
             continue
@@ -327,13 +317,24 @@ def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
             if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
                 constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
             in_memory |= not constant and is_in_memory(flow.world, argument)
-            written |= (
-                set() if constant and not _takes_bits(flow, form.function, argument) else _root(argument)
-            )
+            target = plain if constant and not _takes_bits(flow, form.function, argument) else written
+            target |= _root(argument)
     if in_memory and isinstance(form.function, DeclRef) and not _passes(flow, form.function):
         inputs = {source for sources, _ in arguments for source in sources}
         flow.lost.append(_stored_by(form.function, node, inputs))
-    return _call(flow, node, form.function, arguments, written)
+    found = _call(flow, node, form.function, arguments, written)
+    if not _passes(flow, form.function):
+        _change_plain(flow, plain, found)
+    return found
+
+
+def _change_plain(flow: Flow, plain: Sources, found: Sources) -> None:
+    """What has no derivative is changed by a function that has none, so it is a constant, which is a warning."""
+    for each in [each for each in found if isinstance(each, Lost) and plain]:
+        lost = replace(each, allowed=True)
+        flow.lost.append(lost)
+        for root in plain:
+            flow.add(root, {lost})
 
 
 def _try(flow: Flow, node: ast.Expression, form: checked.Try) -> Sources:

@@ -16,6 +16,7 @@ from slangrad.check.derivatives.memory_effects import holds_numbers
 from slangrad.check.interfaces.differentiable import pointer_tangent, tangent
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import Type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
@@ -48,11 +49,15 @@ class Flow:
 
     world: World
     info: checked.FunctionInfo
+    supposed: dict[Any, Type] = field(default_factory=dict)  # see losses.py
     into: dict[Node, Sources] = field(default_factory=dict)
     lost: list[Lost] = field(default_factory=list)
     storing: list[tuple[DeclRef, Lost]] = field(
         default_factory=list
     )  # calls, and what is lost if these store
+    passing: list[tuple[DeclRef, Sources]] = field(
+        default_factory=list
+    )  # calls of generic functions, what goes in
 
     def add(self, target: Node, sources: Sources) -> None:
         self.into.setdefault(target, set()).update(sources)

@@ -71,6 +71,8 @@ class World(ABC):
         self.partial_conformances: dict[Type, Any] = {}
         self.tag_types: dict[Any, Type] = {}
         self.custom_derivatives: dict[Any, Any] = {}
+        # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
+        self.instances_looked_at: set[Any] = set()
         self.synthesized: dict[Any, Any] = {}
         self.synthesized_members: dict[Any, Any] = {}
         self.view = View(frozenset())
@@ -286,8 +288,8 @@ class World(ABC):
         """Check the body of a made-up function."""
 
     @abstractmethod
-    def check_activity(self, declaration: Any) -> None:
-        """Report derivatives that get lost in a checked body."""
+    def check_activity(self, declaration: Any, supposed: Any = None) -> None:
+        """Report derivatives that get lost in a checked body, or in a generic one for some types."""
 
     @abstractmethod
     def check_derivative_attributes(self, declaration: Any) -> None:
