@@ -107,8 +107,8 @@ def _stated(f: Frame, value: Value, conversion: Conversion) -> Value:
 
 
 def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constructor: DeclRef) -> None:
-    types, level = f.lowering.types, f.program.info(constructor.declaration).level
-    if level == "none" and types.has_tangent(source) and types.has_tangent(target):
+    tangents, level = f.lowering.tangents, f.program.info(constructor.declaration).level
+    if level == "none" and tangents.has_tangent(source) and tangents.has_tangent(target):
         what = f"'{target}.__init' is not differentiable"
         message = f"{what}, so the derivative of '{f.declared.name}' would be lost here"
         f.error("E0505", message, f.b.span, "mark the constructor as [Differentiable]")

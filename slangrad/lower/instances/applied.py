@@ -27,7 +27,7 @@ def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> 
     """The name of the function that stands for one with a forward pass of its own."""
     name = lowering.unique(f"{of.name}.applied")
     inputs = tuple(Value(p.type, p.name) for p in of.inputs)
-    lowering.types.enter_context(_result(lowering, given.function), given.context)
+    lowering.tangents.enter_context(_result(lowering, given.function), given.context)
     apply, b = lowering.function(given.function), Builder()
     made = b.control("call", inputs, apply.result_types, (), {"callee": apply.name})
     parts = [made[0]] if of.result_type is None else [b.emit("get", made[0], index=i) for i in (0, 1)]
@@ -88,7 +88,9 @@ def _backward(
     operator, b = lowering.function(given.backward), Builder()
     values = [Value(p.type, p.name) for p in parameters]
     flags, types = of.result_flags, of.result_types
-    cotangents = [Value(lowering.types.tangent_of(t)) for t, flag in zip(types, flags, strict=True) if flag]
+    cotangents = [
+        Value(lowering.tangents.tangent_of(t)) for t, flag in zip(types, flags, strict=True) if flag
+    ]
     given_back = iter(cotangents)
     returned = [next(given_back)] if of.result_differentiable else []
     taken = [next(given_back) for p in of.parameters if p.differentiable and p.direction != "in"]

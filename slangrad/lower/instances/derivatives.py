@@ -118,11 +118,11 @@ class _Request:
 
     def _result_flags(self) -> list[Type | None]:
         """The tangent type of each result; None for those without."""
-        of, types = self.of, self.lowering.types
+        of, found = self.of, self.lowering.tangents
         returned = (
-            [] if of.result_type is None else [types.tangent(of.result) if of.result_differentiable else None]
+            [] if of.result_type is None else [found.tangent(of.result) if of.result_differentiable else None]
         )
         return [*returned, *(self._tangent(p) if p.differentiable else None for p in of.outputs)]
 
     def _tangent(self, p: SignatureParameter) -> Type:
-        return self.lowering.types.tangent(p.checked)
+        return self.lowering.tangents.tangent(p.checked)

@@ -113,7 +113,7 @@ class Instances(Lowering):
         differentiable = info.level != "none" or info.treat_as_differentiable
         result = self.program.substitute(info.result, reference.substitution)
         returns = result is not checked_types.VOID
-        carries = returns and not info.no_diff_result and self.types.has_tangent(result)
+        carries = returns and not info.no_diff_result and self.tangents.has_tangent(result)
         return Signature(
             name=self.unique(_readable(reference)),
             parameters=(
@@ -125,7 +125,7 @@ class Instances(Lowering):
             result_type=self.types.of(result, reference.declaration.span) if returns else None,
             result_differentiable=differentiable and carries,
             differentiable=differentiable,
-            dual=self.types.dual(result) if differentiable and not info.no_diff_result else None,
+            dual=self.tangents.dual(result) if differentiable and not info.no_diff_result else None,
             throws=info.throws is not None,
         )
 
@@ -161,9 +161,9 @@ class Instances(Lowering):
     ) -> SignatureParameter:
         concrete = self.program.substitute(declared, of.substitution)
         lowered = self.types.of(concrete, of.declaration.span)
-        has_tangent = self.types.has_tangent(concrete)
+        has_tangent = self.tangents.has_tangent(concrete)
         carries = differentiable and has_tangent
-        cut, dual = has_tangent and not carries, self.types.dual(concrete) if differentiable else None
+        cut, dual = has_tangent and not carries, self.tangents.dual(concrete) if differentiable else None
         return SignatureParameter(name, concrete, lowered, DIRECTIONS[direction], carries, cut, dual)
 
     def _derived_signature(self, mode: str, of: Signature, shape: checked_types.FunctionType) -> Signature:
@@ -181,12 +181,12 @@ class Instances(Lowering):
             ),
             result=shape.result,
             result_type=self.types.of(shape.result) if returns else None,
-            result_differentiable=returns and self.types.has_tangent(shape.result),
+            result_differentiable=returns and self.tangents.has_tangent(shape.result),
             differentiable=True,
         )
 
     def _shape_parameter(self, name: str, p: checked_types.FunctionParameter) -> SignatureParameter:
-        has_tangent = self.types.has_tangent(p.type)
+        has_tangent = self.tangents.has_tangent(p.type)
         direction = DIRECTIONS[p.direction]
         return SignatureParameter(
             name, p.type, self.types.of(p.type), direction, has_tangent and not p.no_diff, False

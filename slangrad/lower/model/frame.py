@@ -29,6 +29,7 @@ from slangrad.ir.types import U32, Struct, Type
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.alternatives import Alternatives
 from slangrad.lower.model.flow import Flow, Key, Variables
+from slangrad.lower.model.names import UniqueNames
 from slangrad.lower.model.outside import LaunchParameters, Statics
 from slangrad.lower.model.signatures import Signature
 from slangrad.lower.model.type_map import TypeMap
@@ -120,18 +121,13 @@ class Lowering(ABC):
         self.program, self.options, self.reporter = program, options, reporter
         self.alternatives = alternatives
         self.ir = core.Program()
+        self.unique = UniqueNames()  # of functions and variables
         self.types = TypeMap(program, self.ir, reporter, lambda each: self.function(each).name, alternatives)
+        self.tangents = self.types.tangents
         self.parameters = LaunchParameters()
         self.statics = Statics(program, self.unique)
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
-        self._names: dict[str, int] = {}
-
-    def unique(self, wanted: str) -> str:
-        """The name, with a number behind it when an overload has it already."""
-        count = self._names.get(wanted, 0)
-        self._names[wanted] = count + 1
-        return wanted if count == 0 else f"{wanted}#{count + 1}"
 
     @abstractmethod
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:

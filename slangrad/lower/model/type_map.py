@@ -2,8 +2,7 @@
 
     float3 -> f32x3     Foo<float, 4> -> struct "Foo<float, 4>"    int[4] -> [4 x i32]    enum -> its integer
 
-Enters the derivative type of each struct that has one into `Program.differentials`. Types of one name from
-different places stay different.
+Types of one name from different places stay different. What a struct has for a derivative is in tangent_types.py.
 """
 
 from __future__ import annotations
@@ -23,6 +22,9 @@ from slangrad.ir.forms import rules_from
 from slangrad.ir.layout import HEADER, Layout, any_value_composite, any_value_layout, layout_of, round_up
 from slangrad.lower.model.alternatives import Alternatives, Types, is_tangent
 from slangrad.lower.model.memory_forms import MemoryForms
+from slangrad.lower.model.names import UniqueNames
+from slangrad.lower.model.tangent_types import TangentTypes, captured_types
+from slangrad.lower.model.unlowerable import Unlowerable
 
 LARGEST = 1_000  # parts of a type, each counted where it stands
 
@@ -42,14 +44,6 @@ SCALARS: dict[checked.Type, types.Scalar] = {
 }
 
 
-class Unlowerable(Exception):
-    """A type that has no IR form; caught where a span is known."""
-
-    def __init__(self, message: str, code: str = "E0701", note: str | None = None) -> None:
-        super().__init__(message)
-        self.code, self.note = code, note
-
-
 class TypeMap:
     """`function` makes a function instance and gives its name."""
 
@@ -61,8 +55,10 @@ class TypeMap:
         function: Callable[[DeclRef], str],
         alternatives: Alternatives,
     ) -> None:
-        self.program, self.ir, self.reporter, self._function = program, ir, reporter, function
+        self.program, self.ir, self.reporter = program, ir, reporter
         self._alternatives = alternatives
+        self._unique = UniqueNames()
+        self.tangents = TangentTypes(program, ir, self.map, self.of, self._unique, function)
         self.dynamics: dict[types.Type, checked.Type] = {}  # the forms of interface values
         self._forms: dict[checked.Type, types.Struct] = {}  # of interface values in memory
         self._interfaces: dict[types.Type, checked.Type] = {}  # the inverse
@@ -70,8 +66,6 @@ class TypeMap:
         self._memory = MemoryForms(ir, self._words_of, self._unique)
         self._known: dict[checked.Type, types.Type] = {}
         self._making: dict[checked.Type, None] = {}
-        self._names: dict[str, int] = {}
-        self._contexts: set[checked.Type] = set()
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
         """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
@@ -86,7 +80,7 @@ class TypeMap:
         if found is None:
             found = self._known[t] = self._make_once(t)
             if isinstance(found, types.Struct) and found not in self.ir.differentials:
-                self._enter_differential(t, found)
+                self.tangents.enter(t, found)
         return found
 
     def _make_once(self, t: checked.Type) -> types.Type:
@@ -261,11 +255,6 @@ class TypeMap:
             raise Unlowerable("the arguments of a generic type are nested too deeply", "E0702")
         return self._unique(str(t))
 
-    def _unique(self, wanted: str) -> str:
-        count = self._names.get(wanted, 0)
-        self._names[wanted] = count + 1
-        return wanted if count == 0 else f"{wanted}#{count + 1}"
-
     def _fields(
         self, t: checked.StructType | checked.LambdaType | checked.Tuple
     ) -> Iterator[tuple[str, types.Type]]:
@@ -277,7 +266,7 @@ class TypeMap:
                 yield reference.declaration.name, self.map(kind)
         else:
             captures = self.program.info(t.declaration).captures
-            for i, (captured, kind) in enumerate(zip(captures, self._captured(t), strict=True)):
+            for i, (captured, kind) in enumerate(zip(captures, captured_types(self.program, t), strict=True)):
                 yield f"{captured.name}{i}", self.map(kind)
 
     def _rules_of_fields(self, t: checked.Type) -> dict[int, str]:
@@ -285,138 +274,6 @@ class TypeMap:
             return {}
         said = (self.program.rules_of_field(reference) for reference, _ in self.program.fields(t))
         return {i: each for i, each in enumerate(said) if each}
-
-    def _captured(self, t: checked.LambdaType) -> list[checked.Type]:
-        """The types of the variables that a lambda captures."""
-        seen = self.program.call_operator(t).substitution
-        captures = self.program.info(t.declaration).captures
-        return [self.program.substitute(self.program.info(each).type, seen) for each in captures]
-
-    # --- derivative types
-
-    def has_tangent(self, t: checked.Type) -> bool:
-        """Whether values of a type carry derivatives; those of a lambda do where a captured variable does."""
-        if isinstance(t, checked.LambdaType) or t in self._contexts:
-            return self.map(t) in self.ir.differentials
-        return self.program.differential(t) is not None
-
-    def dual(self, t: checked.Type) -> types.Type | None:
-        """The type of the other half of a pointer that is differentiated."""
-        if isinstance(t, checked.LambdaType) or t is checked.VOID:
-            return None
-        found = self.program.pointer_differential(t)
-        return None if found is None else self.of(found)
-
-    def tangent(self, t: checked.Type) -> types.Type:
-        """The type of the derivative of a type that has one."""
-        if isinstance(t, checked.LambdaType) or t in self._contexts:
-            lowered = self.map(t)
-            assert isinstance(lowered, types.Struct)
-            return self.ir.differentials[lowered].type
-        info = self.program.differential(t)
-        assert info is not None, t
-        return self.of(info.type)
-
-    def row(self, primal: types.Type | None) -> core.Differential | None:
-        """What the derivative of a struct is; None for other types."""
-        return self.ir.differentials.get(primal) if isinstance(primal, types.Struct) else None
-
-    def tangent_of(self, primal: types.Type) -> types.Type:
-        """The type of the derivative of an IR type that has one."""
-        if isinstance(primal, types.Array):
-            return types.array(self.tangent_of(primal.element), primal.length)
-        row = self.row(primal)
-        return primal if row is None else row.type
-
-    def cuts_field(self, t: types.Type, index: int) -> bool:
-        """Whether a field's derivative is lost in its struct."""
-        if not isinstance(t, types.Struct):
-            return False
-        row = self.ir.differentials.get(t)
-        return row is None or all(primal != index for primal, _ in row.fields)
-
-    def _enter_differential(self, t: checked.Type, lowered: types.Struct) -> None:
-        if isinstance(t, checked.StructType):
-            self._enter_struct(t, lowered)
-        elif isinstance(t, checked.Tuple):
-            self._enter_tuple(t, lowered)
-        elif isinstance(t, checked.LambdaType):
-            self._enter_lambda(t, lowered)
-        elif checked.is_dynamic(t) and not is_tangent(t):
-            self._enter_dynamic(t, lowered)
-
-    def _enter_struct(self, t: checked.StructType, lowered: types.Struct) -> None:
-        info = self.program.differential(t)
-        if info is None:
-            dual = self.program.pointer_differential(t)
-            if dual is not None:
-                self.ir.duals[lowered] = self.map(dual)
-            return
-        tangent = self.map(info.type)
-        has_own = info.zero is not None or info.add is not None
-        if has_own and not isinstance(tangent, types.Struct):
-            raise Unlowerable(
-                f"the Differential of '{t}' has its own dzero or dadd, so it must be a struct", "E9008"
-            )
-        fields = tuple(
-            (lowered.index(primal.declaration.name), tangent.index(own.declaration.name))
-            for primal, own in info.fields
-            if own is not None and isinstance(tangent, types.Struct)
-        )
-        zero, add = (None if each is None else self._function(each) for each in (info.zero, info.add))
-        kept: tuple[tuple[int, int], ...] = ()
-        if t.declaration is self.program.standard("Optional"):
-            fields, kept = fields[:1], fields[1:]  # the value, and whether there is one
-        self.ir.differentials[lowered] = core.Differential(tangent, fields, zero, add, kept)
-
-    def _enter_tuple(self, t: checked.Tuple, lowered: types.Struct) -> None:
-        info = self.program.differential(t)
-        if info is not None:
-            fields = tuple((i, i) for i in range(len(lowered.fields)))
-            self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
-
-    def _enter_dynamic(self, t: checked.Type, lowered: types.Struct) -> None:
-        info = self.program.differential(t)
-        if info is not None:
-            fields = tuple((i + 1, i) for i in range(len(lowered.fields) - 1))
-            self.ir.differentials[lowered] = core.Differential(self.map(info.type), fields)
-
-    def _enter_lambda(self, t: checked.LambdaType, lowered: types.Struct) -> None:
-        captured = [(i, kind) for i, kind in enumerate(self._captured(t)) if self.has_tangent(kind)]
-        if captured:
-            parts = tuple((lowered.fields[i][0], self.tangent(kind)) for i, kind in captured)
-            tangent = types.struct(self._unique(f"{lowered.name}.Differential"), parts)
-            fields = tuple((i, own) for own, (i, _) in enumerate(captured))
-            self.ir.differentials[lowered] = core.Differential(tangent, fields)
-
-    def enter_context(self, result: checked.Type, context: checked.Type) -> None:
-        """Let derivatives through the context of a forward pass of the user's own, which need not conform to
-        IDifferentiable: derivatives of the derivative go through it.
-        """
-        for made in (context, result):
-            t = self.of(made)
-            if not isinstance(t, types.Struct) or t in self.ir.differentials:
-                continue
-            self._contexts.add(made)
-            carrying = [
-                (i, own) for i, (_, field) in enumerate(t.fields) if (own := self._derived(field)) is not None
-            ]
-            if carrying:
-                parts = tuple((t.fields[i][0], own) for i, own in carrying)
-                tangent = types.struct(self._unique(f"{t.name}.Differential"), parts)
-                fields = tuple((i, own) for own, (i, _) in enumerate(carrying))
-                self.ir.differentials[t] = core.Differential(tangent, fields)
-
-    def _derived(self, t: types.Type) -> types.Type | None:
-        """The type of the derivative of an IR type, if it has one."""
-        scalar = types.scalar_of(t)
-        if scalar is not None:
-            return t if scalar.kind == "float" else None
-        if isinstance(t, types.Array):
-            element = self._derived(t.element)
-            return None if element is None else types.array(element, t.length)
-        row = self.row(t)
-        return None if row is None else row.type
 
 
 def weight(t: object) -> int:

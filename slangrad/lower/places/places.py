@@ -85,7 +85,7 @@ class Component(Aggregate):
         return f.emit("get", self.parent.read(f), index=self.index)
 
     def is_cut(self, f: Frame) -> bool:
-        return self.parent.is_cut(f) or f.lowering.types.cuts_field(self.parent.type, self.index)
+        return self.parent.is_cut(f) or f.lowering.tangents.cuts_field(self.parent.type, self.index)
 
     def peek(self, f: Frame) -> Value:
         return f.emit("get", self.parent.peek(f), index=self.index)
@@ -141,7 +141,7 @@ class Swizzle(Aggregate):
 
     def is_cut(self, f: Frame) -> bool:
         cut = isinstance(self.parent.type, Struct) and any(
-            f.lowering.types.cuts_field(self.parent.type, pick[0]) for pick in self.picks
+            f.lowering.tangents.cuts_field(self.parent.type, pick[0]) for pick in self.picks
         )
         return cut or self.parent.is_cut(f)
 
@@ -208,7 +208,7 @@ class Memory(Address, Place):
         """A component of the form: of a matrix by columns one of these."""
         whole = self.inner(f)
         part = f.emit("member", whole.pointer, index=index)
-        cut = f.differentiable and f.lowering.types.cuts_field(self.type, index)
+        cut = f.differentiable and f.lowering.tangents.cuts_field(self.type, index)
         return Memory(self._as_word(f, part), self.guard, self.cut or cut)
 
     def element(self, f: Frame, index: Value) -> Place:

@@ -144,7 +144,7 @@ def as_interface(f: Frame, value: Value, source: checked.Type, target: checked.T
     """A value of a type that conforms, which may be one of another interface type."""
     if source is target:
         return value
-    if f.differentiable and not f.lowering.types.has_tangent(target):
+    if f.differentiable and not f.lowering.tangents.has_tangent(target):
         value = f.detached(value)
     if not checked.is_dynamic(source):
         f.lowering.alternatives.add(target, source, f.b.span)

@@ -15,7 +15,7 @@ UNROLLED = 8  # longer arrays are added by a loop
 
 def zero(lowering: Lowering, b: Builder, primal: Type) -> Value:
     """The zero of the tangents of a type, which may differ for types that share a tangent type."""
-    tangent, row = lowering.types.tangent_of(primal), lowering.types.row(primal)
+    tangent, row = lowering.tangents.tangent_of(primal), lowering.tangents.row(primal)
     if row is not None and row.zero is not None:
         return _call(b, row.zero, (), tangent)
     if not _has_functions(lowering, primal):
@@ -26,7 +26,7 @@ def zero(lowering: Lowering, b: Builder, primal: Type) -> Value:
 
 def add(lowering: Lowering, b: Builder, primal: Type | None, x: Value, y: Value) -> Value:
     """The sum of two tangents of a type. What carries no derivative is taken from the first."""
-    t, row = x.type, lowering.types.row(primal)
+    t, row = x.type, lowering.tangents.row(primal)
     if row is not None and row.add is not None:
         return _call(b, row.add, (x, y), t)
     scalar = scalar_of(t)
@@ -69,10 +69,10 @@ def scale(b: Builder, factor: Value, x: Value) -> Value:
 
 def _parts(lowering: Lowering, primal: Type) -> list[tuple[Type | None, Type]]:
     """Of each component of the tangent: what it is the tangent of, None where it belongs to nothing; and its type."""
-    types = list(components(lowering.types.tangent_of(primal)))
+    types = list(components(lowering.tangents.tangent_of(primal)))
     if isinstance(primal, Array):
         return [(primal.element, t) for t in types]
-    row = lowering.types.row(primal)
+    row = lowering.tangents.row(primal)
     assert row is not None and isinstance(primal, Struct), primal
     owners = {position: primal.fields[own][1] for own, position in row.fields}
     return [(owners.get(i), t) for i, t in enumerate(types)]
@@ -82,7 +82,7 @@ def _has_functions(lowering: Lowering, primal: Type) -> bool:
     """Whether a user's own zero is somewhere in the type."""
     if isinstance(primal, Array):
         return _has_functions(lowering, primal.element)
-    row = lowering.types.row(primal)
+    row = lowering.tangents.row(primal)
     if row is None or not isinstance(primal, Struct):
         return False
     return row.zero is not None or any(
