@@ -1,6 +1,7 @@
 """Early exits become flags, branches become `if`, loops `for` and `while`: the IR of statements."""
 
-from tests.lower.lowering import lines, printed
+from slangrad.ir.text import print_program
+from tests.lower.lowering import lines, lower, printed
 
 
 def test_a_return_in_one_arm_puts_the_rest_into_the_other():
@@ -416,3 +417,22 @@ def test_a_compile_time_loop_is_written_out():
           yield %3
         }
     """)
+
+
+def test_handlers_that_do_not_ask_for_the_error_share_one_type():
+    """So a program with several of them can be printed."""
+    text = """
+        int risky(int x) throws int
+        {
+            if (x > 2)
+                throw x;
+            return x;
+        }
+        int f(int x)
+        {
+            do { x += try risky(x); } catch { x = 0; }
+            do { x += try risky(x); } catch { x = 1; }
+            return x;
+        }
+    """
+    assert print_program(lower(text)).count('struct "none" {}') == 1

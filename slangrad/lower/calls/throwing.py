@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from slangrad.check.model import checked
 from slangrad.ir.core import Value
-from slangrad.ir.types import BOOL, Struct
+from slangrad.ir.types import BOOL, struct
 from slangrad.lower.calls.calls import lower_call
 from slangrad.lower.model.exits import Handler, error_keys, flags
 from slangrad.lower.model.frame import Frame, Place
@@ -24,7 +24,7 @@ def places(f: Frame, catch: ast.Catch | None) -> tuple[Place, Place]:
     """Where a handler looks, or with None the caller; a handler of every error does not ask which it was."""
     threw, error = error_keys(f, catch)
     if error not in f.variables:
-        return Local(threw, BOOL), Temporary(f.b.zero(Struct("none", ())))
+        return Local(threw, BOOL), Temporary(f.b.zero(struct("none", ())))
     return Local(threw, BOOL), Local(error, f.variables[error].type)
 
 
