@@ -30,7 +30,8 @@ _FORMS = {32: "<f", 64: "<d"}
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A number (`shape` is empty) or several; `kind` is "bool", "text", or one of "iuf" with the bits: "f32"."""
+    """A number (`shape` is empty) or several; `kind` is "bool", "text", "hash" (a text by its number), or one
+    of "iuf" with the bits: "f32"."""
 
     kind: str
     shape: tuple[int, ...] = ()
@@ -50,10 +51,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class BraceFormat:
-    """A parsed format: literal texts and places in turn."""
+    """A parsed format: literal texts and places in turn. `texts` are those that numbers may stand for."""
 
     pieces: tuple[str | Place, ...]
     arguments: tuple[Argument, ...]
+    texts: tuple[str, ...] = ()
 
     @property
     def value_count(self) -> int:
@@ -73,9 +75,16 @@ class BraceFormat:
                 made.append(piece)
                 continue
             given, start = self.arguments[piece.argument], starts[piece.argument]
+            if given.kind == "hash":
+                made.append(format(self._text(int(values[start])), piece.spec))
+                continue
             numbers = iter(values[start : start + given.count])
             made.append(_nested(given.shape, lambda: _shown(next(numbers), given.kind, piece.spec)))  # noqa: B023
         return "".join(made) + "\n"
+
+    def _text(self, number: int) -> str:
+        known = {text_hash(each): each for each in self.texts}
+        return known.get(number, f"PrintableString({number})")
 
 
 def pieces_of(text: str) -> tuple[str | Place, ...]:
@@ -100,9 +109,9 @@ def pieces_of(text: str) -> tuple[str | Place, ...]:
     return tuple(each for each in (*made, plain) if each != "")
 
 
-def encode(pieces: Sequence[str | Place], arguments: Sequence[Argument]) -> str:
+def encode(pieces: Sequence[str | Place], arguments: Sequence[Argument], texts: Sequence[str] = ()) -> str:
     """A text that `decoded` reads. ValueError where a place cannot show its argument, or there is none."""
-    made = BraceFormat(tuple(pieces), tuple(arguments))
+    made = BraceFormat(tuple(pieces), tuple(arguments), tuple(texts))
     shown = {each.argument for each in pieces if isinstance(each, Place)}
     if shown != set(range(len(arguments))):
         raise ValueError(
@@ -110,14 +119,14 @@ def encode(pieces: Sequence[str | Place], arguments: Sequence[Argument]) -> str:
         )
     made.render([0] * made.value_count, [""])
     parts = [each if isinstance(each, str) else [each.argument, each.spec] for each in pieces]
-    return MARK + json.dumps([parts, [[each.kind, each.shape] for each in arguments]])
+    return MARK + json.dumps([parts, [[each.kind, each.shape] for each in arguments], [*texts]])
 
 
 @cache
 def decoded(text: str) -> BraceFormat:
-    parts, arguments = json.loads(text[len(MARK) :])
+    parts, arguments, texts = json.loads(text[len(MARK) :])
     pieces = tuple(each if isinstance(each, str) else Place(*each) for each in parts)
-    return BraceFormat(pieces, tuple(Argument(kind, tuple(shape)) for kind, shape in arguments))
+    return BraceFormat(pieces, tuple(Argument(kind, tuple(shape)) for kind, shape in arguments), tuple(texts))
 
 
 def text_hash(text: str) -> int:

@@ -103,7 +103,8 @@ def test_devices_do_not_mix_and_print_nothing_unless_asked(backend: str) -> None
         ('print("{", x)', "is no place for a value"),
         ('print("}")', "a brace by itself"),
         ('print("{}", s)', "not 'S'"),
-        ('PrintableString t = "a"; print("{}", t)', "not 'PrintableString'"),
+        ('PrintableString t = "a"; print("{:d}", t)', "E0707"),
+        ('PrintableString[2] t = { "a", "b" }; print("{}", t)', r"not 'PrintableString\[2\]'"),
     ],
 )
 def test_formats_are_checked_when_compiling(device: spy.Device, call: str, message: str) -> None:
@@ -120,6 +121,34 @@ def test_texts_as_numbers(device: spy.Device) -> None:
     module = load(device, text)
     names = {each.hash: each.string for each in module.layout.program_layout.hashed_strings}
     assert [names[int(each)] for each in module.f(np.arange(3), _result="numpy")] == ["zero", "more", "more"]
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+def test_texts_in_variables(backend: str) -> None:
+    names = """
+    import sgl.device.print;
+    public PrintableString named(int i) { if (i % 2 == 0) return "even {}"; return PrintableString("odd"); }
+    public void show(PrintableString text, int i) { print("{:>8}|{}|{0:.2}|{}", text, i, "x"); }
+    """
+    text = """
+    import names;
+    struct Entry { PrintableString name; int number; }
+    void f(int i)
+    {
+        Entry[2] entries = { { named(i), i }, { "of its own", -i } };
+        for (int k = 0; k < 2; ++k) show(entries[k].name, entries[k].number);
+    }
+    void g(PrintableString s) { show(s, 0); }
+    """
+    with spy.create_device(backend=backend, enable_print=True) as device:
+        device.load_module_from_source("names", names)
+        module = load(device, text)
+        module.f(3)
+        module.f(2)
+        expected = ["     odd|3|od|x", "of its own|-3|of|x", " even {}|2|ev|x", "of its own|-2|of|x"]
+        assert device.flush_print_to_string().splitlines() == expected
+        module.g({"hash": 7})
+        assert device.flush_print_to_string() == "PrintableString(7)|0|Pr|x\n"
 
 
 def test_threads_that_print_nothing(device: spy.Device) -> None:

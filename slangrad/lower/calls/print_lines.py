@@ -16,6 +16,7 @@ from slangrad.ir.types import BOOL, Array, Matrix, Scalar, Struct, Type, Vector
 from slangrad.lower.calls.prints import given_values, literal_format, scalars_of
 from slangrad.lower.model.frame import Frame
 from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 
 SILENT = "print silent"  # a static variable, which is false until it is written
 TEXT = "PrintableString"
@@ -38,7 +39,7 @@ def lower_print(f: Frame, form: checked.Call) -> None:
             arguments.append(Argument("text", (0,)))
             continue
         for value, kind in given_values(f, each):
-            found = _argument(value.type)
+            found = Argument("hash") if str(kind) == TEXT else _argument(value.type)
             if found is None:
                 note = "print its fields"
                 f.error(
@@ -51,7 +52,7 @@ def lower_print(f: Frame, form: checked.Call) -> None:
             arguments.append(found)
             values += scalars_of(f, value)
     try:
-        encoded = _encoded(literal.value, arguments, texts)
+        encoded = _encoded(literal.value, arguments, texts, _texts_of(f, arguments))
     except ValueError as failure:
         f.error("E0707", str(failure), literal.span, "{} shows a value, {:.3} with 3 digits, {{ is a brace")
         return
@@ -69,8 +70,17 @@ def lower_set_prints(f: Frame, enabled: Value) -> None:
     f.b.effect("write_static", f.emit("not", enabled, type=BOOL), name=SILENT)
 
 
-def _encoded(text: str, arguments: list[Argument], texts: dict[int, str]) -> str:
-    """Texts are known: they become a part of the format."""
+def _texts_of(f: Frame, arguments: list[Argument]) -> list[str]:
+    """All texts that a number of one can mean: those of the program."""
+    if all(each.kind != "hash" for each in arguments):
+        return []
+    parts = [part for module in dict.fromkeys(f.program.modules.values()) for part in module.files]
+    nodes = (node for part in parts for node in walk(part))
+    return sorted({node.value for node in nodes if isinstance(node, ast.StringLiteral)})
+
+
+def _encoded(text: str, arguments: list[Argument], texts: dict[int, str], known: list[str]) -> str:
+    """Texts that stand in the call become a part of the format."""
     pieces = pieces_of(text)
     encode(pieces, arguments)
     numbers = [i for i in range(len(arguments)) if i not in texts]
@@ -82,7 +92,7 @@ def _encoded(text: str, arguments: list[Argument], texts: dict[int, str]) -> str
             moved.append(format(texts[piece.argument], piece.spec))
         else:
             moved.append(Place(numbers.index(piece.argument), piece.spec))
-    return encode(moved, [arguments[i] for i in numbers])
+    return encode(moved, [arguments[i] for i in numbers], known)
 
 
 def _text_of(node: ast.Expression) -> str | None:
