@@ -22,7 +22,7 @@ from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
-from slangrad.check.bodies import bodies, declarations, expressions, lambdas
+from slangrad.check.bodies import bodies, declarations, expressions, lambdas, linked_functions
 from slangrad.check.calls import calls, convert, initializers
 from slangrad.check.derivatives import activity, given, givers
 from slangrad.check.generics import signatures, substitution
@@ -76,7 +76,7 @@ class Program(World):
         self.defines = dict(defines or {})
         self.modules: dict[str, Module] = {}
         self._loading: list[str] = []
-        self._links: dict[str, Module] = {}
+        self._links: dict[str, list[Module]] = {}  # who exports a name
         self._linked: dict[Module, Module] = {}
         self._inquiries = Inquiries(self)
         self._owners: dict[ast.Module, Module] = {}
@@ -115,7 +115,9 @@ class Program(World):
 
     def link(self, module: Module, exporters: Sequence[Module]) -> Module:
         """The module, checked again so that what it and its imports leave open is what others export."""
-        self._links = {name: each for each in exporters for name in exported_names(each.files)}
+        for each in exporters:
+            for name in dict.fromkeys(exported_names(each.files)):
+                self._links.setdefault(name, []).append(each)
         try:
             return self._guarded(lambda: self._again(module))
         finally:
@@ -139,16 +141,25 @@ class Program(World):
                 self._linked[module] = self._add(name, module.declaration.source, module.path, module.added)
         return self._linked[module]
 
-    def _put_links(self, module: Module) -> None:
-        """Import what is linked instead of what a module leaves open."""
-        for part in module.files:
-            given = [each for each in part.members if can_be_linked(each, self._links)]
-            part.members = [each for each in part.members if each not in given]
-            for exporter in dict.fromkeys(self._links[each.name] for each in given):
-                self._inquiries.note(LINK, exporter.name, str(module.path or ""), exporter.key)
-                if exporter not in module.imports:
-                    module.imports.append(exporter)
-                    module.scope.imports.append(exporter.scope)
+    def _put_links(self, module: Module) -> list[Any]:
+        """Import what is linked instead of what a module leaves open, which is returned."""
+        taken = _taken_out(module, self._links)
+        for each in taken:
+            exporters = self._links[each.name]
+            for exporter in exporters if isinstance(each, ast.Function) else exporters[-1:]:
+                self._put_link(module, self._again(exporter), each.name)
+        return taken
+
+    def _put_link(self, module: Module, exporter: Module, name: str) -> None:
+        """Let a module see one name of another one."""
+        scope = module.scope
+        if exporter not in module.imports:
+            self._inquiries.note(LINK, exporter.name, str(module.path or ""), exporter.key)
+            module.imports.append(exporter)
+            scope.imports.append(exporter.scope)
+            scope.linked[exporter.scope] = set()
+        if exporter.scope in scope.linked:
+            scope.linked[exporter.scope].add(name)
 
     def extern_constants(self, module: Module) -> dict[str, Type]:
         """The types of the constants that other modules may give a module."""
@@ -204,16 +215,18 @@ class Program(World):
         module = Module(name, main, scope, [main], [], path, added)
         self._loading.append(name)
         self._gather_files(module, main, module.path)
-        if added is not None:
-            self._put_file(module, added)
+        taken = [] if added is None else self._put_file(module, added)
         if self._links:
-            self._put_links(module)
+            taken += self._put_links(module)
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
         self._identify(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
+        for each in taken:
+            if isinstance(each, ast.Function):
+                linked_functions.check_given(self, scope, each)
         if not any(each.is_error for each in self.reporter.diagnostics):
             self.modules[name] = module
             if main.module_name:
@@ -295,15 +308,15 @@ class Program(World):
             module.files.append(found)
             self._gather_files(module, found, where)
 
-    def _put_file(self, module: Module, text: SourceFile) -> None:
-        """One more file, whose exports take the place of what the others leave open."""
+    def _put_file(self, module: Module, text: SourceFile) -> list[Any]:
+        """One more file, whose exports take the place of what the others leave open, which is returned."""
         more = self._parse(text)
         self._inquiries.note_text(FILE, text.name, "", text)
         exported = exported_names([more])
-        for part in module.files:
-            part.members = [each for each in part.members if not can_be_linked(each, exported)]
+        taken = _taken_out(module, exported)
         module.files.append(more)
         self._gather_files(module, more, module.path)
+        return taken
 
     def _import_all(self, module: Module, part: ast.Module) -> None:
         for member in part.members:
@@ -319,6 +332,7 @@ class Program(World):
         if found is None:
             return
         found = self._again(found) if self._links else found
+        module.scope.linked.pop(found.scope, None)  # all of it is seen
         self._inquiries.note(MODULE, node.path, str(module.path or ""), found.key)
         if found in module.imports:
             return
@@ -524,6 +538,15 @@ def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:
         if isinstance(each, ast.Namespace):
             found += _extensions(each.members)
     return found
+
+
+def _taken_out(module: Module, exported: Iterable[str]) -> list[Any]:
+    """What gives way to the names that are exported, taken out of a module."""
+    members: list[Any] = [each for part in module.files for each in part.members]
+    taken = [each for each in members if can_be_linked(each, exported)]
+    for part in module.files:
+        part.members = [each for each in part.members if each not in taken]
+    return taken
 
 
 def _reexported(module: Module) -> list[Module]:

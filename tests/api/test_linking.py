@@ -180,3 +180,119 @@ def test_only_what_a_function_uses_must_be_given(device, load):
     assert b.to_numpy().view(np.int32).tolist() == [3]
     module.launched.dispatch([1, 1, 1], b=b)
     assert b.to_numpy().view(np.int32).tolist() == [4]
+
+
+OPEN_FUNCTIONS = """
+    extern [Differentiable] double shape(double x, inout double y);
+    extern [Differentiable] T square<T : __BuiltinFloatingPointType>(T x);
+    extern float shape(float x);
+    extern int twice(int x) { return 2 * x; }
+    extern void never(int x);
+    [Differentiable] double f(double x, double y) { return square(x) + shape(x, y) * y; }
+    [Differentiable] double first(double x) { return fwd_diff(square<double>)(diffPair(x, 1.0)).d * x; }
+    double second(double x) { return fwd_diff(first)(diffPair(x, 1.0)).d; }
+    double slope(double x)
+    {
+        var y = diffPair(double(3));
+        return fwd_diff(shape)(diffPair(x, 1.0), y).d + 10 * y.d;
+    }
+    float other(float x) { return shape(x); }
+    int local(int x) { return twice(x); }
+    int opened(int x) { never(x); return x; }
+"""
+GIVEN_FUNCTIONS = """
+    export [Differentiable] double shape(double x, inout double y) { y += x * x; return sin(x); }
+    export [Differentiable] U square<U : __BuiltinFloatingPointType>(U v) { return v * v; }
+    int local(int x) { return -1; }
+"""
+
+
+def test_linked_functions_and_their_derivatives(device):
+    given = device.load_module_from_source("given_functions", GIVEN_FUNCTIONS)
+    more = device.load_module_from_source("more_functions", "export float shape(float x) { return 7 * x; }")
+    module = Module.load_from_source(device, "open_functions", OPEN_FUNCTIONS, link=[given, more])
+    x, y = 0.5, 3.0
+    assert module.f(x, y) == pytest.approx(x**2 + np.sin(x) * (y + x**2), rel=1e-15)
+    a, b = spy.diffPair(x), spy.diffPair(y)
+    module.f.bwds(a, b)
+    assert a.grad == pytest.approx(2 * x + np.cos(x) * (y + x**2) + np.sin(x) * 2 * x, rel=1e-14)
+    assert b.grad == pytest.approx(np.sin(x), rel=1e-14)
+    assert module.f.fwds(spy.diffPair(x, 1.0), y).grad == pytest.approx(a.grad, rel=1e-14)
+    spy.check_gradients(module.f, x, y)
+    assert module.slope(x) == pytest.approx(np.cos(x) + 10 * 2 * x, rel=1e-14)
+    assert module.second(x) == pytest.approx(4 * x, rel=1e-14)
+    assert module.other(2.0) == 14 and module.local(5) == 10
+    with pytest.raises(CompileError, match="'never' has no value: no linked module exports it"):
+        module.opened(1)
+    doubled = device.load_module_from_source("given_twice", "export int twice(int x) { return 20 * x; }")
+    assert Module.load_from_source(device, "open_functions", OPEN_FUNCTIONS, link=[doubled]).local(5) == 100
+
+
+def test_modules_that_leave_something_open_for_each_other(device):
+    things = """
+        export struct Thing { int a; int b; }
+        export Thing make(int a, int b) { return { a, b }; }
+        export int sum(Thing thing) { return thing.a + 2 * thing.b; }
+    """
+    given = [
+        device.load_module_from_source("things", things),
+        device.load_module_from_source(
+            "sums",
+            "extern struct Thing; extern int sum(Thing t); export int both(Thing a, Thing b) { return sum(a) + sum(b); }",
+        ),
+    ]
+    text = """
+        extern struct Thing;
+        extern Thing make(int a, int b);
+        extern int both(Thing a, Thing b);
+        int f(int i) { return both(make(i, 1), make(2 * i, 3)); }
+        Thing made(int i) { return make(i, -i); }
+        RWStructuredBuffer<int> result;
+        [shader("compute")] [numthreads(4, 1, 1)]
+        void main(uint3 id : SV_DispatchThreadID) { result[id.x] = f(int(id.x)); }
+    """
+    for link in (given, given[::-1]):
+        module = Module.load_from_source(device, "users", text, link=link)
+        assert module.f(np.arange(3, dtype=np.int32)).to_numpy().tolist() == [8, 11, 14]
+        assert module.made(3) == {"a": 3, "b": -3}
+    opened = device.load_module_from_source("users", text)
+    program = device.link_program([opened, *given], [opened.entry_point("main")])
+    result = device.create_buffer(data=np.zeros(4, np.int32))
+    device.create_compute_kernel(program).dispatch([4, 1, 1], {"result": result})
+    assert result.to_numpy().view(np.int32).tolist() == [8, 11, 14, 17]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("export int g(float x) { return 1; }", "int g(float x)"),
+        ("export int g(inout int x) { return 1; }", "int g(inout int x)"),
+        ("export float g(int x) { return 1; }", "float g(int x)"),
+        ("export int g<T : IInteger>(T x) { return 1; }", "int g<T>(T x)"),
+        ("export static const int g = 4;", "no function"),
+    ],
+)
+def test_functions_with_other_headers_are_no_function_of_that_name(device, given, told):
+    other = device.load_module_from_source("other_header", given)
+    text = "extern int g(int x); int f(int x) { return g(x); }"
+    with pytest.raises(CompileError) as caught:
+        Module.load_from_source(device, "open_header", text, link=[other])
+    assert "no linked module exports 'int g(int x)'" in str(caught.value)
+    assert f"what is exported is {told}" in str(caught.value)
+    module = Module.load_from_source(device, "open_header", text)
+    with pytest.raises(CompileError, match=r"no linked module exports 'int g\(int x\)'"):
+        module.f.prelude(given)
+    assert module.f.prelude("export int g(int x) { return 3 * x; }")(2) == 6
+
+
+def test_only_what_is_exported_is_seen_of_a_linked_module(device):
+    given = device.load_module_from_source(
+        "with_names", "export static const int N = 4; int helper(int x) { return 1; } struct H { int z; }"
+    )
+    own = "int helper(int x) { return 2; } struct H { int y; } int f() { H h = { 3 }; return N * helper(1) + 100 * h.y; }"
+    opened = "extern static const int N;"
+    assert Module.load_from_source(device, "with_own", f"{opened} {own}", link=[given]).f() == 308
+    both = Module.load_from_source(
+        device, "with_both", f"import with_names; {opened} int f() {{ return N + helper(1); }}", link=[given]
+    )
+    assert both.f() == 5

@@ -147,6 +147,9 @@ class ModuleScope(Scope):
         super().__init__(world, parent)
         self.name = name
         self.imports: list[ModuleScope] = []
+        self.linked: dict[
+            ModuleScope, set[str]
+        ] = {}  # those that are there for linking, and what is seen of them
         self.enums: list[ast.Enum] = []
         self.guarded = False  # states visibility: what is not public stays inside
         self.view = world.view
@@ -165,7 +168,8 @@ class ModuleScope(Scope):
     def local(self, name: str) -> list[Found]:
         found = super().local(name)
         for module in self.imports:
-            found += module.exported(name)
+            if name in self.linked.get(module, (name,)):
+                found += module.exported(name)
         return found
 
     def enum_cases(self, name: str) -> list[Found]:
@@ -182,7 +186,8 @@ class ModuleScope(Scope):
     def all_names(self) -> set[str]:
         names = set(self.names)
         for module in self.imports:
-            names |= {name for name in module.names if module.exported(name)}
+            seen = self.linked.get(module, module.names)
+            names |= {name for name in seen if module.exported(name)}
         return names
 
     def that_hides(self, name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 extern static const int N;          export static const int N = 16;
 extern struct Op : IOp;             export struct Op : IOp = AddOp;
+extern float f(float x);            export float f(float x) { return 2 * x; }
 
 A module that leaves something open is checked as it is. Linking checks it again without these declarations, the
 exporting modules imported instead. A constant with a value, `extern static const int N = 4;`, is open, too: the value
@@ -10,7 +11,7 @@ is what counts where nothing is linked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from slangrad.syntax import ast
@@ -21,14 +22,21 @@ def is_open(declared: ast.Node) -> bool:
     """Whether a declaration has no meaning before another module gives it one."""
     if not isinstance(declared, ast.Declaration) or not declared.has("extern"):
         return False
+    if isinstance(declared, ast.Function):
+        return declared.body is None
     if isinstance(declared, ast.Variable):
         return declared.initializer is None and declared.has("static")
     return isinstance(declared, ast.Struct) and not declared.has_body and declared.alias is None
 
 
-def open_names(files: Iterable[ast.Module]) -> dict[str, Any]:
-    """What the files of a module leave open."""
-    return {each.name: each for part in files for each in part.members if is_open(each)}
+def open_names(files: Sequence[ast.Module]) -> dict[str, Any]:
+    """What the files of a module leave open; not functions that are declared first and follow."""
+    members = [each for part in files for each in part.members]
+    bodies = {each.name for each in members if isinstance(each, ast.Function) and each.body is not None}
+    opened: list[Any] = [each for each in members if is_open(each)]
+    return {
+        each.name: each for each in opened if not (isinstance(each, ast.Function) and each.name in bodies)
+    }
 
 
 def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
@@ -54,7 +62,7 @@ def named_from(root: ast.Node, files: Iterable[ast.Module]) -> set[str]:
 
 def can_be_linked(declared: ast.Node, names: Iterable[str]) -> bool:
     """Whether a declaration gives way to one of these names in another module."""
-    kinds = (ast.Variable, ast.Struct)
+    kinds = (ast.Variable, ast.Struct, ast.Function)
     return isinstance(declared, kinds) and declared.has("extern") and declared.name in names
 
 
