@@ -221,6 +221,8 @@ class Program(World):
         self._declare(scope, module.files)
         for part in module.files:
             self._import_all(module, part)
+        if source.is_page:
+            scope.see_as([each.scope for each in module.imports])
         self._identify(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)

@@ -296,3 +296,18 @@ def test_only_what_is_exported_is_seen_of_a_linked_module(device):
         device, "with_both", f"import with_names; {opened} int f() {{ return N + helper(1); }}", link=[given]
     )
     assert both.f() == 5
+
+
+def test_types_without_a_name_in_the_module_are_results_of_calls(device):
+    given = device.load_module_from_source(
+        "hidden_type",
+        """
+        struct Hidden { int x; }
+        int pick(int x) { return -1; }
+        export struct Choice = Hidden;
+        export Choice choose(int x) { return { x }; }
+        """,
+    )
+    text = "extern struct Choice; extern Choice choose(int x); Choice pick(int x) { return choose(2 * x); }"
+    module = Module.load_from_source(device, "open_choice", text, link=[given])
+    assert module.pick(3) == {"x": 6}

@@ -9,7 +9,7 @@ candidates next to inner ones (names.py decides), everything else is hidden by a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -150,10 +150,19 @@ class ModuleScope(Scope):
         self.linked: dict[
             ModuleScope, set[str]
         ] = {}  # those that are there for linking, and what is seen of them
+        self.is_page = False  # the text around a call
         self.enums: list[ast.Enum] = []
         self.guarded = False  # states visibility: what is not public stays inside
         self.view = world.view
         self.extends = False  # declares extensions
+
+    def see_as(self, modules: Sequence[ModuleScope]) -> None:
+        """For a page: see of linked modules what those see that it calls."""
+        whole = {each for one in modules for each in one.imports if each not in one.linked}
+        for scope, names in (pair for one in modules for pair in one.linked.items()):
+            if scope not in whole:
+                self.linked.setdefault(scope, set()).update(names)
+        self.is_page = True
 
     def add_file(self, module: ast.Module) -> None:
         """Enter the declarations of one file."""
@@ -170,6 +179,8 @@ class ModuleScope(Scope):
         for module in self.imports:
             if name in self.linked.get(module, (name,)):
                 found += module.exported(name)
+        if not found and self.is_page:  # types that have no name in what was linked
+            found = [each for module in self.linked for each in module.exported(name)]
         return found
 
     def enum_cases(self, name: str) -> list[Found]:
