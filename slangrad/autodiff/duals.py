@@ -200,13 +200,32 @@ class _Dual(Rebuild):
         """The other half of a pointer, or array of pointers, that an op makes."""
         if op.name == "zero":
             return b.zero(kind)
-        operands = [self._other(v) for v in op.operands]
         if op.name not in _MOVES or not any(self._is_known(v) for v in op.operands):
             return None
+        if op.name == "get" and isinstance(op.operands[0].type, Struct):
+            return self._field(b, op)
+        if isinstance(kind, Struct) and op.name in ("make", "set"):
+            return self._made(b, op, kind) if op.name == "make" else self._set(b, op, kind)
+        operands = [self._other(v) for v in op.operands]
         given = tuple(v for v in operands if v is not None)
-        if len(given) < len(operands) or not _may_make(op, kind, given):
+        return b.primitive(op.name, given, kind, op.attributes) if len(given) == len(operands) else None
+
+    def _made(self, b: Builder, op: Op, kind: Struct) -> Value | None:
+        """A struct of the other halves of fields, which may be fewer."""
+        operands = dict(zip(_names(op.results[0].type), op.operands, strict=True))
+        given = [self._other(operands[name]) if name in operands else None for name, _ in kind.fields]
+        found = tuple(v for v in given if v is not None)
+        same = [v.type for v in found] == [t for _, t in kind.fields]
+        return b.primitive("make", found, kind, op.attributes) if same else None
+
+    def _set(self, b: Builder, op: Op, kind: Struct) -> Value | None:
+        whole, index = self._other(op.operands[0]), _field_of(op, kind)
+        if whole is None or index is None:
+            return whole  # a field that the other half has not
+        value = self._other(op.operands[1])
+        if value is None or value.type is not kind.fields[index][1]:
             return None
-        return b.primitive(op.name, given, kind, op.attributes)
+        return b.primitive("set", (whole, value), kind, {**op.attributes, "index": index})
 
     def _part(self, b: Builder, op: Op) -> Value | None:
         """What the same computation gives for the other half."""
@@ -221,14 +240,9 @@ class _Dual(Rebuild):
 
     def _field(self, b: Builder, op: Op) -> Value | None:
         """The field of the same name."""
-        pointer, index = op.operands[0].type, op.attributes["index"]
-        dual = self.halves[op.operands[0]]
-        assert isinstance(index, int)
-        if not isinstance(pointer, Struct) or not isinstance(dual.type, Struct):
-            return None
-        name = pointer.fields[index][0]
-        names = [each for each, _ in dual.type.fields]
-        return b.emit("get", dual, index=names.index(name)) if name in names else None
+        dual = self._other(op.operands[0])
+        index = None if dual is None or not isinstance(dual.type, Struct) else _field_of(op, dual.type)
+        return None if dual is None or index is None else b.emit("get", dual, index=index)
 
     def _is_known(self, v: Value) -> bool:
         return v in self.halves or v in self.parts
@@ -309,11 +323,17 @@ class _Dual(Rebuild):
 _MOVES = frozenset(("make", "get", "set", "index", "set_index", "splat", "select"))
 
 
-def _may_make(op: Op, kind: Type, given: tuple[Value, ...]) -> bool:
-    """Whether the op has a meaning for the other half, whose struct may have other fields."""
-    if op.name == "make":
-        return [v.type for v in given] == list(components(kind))
-    return op.name != "set" or isinstance(kind, Array) or kind is op.results[0].type
+def _names(t: Type) -> list[str]:
+    assert isinstance(t, Struct), t
+    return [name for name, _ in t.fields]
+
+
+def _field_of(op: Op, half: Struct) -> int | None:
+    """Which field of the other half has the name of that which an op reads or sets."""
+    index, names = op.attributes["index"], _names(half)
+    assert isinstance(index, int)
+    name = _names(op.operands[0].type)[index]
+    return names.index(name) if name in names else None
 
 
 def _is_address(t: Type) -> bool:

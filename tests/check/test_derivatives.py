@@ -440,6 +440,7 @@ BOX = """
     interface IShape { float area(); }
     struct Disc : IShape, IDifferentiable { float r; [Differentiable] float area() { return r * r; } }
     [Differentiable] T same<T : IShape>(T x) { Box<int> b; b.put(3); T a[2]; a[1] = x; return a[1]; }
+    [Differentiable] T element<T, A : IRWArray<T>>(A values, T other) { values[1] = other; return values[0]; }
     [Differentiable] T marked<T>(no_diff T k, T x) { Box<T> b; b.put(k); return x; }
 """
 
@@ -469,6 +470,7 @@ def test_losing_in_an_instance_of_a_generic_function_is_a_warning(body: str, mes
         "Box<int> b; b.put(3); return x * b.get();",
         "return same(Disc(x)).r;",
         "return marked(x, x);",
+        "float values[2] = { x, x }; return element(values, x);",
         "return call(no_diff through(x), 1) * x;",
     ],
 )

@@ -40,7 +40,28 @@ double f(Place p, double x)
         if (v > 2.5lf) q = p.turned().moved(0); else q = q.moved(1);
     }
     Place both[2] = { p, p.moved(1) };
-    return s * load(both[1]);
+    return s * load(both[1]) + along(p, x);
+}
+
+struct Way : IDifferentiablePtrType { typealias Differential = End; int steps; Place end; double scale; }
+struct End : IDifferentiablePtrType { typealias Differential = End; Place end; }
+
+[Differentiable]
+double along(Place p, double x)
+{
+    Way ways[2] = { { 1, p, 2 }, { 0, p.moved(1), 3 } };
+    Way way = ways[0];
+    double s = x;
+    for (int i = 0; i < 3; i++)
+    {
+        s *= load(way.end) * way.scale;
+        way.end = way.end.moved(way.steps);
+        way.steps = 0;
+        ways[i % 2].end = way.end;
+        if (load(way.end) > 2.5lf)
+            way = ways[1];
+    }
+    return s;
 }
 
 void reverse(double* data, double* grad, double x)

@@ -12,7 +12,7 @@ not looked at.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -38,9 +38,10 @@ from slangrad.check.derivatives.memory_effects import (
     is_in_memory,
     is_whole,
     leads_to_memory,
+    reads_gradients,
     sees_bits,
 )
-from slangrad.check.derivatives.places import loses_derivative, loses_in_field
+from slangrad.check.derivatives.places import is_required, loses_derivative, loses_in_field
 from slangrad.check.derivatives.pointers import (
     Address,
     addresses,
@@ -210,7 +211,7 @@ def _call(
         if isinstance(function, DeclRef) and function.substitution:
             flow.passing.append((function, inputs))
         store_behind(flow, {each for each in inputs if isinstance(each, (Address, ast.Variable))}, inputs)
-        result = inputs | ({MEMORY} if _reads_gradients(flow.world, function) else set())
+        result = inputs | ({MEMORY} if reads_gradients(flow.world, function) else set())
     else:
         assert isinstance(function, DeclRef)
         kind = None if node.type is None else value_type(node)
@@ -256,35 +257,6 @@ def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
     return level != "none"
 
 
-def _reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
-    """Whether a result has a derivative though nothing that is passed has one: it goes to memory, as that of a
-    tensor's `load` does."""
-    if isinstance(function, checked.Derivative):
-        return False
-
-    def carries(kind: Type | None) -> bool:
-        seen: Any = None if kind is None else world.substitute(kind, function.substitution)
-        kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
-        return any(each is not None and tangent(world, each) is not None for each in kinds)
-
-    info = world.info(function.declaration)
-    no_diff_this = no_diff_result = False
-    if isinstance(info, checked.FunctionInfo):
-        no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
-        given = info.this_type is not None or world.derivatives(function).backward is not None
-        if not given and _is_standard(function.declaration):
-            return False
-    own = [world.info(each) for each in info.parameters]
-    passed = any(not each.no_diff and carries(each.type) for each in own)
-    if passed or (carries(info.this_type) and not no_diff_this):
-        return False
-    return not no_diff_result and carries(info.result)
-
-
-def _is_standard(declaration: ast.Declaration) -> bool:
-    return declaration.span.source.is_library
-
-
 def _name(function: DeclRef) -> str:
     declaration = function.declaration
     if isinstance(declaration, ast.Constructor):
@@ -292,40 +264,66 @@ def _name(function: DeclRef) -> str:
     return "[]" if isinstance(declaration, ast.Subscript) else str(declaration.name)
 
 
+@dataclass(slots=True)
+class _Given:
+    """The sources of a call's arguments, and the variables that it changes: `plain` have no derivative."""
+
+    arguments: list[tuple[Sources, ast.Parameter | None]] = field(default_factory=list)
+    written: Sources = field(default_factory=set)
+    plain: Sources = field(default_factory=set)
+    changed: Any = None  # the object, if it has a derivative
+    in_memory: bool = False
+
+    @property
+    def sources(self) -> Sources:
+        return {source for sources, _ in self.arguments for source in sources}
+
+
 def _call_form(flow: Flow, node: ast.Expression, form: checked.Call) -> Sources:
-    arguments: list[tuple[Sources, ast.Parameter | None]] = []
-    written: Sources = set()
-    plain: Sources = set()  # variables without a derivative that are changed
-    in_memory = False
+    given = _Given()
     declared: tuple[Any, ...] = ()
+    passes = _passes(flow, form.function)
     if isinstance(form.function, DeclRef):
-        info = flow.world.info(form.function.declaration)
         declared = tuple(declared_parameters(flow.world, form.function))
-        if form.this is not None and info.this_type is not None:
-            arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
-            mutating = info.mutating and not isinstance(form.function.declaration, ast.Constructor)
-            if mutating:
-                target = written if _carries(flow, value_type(form.this)) else plain
-                target |= _root(form.this)
+        _give_object(flow, form, form.function, given)
     for index, argument in enumerate(form.arguments):
-        if isinstance(argument, checked.Default):
-            continue
-        parameter = declared[index] if index < len(declared) else None
-        arguments.append((_given(flow, argument, form.function), parameter))
-        if parameter is not None and flow.world.info(parameter).direction in ("out", "inout", "ref"):
-            constant = not _carries(flow, value_type(argument))
-            if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
-                constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
-            in_memory |= not constant and is_in_memory(flow.world, argument)
-            target = plain if constant and not _takes_bits(flow, form.function, argument) else written
-            target |= _root(argument)
-    if in_memory and isinstance(form.function, DeclRef) and not _passes(flow, form.function):
-        inputs = {source for sources, _ in arguments for source in sources}
-        flow.lost.append(_stored_by(form.function, node, inputs))
-    found = _call(flow, node, form.function, arguments, written)
-    if not _passes(flow, form.function):
-        _change_plain(flow, plain, found)
+        if not isinstance(argument, checked.Default):
+            _give(flow, form, argument, declared[index] if index < len(declared) else None, given)
+    if passes and given.changed is not None:
+        _stored(flow, node, given.changed, given.sources, _VARIABLE)
+    if given.in_memory and isinstance(form.function, DeclRef) and not passes:
+        flow.lost.append(_stored_by(form.function, node, given.sources))
+    found = _call(flow, node, form.function, given.arguments, given.written)
+    if not passes:
+        _change_plain(flow, given.plain, found)
     return found
+
+
+def _give_object(flow: Flow, form: checked.Call, function: DeclRef, given: _Given) -> None:
+    info = flow.world.info(function.declaration)
+    if form.this is None or info.this_type is None:
+        return
+    given.arguments.append((set() if info.no_diff_this else _sources(flow, form.this), None))
+    if info.mutating and not isinstance(function.declaration, ast.Constructor):
+        constant = not _carries(flow, value_type(form.this))
+        given.changed = None if constant else form.this
+        given.in_memory = not constant and is_in_memory(flow.world, form.this)
+        target = given.plain if constant else given.written
+        target |= _root(form.this)
+
+
+def _give(
+    flow: Flow, form: checked.Call, argument: Any, parameter: ast.Parameter | None, given: _Given
+) -> None:
+    given.arguments.append((_given(flow, argument, form.function), parameter))
+    if parameter is None or flow.world.info(parameter).direction not in ("out", "inout", "ref"):
+        return
+    constant = not _carries(flow, value_type(argument))
+    if not constant and _passes(flow, form.function) and not flow.world.info(parameter).no_diff:
+        constant = _stored(flow, argument, argument, {MEMORY}, _VARIABLE)
+    given.in_memory |= not constant and is_in_memory(flow.world, argument)
+    target = given.plain if constant and not _takes_bits(flow, form.function, argument) else given.written
+    target |= _root(argument)
 
 
 def _change_plain(flow: Flow, plain: Sources, found: Sources) -> None:
@@ -355,6 +353,8 @@ def _root(node: Any) -> Sources:
             node = node.inner
             continue
         form = getattr(node, "ref", None)
+        if pointer_of(node) is node:
+            return set()  # what a pointer leads to is no part of the pointer
         if isinstance(form, checked.ThisValue):
             return {THIS}
         if isinstance(form, checked.Local):
@@ -423,7 +423,7 @@ def _stored(
         _store_plain(flow, node, place, sources)
         return False
     reason = loses_derivative(flow.world, flow.info, place)
-    if reason is None:
+    if reason is None or (flow.supposed and is_required(place)):
         return False
     through = pointer_of(place)
     pointer = None if through is None else _sources(flow, through)

@@ -161,3 +161,28 @@ def _setters(place: Any) -> list[DeclRef]:
 
 def _is_standard(declaration: ast.Declaration) -> bool:
     return declaration.span.source.is_library
+
+
+def reads_gradients(world: World, function: DeclRef | checked.Derivative) -> bool:
+    """Whether a result has a derivative though nothing that is passed has one: it goes to memory, as that of a
+    tensor's `load` does."""
+    if isinstance(function, checked.Derivative):
+        return False
+
+    def carries(kind: Type | None) -> bool:
+        seen: Any = None if kind is None else world.substitute(kind, function.substitution)
+        kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
+        return any(each is not None and tangent(world, each) is not None for each in kinds)
+
+    info = world.info(function.declaration)
+    no_diff_this = no_diff_result = False
+    if isinstance(info, checked.FunctionInfo):
+        no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
+        given = info.this_type is not None or world.derivatives(function).backward is not None
+        if not given and _is_standard(function.declaration):
+            return False
+    own = [world.info(each) for each in info.parameters]
+    passed = any(not each.no_diff and carries(each.type) for each in own)
+    if passed or (carries(info.this_type) and not no_diff_this):
+        return False
+    return not no_diff_result and carries(info.result)

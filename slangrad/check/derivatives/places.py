@@ -107,6 +107,17 @@ def _accessed(
     return f"the setter of '{_name(form.reference)}' is not differentiable" if whole is None else whole
 
 
+def is_required(place: Any) -> bool:
+    """Whether a place is behind a property or subscript that an interface requires: what satisfies it is not known."""
+    while isinstance(place, ast.Expression):
+        form = place.ref
+        accessed = isinstance(form, (checked.Property, checked.Subscript))
+        if accessed and isinstance(form.reference.declaration.parent, ast.Interface):
+            return True
+        place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
+    return False
+
+
 def _referred(world: World, reference: DeclRef, accessor: ast.Accessor) -> str | None:
     """What the `ref` accessor returns may have no derivative; a custom derivative of it is one of reading."""
     given = world.derivatives(DeclRef(accessor, reference.substitution))

@@ -403,10 +403,16 @@ def _missing_type(
     ]
 
 
+def _member_text(world: World, member: Member) -> str:
+    if is_type_declaration(member.declaration):
+        return f"the type '{member.declaration.name}'"
+    return world.signature_text(member.reference)
+
+
 def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
     if witness(world, kind, interface, requirement) is not None:
         return []
     wanted = world.signature_text(DeclRef(requirement, requirement_substitution(kind, interface)))
     near = concrete_members(world, kind, requirement.name)
-    instead = f"; what it has is {world.signature_text(near[0].reference)}" if near else ""
+    instead = f"; what it has is {_member_text(world, near[0])}" if near else ""
     return [f"it lacks {wanted}{instead}"]

@@ -123,7 +123,7 @@ def _declared(world: World, owner: ast.Struct, word: Word) -> list[ast.Declarati
 
 def _parsed(world: World, owner: ast.Struct, text: str) -> list[ast.Declaration]:
     """Members in Slang; where they stand is where their struct does."""
-    source = SourceFile(f"{owner.name} ({owner.name_span.location})", f"struct {owner.name} {{ {text} }}")
+    source = SourceFile(f"{owner.name} ({owner.name_span.location})", f"struct Fields {{ {text} }}")
     reporter = Reporter()
     (struct,) = parse_module(source, reporter, world.options).members
     assert isinstance(struct, ast.Struct) and not reporter.has_errors, text
