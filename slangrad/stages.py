@@ -43,7 +43,9 @@ from slangrad.opt.finite_checks import check_finite
 from slangrad.opt.foreseen_bounds import foresee_bounds
 from slangrad.opt.forwarding import forward_loads
 from slangrad.opt.hoist import hoist
+from slangrad.opt.hoist_checks import hoist_checks
 from slangrad.opt.inline import inline_into
+from slangrad.opt.null_checks import check_null
 from slangrad.opt.pointer_checks import check_pointers
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
@@ -135,12 +137,12 @@ def inline_all(c: Compilation) -> None:
 
 def clean(c: Compilation) -> None:
     function = unroll(remove_dead(simplify_branches(c.function)), c.options.limits)
-    c.replace(remove_dead(hoist(simplify_branches(unroll_steps(function)))))
+    c.replace(check_null(remove_dead(hoist(simplify_branches(unroll_steps(function))))))
 
 
 def flatten_kernel(c: Compilation) -> None:
     flat = flatten(c.function, c.options)
-    c.replace(remove_dead(hoist(simplify_branches(forward_loads(flat)))))
+    c.replace(remove_dead(hoist_checks(hoist(simplify_branches(forward_loads(flat))))))
 
 
 def use_math_library(c: Compilation) -> None:

@@ -21,7 +21,15 @@ from typing import Protocol
 from slangrad.base.brace_formats import MARK
 from slangrad.base.diagnostics import CODES
 from slangrad.base.formats import Value, format_of
-from slangrad.base.options import NOT_FINITE, POINTER, RECURSION_DEPTH, TYPE_OF_VALUE, limit_note
+from slangrad.base.options import (
+    ANYWHERE,
+    FIRST_PAGE,
+    NOT_FINITE,
+    POINTER,
+    RECURSION_DEPTH,
+    TYPE_OF_VALUE,
+    limit_note,
+)
 from slangrad.base.source import Span, excerpt
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
@@ -149,15 +157,15 @@ class NotFiniteError(FloatingPointError):
 
 
 class PointerError(IndexError):
-    """In check mode: a pointer was used outside of what it was made from, or of all memory that there is. Reads gave
-    zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
+    """A null pointer was used; in check mode also one outside of what it was made from, or of all memory that there is.
+    Reads gave zero and writes were dropped. `offset` is in bytes; of a pointer that leads nowhere it is the address."""
 
     code = "E0907"
 
     def __init__(self, kernel: str, site: Site, offset: int, room: int) -> None:
         self.kernel = kernel
         self.location = site.location
-        self.offset = offset
+        self.offset = offset if room < ANYWHERE else _address(offset)
         message = (
             f"a pointer leads to byte {offset} of its buffer, where the last that fits begins at {room - 1}"
         )
@@ -165,8 +173,20 @@ class PointerError(IndexError):
             message = "a pointer leads to no memory of a buffer, a tensor or a variable"
         elif room == 0:
             message = f"a pointer leads to byte {offset} of its buffer, which is too small for one element"
+        elif room == ANYWHERE:
+            null = "a null pointer is read or written"
+            message = (
+                null
+                if self.offset == 0
+                else f"a pointer leads to address {self.offset:#x}, where there is no memory"
+            )
         note = f"in kernel '{kernel}'; the read gave 0 or the write was dropped"
         super().__init__(describe(self.code, message, site, note))
+
+
+def _address(number: int) -> int:
+    """From the number that opt/null_checks.py compares."""
+    return (number + FIRST_PAGE) % (1 << 64)
 
 
 class Reports(Protocol):

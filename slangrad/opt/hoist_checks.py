@@ -1,0 +1,131 @@
+"""Checks of pointers are asked once, and leave the loops in which they are asked again, with what they look at.
+
+    for %n (%i: u32) {                           %w, %ok = if %n > 0 {
+      %w = load %field                             %w = load %field   %ok = in_bounds (%w - 4096), ..
+      %ok = in_bounds (%w - 4096), ..              yield %w, %ok } { yield 0, false }
+      %x = if %ok { load (offset %w, %i) } ..    for %n (%i: u32) { %x = if %ok { load (offset %w, %i) } .. }
+
+Only what each iteration surely does, so what is read and reported stays the same; loads only where the loop writes
+nothing. Without the `if` where the loop surely turns. Checks that a chunk answers before its waves run, those of
+pointers that the loop does not load, wait for it (foreseen_bounds.py) where there would be an `if`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slangrad.base.options import POINTER
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.effects import effect_of, may_run_early
+from slangrad.ir.primitives import WRITE
+from slangrad.ir.rebuild import Rebuild, copy_op, defined_in, free_values
+
+DEEPEST = 8  # loops that a check leaves, one in each walk
+
+
+def hoist_checks(function: Function) -> Function:
+    """The function with checks for null as far out as they can be."""
+    for _ in range(DEEPEST if any(map(_is_check, walk(function.region))) else 0):
+        walked = _HoistChecks()
+        function = walked.function(function)
+        if not walked.moved:
+            break
+    return function
+
+
+class _HoistChecks(Rebuild):
+    def __init__(self) -> None:
+        super().__init__({"for": self._for, "in_bounds": self._in_bounds})
+        self.moved: set[Op] = set()
+        self._asked: dict[tuple[Value, ...], Value] = {}  # in this region or one around it
+
+    def region(self, b: Builder, region: Region) -> Region:
+        outer, self._asked = self._asked, dict(self._asked)
+        made = super().region(b, region)
+        self._asked = outer
+        return made
+
+    def op(self, b: Builder, op: Op) -> None:
+        if op not in self.moved:
+            super().op(b, op)
+
+    def _in_bounds(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        if not _is_check(op):
+            return copy_op(self, b, op)
+        asked = self.values(op.operands)
+        if asked not in self._asked:
+            (self._asked[asked],) = copy_op(self, b, op)
+        return (self._asked[asked],)
+
+    def _for(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        (body,), count = op.regions, self.value(op.operands[0])
+        number = b.constant_of(count)
+        leaving = _leaving(body)
+        if number is not None and number > 0:
+            self._emit(b, leaving)
+        elif number is None and any(map(_loads, leaving)):
+            self._guard(b, count, leaving, body)
+        types = tuple(r.type for r in op.results)
+        region = self.region(b.nested(), body)
+        return b.control("for", self.values(op.operands), types, (region,), op.attributes)
+
+    def _emit(self, b: Builder, leaving: Sequence[Op]) -> None:
+        for each in leaving:
+            self.op(b, each)
+        self.moved.update(leaving)
+
+    def _guard(self, b: Builder, count: Value, leaving: Sequence[Op], body: Region) -> None:
+        made = {value: None for op in leaving for value in op.results}
+        rest = Region((), [op for op in body.ops if op not in leaving], body.yields)
+        used = [value for value in free_values(rest) if value in made]
+        turns = b.emit("less", b.zero(count.type), count)
+        there, nowhere = b.nested(), b.nested()
+        outer, self._asked = self._asked, dict(self._asked)
+        self._emit(there, leaving)
+        self._asked = outer
+        types = tuple(value.type for value in used)
+        regions = (
+            Region((), there.ops, self.values(used)),
+            Region((), nowhere.ops, tuple(map(nowhere.zero, types))),
+        )
+        self.new.update(zip(used, b.control("if", (turns,), types, regions), strict=True))
+
+
+def _leaving(body: Region) -> list[Op]:
+    """Checks that are the same in all iterations, and what they are made from."""
+    writes = any(op.name != "in_bounds" and effect_of(op) == WRITE for op in walk(body))
+    stays, able = defined_in(body), list[Op]()
+    for op in body.ops:
+        if _may_leave(op, writes) and stays.isdisjoint((*op.operands, *free_values(*op.regions))):
+            able.append(op)
+            stays.difference_update(op.results)
+    wanted: set[Value] = set()
+    leaving = []
+    for op in reversed(able):
+        if _is_check(op) or not wanted.isdisjoint(op.results):
+            leaving.append(op)
+            wanted.update((*op.operands, *free_values(*op.regions)))
+    return leaving[::-1]
+
+
+def _may_leave(op: Op, writes: bool) -> bool:
+    if op.name == "if":
+        return (
+            not writes
+            and all(map(_is_silent, walk(op.regions[0])))
+            and all(map(_is_silent, walk(op.regions[1])))
+        )
+    return _is_check(op) or (_is_silent(op) and not (writes and op.name == "load"))
+
+
+def _is_silent(op: Op) -> bool:
+    return op.name == "load" or may_run_early(op)
+
+
+def _is_check(op: Op) -> bool:
+    return op.name == "in_bounds" and op.attributes.get("text") == POINTER
+
+
+def _loads(op: Op) -> bool:
+    return op.name in ("load", "if")
