@@ -196,7 +196,7 @@ class Tensor(StridedView):
         What must not be written becomes a read-only tensor. `copy`: False refuses where the memory cannot be
         shared, True copies in any case; else what cannot be shared is copied.
         """
-        array = host_array(source)
+        array = source.host_view() if isinstance(source, Tensor) else host_array(source)
         element = None if dtype is None else find_element_type(dtype)
         shared = None if copy else _shared(device, array, element)
         if shared is None:

@@ -62,6 +62,17 @@ def test_what_torch_cannot_share_is_copied(device):
     assert constant.to_numpy()[0] == 0
 
 
+def test_negative_strides_are_refused_before_torch_sees_them(device):
+    x = Tensor.from_numpy(device, np.arange(4, dtype=np.float32))
+    with pytest.raises(BufferError, match=r"strides \(-1,\) .*tensor\.to_torch\(\)"):
+        torch.from_dlpack(x[::-1])
+    copied = torch.from_dlpack(x[::-1], copy=True)
+    copied[0] = 100
+    assert copied.tolist() == [100, 2, 1, 0] and x.to_numpy().tolist() == [0, 1, 2, 3]
+    torch.from_dlpack(x[::2])[0] = 7
+    assert x.to_numpy().tolist() == [7, 1, 2, 3]
+
+
 def test_copy_from_torch(device, module):
     x = Tensor.zeros(device, (2, 3), "float")
     x.copy_from_torch(torch.arange(6.0).reshape(3, 2).t().requires_grad_())

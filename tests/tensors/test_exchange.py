@@ -117,9 +117,29 @@ def test_versions_and_devices(device: CpuDevice) -> None:
     assert np.from_dlpack(tensor, copy=True).ctypes.data != tensor.address
 
 
+def test_negative_strides_are_not_shared(device: CpuDevice) -> None:
+    tensor = Tensor.from_numpy(device, np.arange(6, dtype=np.float32).reshape(2, 3))
+    for reversed_, strides in ((tensor[::-1], r"\(-3, 1\)"), (tensor[:, ::-1], r"\(3, -1\)")):
+        wanted = reversed_.to_numpy().tolist()
+        with pytest.raises(
+            BufferError, match=rf"strides {strides} .* tensor\.copy\(\), .*tensor\.host_view\(\)"
+        ):
+            np.from_dlpack(reversed_)
+        copied = np.from_dlpack(reversed_, copy=True)
+        assert copied.tolist() == wanted and copied.flags.c_contiguous
+        assert np.from_dlpack(reversed_.copy()).tolist() == wanted
+        assert reversed_.host_view().tolist() == wanted
+        assert np.shares_memory(reversed_.host_view(), np.from_dlpack(tensor))
+        assert Tensor.from_dlpack(device, reversed_).to_numpy().tolist() == wanted
+        assert Tensor.from_dlpack(device, reversed_, copy=True).to_numpy().tolist() == wanted
+    Tensor.from_dlpack(device, tensor[::-1])[0].clear()
+    assert tensor.to_numpy()[1].tolist() == [0, 0, 0]
+    assert np.from_dlpack(tensor[::-1][::-1]).tolist() == tensor.to_numpy().tolist()
+
+
 def test_views_keep_their_memory_alive(device: CpuDevice) -> None:
     tensor = Tensor.from_numpy(device, np.arange(1000.0))
-    storage, shown = weakref.ref(tensor.storage), [tensor.host_view()[5:9], np.from_dlpack(tensor[::-1])]
+    storage, shown = weakref.ref(tensor.storage), [tensor.host_view()[5:9], np.from_dlpack(tensor)[::-1]]
     del tensor
     gc.collect()
     assert storage() is not None
