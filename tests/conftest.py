@@ -1,4 +1,5 @@
-"""All tests check the IR after each pass, take no kernels from a disk, and can be interrupted.
+"""All tests check the IR after each pass (with `Options` of their own, too), take no kernels from a disk, and can be
+interrupted.
 
 Tests of calls run compiled and interpreted: `device` is one of each, `load` the module of a text.
 """

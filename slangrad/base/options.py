@@ -80,7 +80,7 @@ class Options:
     optimize: int = 2                    # LLVM's code generation level
     prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
-    verify: bool = False                 # check the IR after each pass
+    verify: bool = field(default_factory=lambda: _verifies(os.environ))  # check the IR after each pass
     dump: tuple[str, ...] = ()           # stages to print
     disable_warnings: frozenset[str] = frozenset()    # codes of warnings that are not told
     warnings_as_errors: frozenset[str] = frozenset()  # codes of those that are errors
@@ -114,7 +114,7 @@ class Options:
             optimize=_integer(environment, "OPTIMIZE", 2),
             prints=_switch(environment, "PRINTS", False),
             check=_switch(environment, "CHECK", False),
-            verify=_switch(environment, "VERIFY", False),
+            verify=_verifies(environment),
             dump=_names(environment, "DUMP"),
             disable_warnings=frozenset(_names(environment, "DISABLE_WARNINGS")),
             warnings_as_errors=frozenset(_names(environment, "WARNINGS_AS_ERRORS")),
@@ -125,6 +125,11 @@ _SWITCH = {
     **dict.fromkeys(("1", "true", "on", "yes"), True),
     **dict.fromkeys(("0", "false", "off", "no"), False),
 }
+
+
+def _verifies(environment: Mapping[str, str]) -> bool:
+    """A default of `Options` itself: who tests slangrad verifies whatever else a program chooses."""
+    return _switch(environment, "VERIFY", False)
 
 
 def _names(environment: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -190,16 +190,16 @@ class StridedView:
         return found if dtype is None else found.astype(dtype)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The memory itself, for other libraries. Not with negative strides: PyTorch ends the process then, and who asks
-        is not told."""
+        """The memory itself, for other libraries. Not with negative strides: with these PyTorch ends the process, and
+        nobody tells who asks."""
         shown = self.host_view()
         if options.get("copy") is True:
             return np.array(shown, order="C").__dlpack__(**options | {"copy": None})
         if any(step < 0 for step in shown.strides):
             raise BufferError(
-                f"a tensor with strides {tuple(self.strides)} cannot share its memory, as other libraries take no negative "
-                "ones: tensor.copy(), tensor.to_torch() and copy=True are copies, tensor.host_view() is a NumPy array that "
-                "shares it"
+                f"a tensor with strides {tuple(self.strides)} cannot share its memory, as other libraries take no "
+                "negative ones: tensor.copy(), tensor.to_torch() and copy=True are copies, tensor.host_view() is an "
+                "array of NumPy that shares it"
             )
         return shown.__dlpack__(**options)
 

@@ -9,8 +9,16 @@ from slangrad.base.recursion import deep_recursion
 
 
 def test_defaults_are_the_empty_environment():
-    assert Options.from_environment({}) == Options()
+    assert Options.from_environment({}) == Options(verify=False)
     assert hash(Options()) == hash(Options(limits=Limits()))
+
+
+def test_who_tests_verifies_whatever_a_program_chooses(monkeypatch):
+    monkeypatch.setenv("SLANGRAD_VERIFY", "1")
+    assert Options(lanes=4).verify and Options.from_environment().verify
+    assert not Options(lanes=4, verify=False).verify and not Options.from_environment({}).verify
+    monkeypatch.delenv("SLANGRAD_VERIFY")
+    assert not Options(lanes=4).verify
 
 
 def test_values():
