@@ -107,8 +107,7 @@ class TorchEntry:
             raise CallError("E1011", message, (), note)
         for i, (slot, tensor) in enumerate(zip(self._site.slots, tensors) if self._suspects else ()):
             if slot.reads and slot.writes and tensor.requires_grad:
-                note = "give the function an output of its own, or pass x.detach() if it is constant"
-                raise _in_place(slot, note)
+                raise _in_place(slot, _READ_AND_WRITTEN.format(slot.label))
             if slot.is_output:
                 self._check_output(i, slot, tensor, tensors)
             if slot.is_lost and tensor.requires_grad:
@@ -150,6 +149,13 @@ def _check_leaf(slot: Slot, tensor: Any) -> None:
             f"argument '{slot.label}': {kind} that requires grad is being used in an in-place operation."
         )
         raise CallError("E1008", message, (), f"pass {slot.label}.clone(), or call under torch.no_grad()")
+
+
+_READ_AND_WRITTEN = (
+    "a tensor that is read and written as memory has no history: let the function take the element that it changes as "
+    "an 'inout' parameter, which autograd records; or read '{0}' as an ITensor and write an output of its own; or pass "
+    "{0}.detach() if it is constant"
+)
 
 
 def _in_place(slot: Slot, note: str) -> CallError:

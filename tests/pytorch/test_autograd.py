@@ -312,6 +312,30 @@ def test_values_outside_of_functions(module):
     assert x.grad.tolist() == [3, 3, 3]
 
 
+def test_memory_that_is_read_and_written_has_no_history(load):
+    module = load("""
+        [Differentiable] void squared(int i, RWTensor<double, 1> t) { t[i] = t[i] * t[i]; }
+        [Differentiable] void square(inout double t) { t = t * t; }
+    """)
+    x, i = numbers(3), torch.arange(3, dtype=torch.int32)
+    with pytest.raises(spy.CallError, match=r"(?s)E1008.*'t'.*'inout' parameter.*ITensor.*t\.detach\(\)"):
+        module.squared(i, x.clone())
+    detached = x.detach().clone()
+    module.squared(i, detached)
+    y = x.clone()
+    module.square(y)
+    assert y.tolist() == detached.tolist()
+    y.sum().backward()
+    assert x.grad.tolist() == (2 * x).tolist()
+
+    def in_place(x):
+        y = x.clone()
+        module.square(y)
+        return y
+
+    assert torch.autograd.gradcheck(in_place, x)
+
+
 def test_what_cannot_be_followed_is_refused(module, device):
     x = numbers(3)
     with pytest.raises(spy.CallError, match="In-place operations not supported for torch autograd"):
