@@ -29,9 +29,10 @@ _ROWS = {
                "Window choose_folder_dialog create_surface open_file_dialog save_file_dialog ui",
     _RAYS:     "AccelerationStructure AccelerationStructureInstanceList RayTracingPipeline ShaderTable "
                "create_acceleration_structure create_acceleration_structure_instance_list "
-               "create_ray_tracing_pipeline create_shader_table",
+               "create_ray_tracing_pipeline create_shader_table ray_tracing",
     _GRAPHICS: "InputLayout RenderPipeline create_input_layout create_render_pipeline",
-    _CUDA:     "NativeHandle NativeHandleType cuda_context_scope get_cuda_current_context_native_handles",
+    _CUDA:     "NativeHandle NativeHandleType cuda_context_scope cuda_stream "
+               "get_cuda_current_context_native_handles",
     _TIMES:    "Profiler ProfilerDesc current_profiler profile_frame profile_function profile_zone",
     _KERNELS:  "set_dump_generated_shaders set_dump_slang_intermediates set_print_generated_shaders",
 }

@@ -231,3 +231,36 @@ def test_reports_of_memory_and_of_what_was_compiled() -> None:
     (made,) = report["pipeline_reports"]
     assert made["create_time"] == kernel.pipeline.seconds > 0
     assert report["compile_time"] == (0 if made["is_cached"] else made["create_time"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"enable_cuda_interop": False},
+        {"enable_debug_layers": True},
+        {"enable_rhi_validation": True},
+        {"adapter_luid": None},
+        {"bindless_options": None},
+        {"label": "mine"},
+    ],
+)
+def test_keywords_that_change_nothing_on_a_cpu(given: dict[str, object]) -> None:
+    with spy.create_device(**given) as device:
+        assert device.load_module_from_source("plain", "int f() { return 3; }").name == "plain"
+
+
+def test_waiting_is_done_at_once() -> None:
+    with spy.create_device() as device:
+        encoder = device.create_command_encoder()
+        number = device.submit_command_buffer(encoder.finish())
+        for wait in (device.wait, device.wait_for_idle, lambda: device.wait_for_submit(number)):
+            assert wait() is None
+        assert device.is_submit_finished(number)
+        assert device.supported_shader_model == spy.ShaderModel.sm_6_7
+        settings = {
+            "debug_info": spy.SlangDebugInfoLevel.standard,
+            "optimization": spy.SlangOptimizationLevel.high,
+            "downstream_args": ["-O3"],
+        }
+        session = device.create_slang_session(compiler_options=settings)
+        assert session.load_module_from_source("with_options", "int f() { return 3; }").name == "with_options"

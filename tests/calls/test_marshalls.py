@@ -408,3 +408,43 @@ def test_what_is_no_marshall_is_refused(module):
     with pytest.raises(CallError, match="write_shader_cursor_pre_dispatch is never called") as caught:
         module.scaled(Steps(1, 2, 3), 1.0)
     assert caught.value.note == "create_calldata says what the kernel gets"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+def test_kernels_that_are_launched(backend):
+    text = """
+    import "slangpy";
+    struct Line { float start; float step; }
+    void fill(uint3 dispatchThreadID, Line line, float by, RWTensor<float, 1> x)
+    {
+        x[dispatchThreadID.x] = by * (line.start + line.step * dispatchThreadID.x);
+    }
+    """
+
+    class Line:
+        def get_this(self):
+            return {"start": Held(), "step": 2.0}
+
+    class Held:
+        def get_this(self):
+            return 1.0
+
+    class LineMarshall(Marshall):
+        def __init__(self, layout, data):
+            super().__init__(layout)
+            self.slang_type, self.data = layout.require_type_by_name("Line"), data
+
+        def create_dispatchdata(self, data):
+            return self.data and self.data | {"step": data.step}
+
+    with spy.create_device(backend=backend) as device:
+        fill = spy.Module.load_from_source(device, "launched", text).fill
+        x = spy.Tensor.zeros(device, (32,), "float")
+        fill.dispatch([32, 1, 1], line=Line(), by=Held(), x=x)
+        assert x.to_numpy()[:3].tolist() == [1, 3, 5]
+        PYTHON_TYPES[Steps] = lambda layout, value: LineMarshall(layout, {"start": 10.0})
+        fill.dispatch([32, 1, 1], line=Steps(0, 5, 3), by=2.0, x=x)
+        assert x.to_numpy()[:3].tolist() == [20, 30, 40]
+        PYTHON_TYPES[Steps] = lambda layout, value: LineMarshall(layout, None)
+        with pytest.raises(CallError, match=r"LineMarshall\(Line\): create_dispatchdata gave nothing"):
+            fill.dispatch([32, 1, 1], line=Steps(0, 5, 3), by=2.0, x=x)

@@ -13,6 +13,7 @@ from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from slangrad.absent import missing
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
 from slangrad.call.caller import Caller
@@ -24,6 +25,7 @@ from slangrad.call.request import Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
+from slangrad.marshal.registry import unwrap
 from slangrad.marshal.slang_type import SlangType
 from slangrad.tensors.shape import as_integers
 
@@ -275,7 +277,15 @@ class Function(Unique):
             )
         values = gathered(self._settings.given)
         merge(values, vars or {})
-        self._kernel.dispatch(thread_count, values, command_encoder, **parameters)
+        given = {name: self._dispatched(value) for name, value in parameters.items()}
+        self._kernel.dispatch(thread_count, values, command_encoder, **given)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing("a function", name)
+
+    def _dispatched(self, value: Any) -> Any:
+        """What a kernel gets for a value, which may be an object that stands for another one."""
+        return RAW.dispatched(lambda: self.module.layout, unwrap(value, held=False))
 
     def return_type(self, kind: Any) -> Function:
         """What calls return: Tensor, np.ndarray, "tensor", "numpy", "torch", or a class that is called with the

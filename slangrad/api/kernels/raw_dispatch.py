@@ -20,6 +20,7 @@ from slangrad.api.kernels.shader import (
     conformances_of,
     is_entry,
 )
+from slangrad.api.marshalls.types import dispatched as dispatched
 from slangrad.call.program import Candidate
 from slangrad.call.request import Named
 from slangrad.check.reflect import ParameterView

@@ -145,6 +145,10 @@ class NativeMarshall:
         """
         return None
 
+    def create_dispatchdata(self, data: Any) -> Any:
+        """What a kernel gets that `f.dispatch` launches: a value of the type of its parameter."""
+        return None
+
     def read_calldata(self, context: CallContext, binding: BoundVariable, data: Any, result: Any) -> None:
         """Called after the launch with the value and with what `create_calldata` gave for it."""
 
@@ -180,6 +184,9 @@ class NativeValueMarshall(NativeMarshall):
         return can_direct_bind_common(binding)
 
     def create_calldata(self, context: CallContext, binding: BoundVariable, data: Any) -> Any:
+        return data
+
+    def create_dispatchdata(self, data: Any) -> Any:
         return data
 
 

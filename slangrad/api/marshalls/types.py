@@ -99,6 +99,19 @@ def marshal_of_taught(value: Any) -> Any:
     return TaughtMarshal(factory, value)
 
 
+def dispatched(program: Callable[[], SlangProgramLayout], value: Any) -> Any:
+    """What a kernel gets for a value: what its Marshall says, if it has one."""
+    factory = lookup_type_callback(type(value))
+    if factory is None:
+        return value
+    made = factory(program(), value)
+    found = made.create_dispatchdata(value)
+    if found is None:
+        message = f"{made!r}: create_dispatchdata gave nothing"
+        raise BoundVariableException("E1001", message, (), "it says what a launched kernel gets")
+    return found
+
+
 def get_or_create_type(layout: SlangProgramLayout, python_type: Any, value: Any = None) -> NativeMarshall:
     """The Marshall of a class; for one that calls know by themselves a NativeValueMarshall with its `slang_type`."""
     if isinstance(python_type, NativeMarshall):
