@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slangrad.autodiff.cutting import SEGMENTED
 from slangrad.autodiff.outline import Loop
 from slangrad.autodiff.plan import fixed_length
 from slangrad.autodiff.reverse import Reversed
@@ -16,10 +17,13 @@ from slangrad.base.source import Span
 from slangrad.ir.core import Value
 from slangrad.ir.layout import layout_of
 
+ITERATION, SEGMENT = "an iteration", "a segment"
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides."""
+    """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides: one for
+    each `round`, an iteration of the loop or a segment of it."""
 
     name: str
     type: str
@@ -27,6 +31,7 @@ class Stored:
     count: int | None
     span: Span | None
     reason: str
+    round: str = ITERATION
 
     @property
     def line(self) -> int | None:
@@ -38,7 +43,7 @@ class Stored:
         return None if self.count is None else self.bytes * self.count
 
     def __str__(self) -> str:
-        size = f"{self.bytes} bytes an iteration"
+        size = f"{self.bytes} bytes {self.round}"
         if self.count is not None:
             size = f"{self.bytes * self.count} bytes a thread"
         line = "" if self.line is None else f", line {self.line}"
@@ -101,9 +106,13 @@ def _bytes(stored: tuple[Stored, ...]) -> int:
 
 def _total(stored: tuple[Stored, ...]) -> str:
     known = _bytes(tuple(each for each in stored if each.count is not None))
-    open_ = _bytes(tuple(each for each in stored if each.count is None))
-    more = f" and {open_} an iteration of loops whose length is not known" if open_ else ""
-    return f"{known} bytes a thread{more}"
+    rounds = {
+        name: [each for each in stored if each.count is None and each.round == name]
+        for name in (ITERATION, SEGMENT)
+    }
+    more = [f" and {_bytes(tuple(each))} {name}" for name, each in rounds.items() if each]
+    of = " of loops whose length is not known" if more else ""
+    return f"{known} bytes a thread{''.join(more)}{of}"
 
 
 def report(function: str, made: Reversed) -> Report:
@@ -116,7 +125,9 @@ def _stored(made: Reversed, value: Value, reason: str) -> Stored:
     home, maker = made.outline.homes[value], made.outline.makers.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
     name = value.hint or ("value" if maker is None else maker.name)
-    return Stored(name, str(value.type), layout_of(value.type).size, _count(home.loop), span, reason)
+    segmented = home.loop is not None and home.loop.op.attributes.get(SEGMENTED)
+    size, round_ = layout_of(value.type).size, SEGMENT if segmented else ITERATION
+    return Stored(name, str(value.type), size, _count(home.loop), span, reason, round_)
 
 
 def _count(loop: Loop | None) -> int | None:

@@ -74,7 +74,8 @@ def test_a_long_loop_keeps_a_segment_and_states(module: spy.Module) -> None:
     reasons = {each.reason for each in found.stored if each.bytes_a_thread is None}
     assert reasons == {"a state from which a segment of the loop is run again"}
     assert found.bytes_a_thread == 1608
-    assert "800 bytes a thread and 8 an iteration of loops whose length is not known" in str(found)
+    assert "800 bytes a thread and 8 a segment of loops whose length is not known" in str(found)
+    assert "stored      %s: f64, 8 bytes a segment, line 24: a state from which" in str(found)
 
 
 def test_forward_mode_stores_nothing(module: spy.Module) -> None:
