@@ -82,16 +82,33 @@ class Program(World):
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
         self._standard = ModuleScope(self, None, "std")
-        self._load_standard()
+        self._parts: set[str] = set()
+        self._load_standard(standard.files())
+        self.reporter.raise_if_errors()
 
     # --- Loading ---
 
-    def _load_standard(self) -> None:
-        files = standard.files()
+    def _load_standard(self, files: list[ast.Module]) -> None:
         self._declare(self._standard, files)
         self._standard.view = self._view_of(self._standard)
         self._extend(self._standard, files)
-        self.reporter.raise_if_errors()
+
+    def _load_parts(self, module: Module) -> None:
+        """The parts of the library that the texts of a module speak of, for all modules from now on."""
+        origin = module.origin
+        assert origin is not None
+        texts = (origin.source, *origin.texts.values())
+        named = standard.parts_named_in(
+            [*(each.text for each in texts), *(text for _, text in origin.macros)]
+        )
+        if named <= self._parts:
+            return
+        seen_from, files = self.view, standard.parts(named - self._parts)
+        self._parts |= named
+        self._load_standard(files)
+        self.view = seen_from
+        for view in self._views.values():
+            view.forget()
 
     def provide(self, name: str, text: str) -> None:
         """A text that `import name` and `#include "name"` find before any file."""
@@ -224,6 +241,7 @@ class Program(World):
         if source.is_page:
             scope.see_as([each.scope for each in module.imports])
         self._identify(module)
+        self._load_parts(module)
         importer, scope.view = self.view, self._view_of(scope)
         self._extend(scope, module.files)
         for each in taken:

@@ -128,6 +128,9 @@ class Library:
 
     def __init__(self) -> None:
         self._program = Program(Options(verify=True))
+        self._program.add_source(
+            "parts", "// CoopVec: a part of the library that is read for who speaks of it"
+        )
         self._state = _copied(vars(self._program))
 
     def program(self) -> Program:

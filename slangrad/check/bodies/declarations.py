@@ -288,7 +288,9 @@ def _this(world: World, node: ast.Declaration) -> Type | None:
 
 
 def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> None:
-    """A parameter of an interface type, or an array without a size, makes the function generic."""
+    """A parameter of an interface type, or an array without a size, makes the function generic; in the library one that
+    is known when compiling, too.
+    """
     scope = world.scope_of(node)
     for parameter in parameters:
         if parameter.value_type is None or parameter.checked is not None:
@@ -297,11 +299,14 @@ def _make_generic(world: World, node: Any, parameters: list[ast.Parameter]) -> N
         implied = _implied_type(world, node, parameter, kind)
         if implied is not None:
             parameter.checked = ParameterInfo(implied, parameter.direction, has_no_diff(parameter))
+        elif parameter.has("constexpr") and parameter.span.source.is_library:
+            known = _implied_value(node, parameter, kind)
+            parameter.checked = ParameterInfo(kind, parameter.direction, known=known)
 
 
 def _implied_type(world: World, node: Any, parameter: ast.Parameter, kind: Type) -> Type | None:
     if isinstance(kind, Array) and kind.count is None:
-        return array(kind.element, parameter_value(_implied_size(node, parameter)))
+        return array(kind.element, parameter_value(_implied_value(node, parameter, INT)))
     bounds = _function_bound(world, kind) if isinstance(kind, FunctionType) else interfaces_in(kind)
     if not bounds or (isinstance(kind, InterfaceType) and _is_given_another(world, node, parameter)):
         return None
@@ -321,7 +326,7 @@ def _is_given_another(world: World, node: Any, parameter: ast.Parameter) -> bool
     body = getattr(node, "body", None)
     targets = (
         (each.target for each in walk(body) if isinstance(each, ast.Assign))
-        if isinstance(body, ast.Block)
+        if isinstance(body, ast.Block) and not node.span.source.is_library  # which gives it no other
         else ()
     )
     return any(isinstance(each, ast.Name) and each.name == parameter.name for each in targets)
@@ -332,13 +337,13 @@ def _function_bound(world: World, kind: FunctionType) -> tuple[InterfaceType, ..
     return (nominal(world.standard("IFunc"), (kind.result, tuple(each.type for each in kind.parameters))),)
 
 
-def _implied_size(node: Any, parameter: ast.Parameter) -> ast.ValueParameter:
+def _implied_value(node: Any, parameter: ast.Parameter, kind: Type) -> ast.ValueParameter:
     assert parameter.value_type is not None
     span = parameter.value_type.span
     implied = ast.ValueParameter(
         span, f"${parameter.name}", parameter.name_span, ast.Name(span, "int"), None, False
     )
-    implied.parent, implied.checked = node, TypeInfo(INT)
+    implied.parent, implied.checked = node, TypeInfo(kind)
     node.generics.append(implied)
     return implied
 

@@ -31,6 +31,7 @@ from slangrad.check.generics.signatures import function_text, signature_text
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
 from slangrad.check.interfaces.lookup import conformances, conforms, unmet_constraint
+from slangrad.check.model import checked
 from slangrad.check.model.checked import Default, Derivative
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate
@@ -38,6 +39,7 @@ from slangrad.check.model.packs import grouped
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
+    Array,
     EnumType,
     FunctionParameter,
     FunctionType,
@@ -48,9 +50,13 @@ from slangrad.check.model.types import (
     Type,
     is_pack,
     parameter_type,
+    pointer,
+    stored,
 )
 from slangrad.check.model.world import World
+from slangrad.check.names import constants
 from slangrad.check.names.generic_arguments import fits
+from slangrad.check.names.memory_rules import rules_of_place
 from slangrad.check.names.places import not_a_place
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
@@ -112,6 +118,8 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     """Does this candidate apply, and at what cost?"""
     world = scope.world
     declared = candidate_signature(world, candidate)
+    if candidate.declaration.attribute("by_address") is not None:
+        arguments = [_by_address(world, each) for each in arguments]
     placed = _place_arguments(world, candidate, declared, arguments)
     if isinstance(placed, Failure):
         return placed
@@ -124,6 +132,17 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
         other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
         found = other if isinstance(other, Match) else found
     return found
+
+
+def _by_address(world: World, node: ast.Expression) -> ast.Expression:
+    """An array that a group shares as a pointer to it: copied in and out, what other threads write would be lost."""
+    form = node.ref
+    shared = isinstance(form, checked.Global) and form.reference.declaration.has("groupshared")
+    if not shared or not isinstance(node.type, Array):
+        return node
+    made = ast.Unary(node.span, "&", node)
+    made.type, made.ref = pointer(stored(node.type, rules_of_place(world, node))), checked.AddressOf(node)
+    return made
 
 
 def _evaluate_seen(
@@ -199,6 +218,8 @@ def _infer(scope: Scope, candidate: Candidate, placed: Arguments) -> dict[Any, A
     if failure is None:
         failure = _bind_arguments(world, candidate, solver, placed)
     if failure is None:
+        failure = _bind_known(world, candidate, solver, placed)
+    if failure is None:
         _bind_as_float(world, candidate, solver)
         _bind_by_bounds(world, candidate, solver)
         failure = _bind_defaults(scope, candidate, solver)
@@ -270,6 +291,22 @@ def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: 
             return Failure(candidate, solver.conflict, node)
         if pattern.direction in BY_PLACE:
             solver.fixed.update(solver.bindings)
+    return None
+
+
+def _bind_known(world: World, candidate: Candidate, solver: Solver, placed: Arguments) -> Failure | None:
+    """What the library's `constexpr` parameters are: numbers that are known when compiling."""
+    for parameter, node in zip(world.info(innermost(candidate).declaration).parameters, placed):
+        info = world.info(parameter)
+        if info.known is None or node is None or node.type is None:
+            continue
+        value = constants.evaluate(world, node)
+        if value is None:
+            reason = f"'{parameter.name}' must be known when compiling"
+            return Failure(
+                candidate, reason, node, code="E0309", note="write a constant, or a generic parameter"
+            )
+        solver.bindings[info.known] = value
     return None
 
 

@@ -283,6 +283,7 @@ class ParameterInfo:
     direction: str  # "in", "out", "inout", "ref", "constref"
     no_diff: bool = False
     rules: str = ""
+    known: ast.ValueParameter | None = None  # what a `constexpr` parameter of the library is a name of
 
     def __str__(self) -> str:
         return str(self.type)

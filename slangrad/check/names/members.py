@@ -219,7 +219,10 @@ def _report_no_object(scope: Scope, node: ast.Expression, name: str, span: Span)
 
 
 def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
-    kind = scope.world.info(member.declaration).type
+    info = scope.world.info(member.declaration)
+    kind = info.type
+    if info.known is not None:
+        return set_slots(node, kind, checked.Constant(parameter_value(info.known)))
     if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
         note = "pass what is needed as a tuple: makeTuple(expand each x)"
         scope.world.error("E0409", "a lambda cannot capture a pack", span, note)

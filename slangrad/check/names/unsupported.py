@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from slangrad.check.model.types import StructType, Type
+from slangrad.check.model.types import EnumType, StructType, Type
 from slangrad.check.texts.standard import TEXTURES
 
 
@@ -21,6 +21,7 @@ class Refusal:
 
 
 TEXTURE = "textures are not supported; pass the values in a buffer or tensor"
+FLOATS = "there are half, float and double"
 HANDLES = "handles of resources are not supported; pass the buffer or tensor itself, or a pointer"
 
 # fmt: off
@@ -60,10 +61,10 @@ _REFUSALS = (
      "E9011", "there are StructuredBuffer, RWStructuredBuffer, ByteAddressBuffer and tensors"),
     (r"isType|getTypeId\w*",
      "E9011", "compare with 'is', or take the value as an interface"),
-    (r"I?[cC]oop(Vec|Mat|Element)\w*|linalg|WorkgroupMatrix\w*|WaveTangledVector|InlineVector",
-     "E9011", "cooperative vectors and matrices are not supported; use arrays or tensors"),
+    (r"I?[cC]oop(Mat|Element)\w*|linalg|WorkgroupMatrix\w*|WaveTangledVector|InlineVector",
+     "E9011", "cooperative matrices are not supported; there are cooperative vectors (CoopVec), arrays and tensors"),
     (r"Float(E4M3|E5M2)|BFloat16",
-     "E9011", "there are half, float and double"),
+     "E9011", FLOATS),
     (r"TorchTensor\w*|TensorLayout",
      "E9011", "there are TensorView, Tensor, DiffTensor and ITensor"),
     (r"assert|abort|debugBreak|clock\w*|getRealtimeClock\w*",
@@ -85,6 +86,8 @@ def refused_name(name: str) -> Refusal | None:
 def refused_member(kind: Type, name: str) -> Refusal | None:
     """What is said where a type has no such member."""
     file = kind.declaration.span.source.name if isinstance(kind, StructType) else ""
+    if isinstance(kind, EnumType) and name in ("FloatE4M3", "FloatE5M2", "BFloat16"):
+        return Refusal("E9011", FLOATS)
     if name == "Handle" and file.startswith("std/"):
         return Refusal("E9001", HANDLES)
     return Refusal("E9001", TEXTURE) if file == TEXTURES else None

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.bodies.targets import TARGETS, chosen_case
 from slangrad.check.model import checked
@@ -268,7 +269,16 @@ def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
 def _lower_static_assert(f: Frame, node: ast.StaticAssert) -> None:
     known = f.program.known_value(f.scope, node.condition)
     if known is not None and f.program.value(known, f.substitution) == 0:
-        f.error("E0606", assertion_text(node), node.condition.span)
+        f.error("E0606", assertion_text(node), _outside_of_library(f, node.condition.span))
+
+
+def _outside_of_library(f: Frame, span: Span) -> Span:
+    """Where the user called what has led to a place in the library."""
+    name: str | None = f.name
+    while span.source.is_library and name in f.lowering.asked_by:
+        span = f.lowering.asked_at[name] or span
+        name = f.lowering.asked_by[name][1]
+    return span
 
 
 def _refuse(f: Frame, node: ast.Statement) -> None:

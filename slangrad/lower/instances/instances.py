@@ -61,6 +61,7 @@ class Instances(Lowering):
             found = self._signatures[reference.key] = self._declare(reference)
             self._worklist.append((found, reference))
             self.asked_by[found.name] = (reference, None if caller is None else caller.name)
+            self.asked_at[found.name] = None if caller is None else caller.b.span
         return found
 
     def referring(self, reference: DeclRef) -> Referring:
