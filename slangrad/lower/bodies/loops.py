@@ -151,12 +151,11 @@ def _while_flagged(
         ask()
         f.branch(f.variables[go], run)
 
-    def run() -> tuple[Value, ...]:
+    def run() -> None:
         _enter(f, target)
         _run_body(f, node.body, target)
         _run_step(f, step, target)
         f.variables[go] = f.emit("and", f.variables[go], f.emit("not", _left(f, target)))
-        return ()
 
     def body_then_ask() -> None:
         _enter(f, target)
@@ -206,12 +205,7 @@ def _run_step(f: Frame, step: ast.Expression | None, target: Target) -> None:
     """The step runs unless the loop was left; `continue` does not skip it."""
     if step is None:
         return
-
-    def run() -> tuple[Value, ...]:
-        f.effect(step)
-        return ()
-
-    f.branch(_left(f, target), tuple, run)
+    f.branch(_left(f, target), tuple, partial(f.effect, step))
 
 
 def _hints(f: Frame, node: ast.Statement) -> dict[str, bool | int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from slangrad.ir.core import Value
 from slangrad.lower.model.exits import exited, flags
 from slangrad.lower.model.frame import Frame
 
@@ -27,7 +26,7 @@ def continue_where_not_left(f: Frame, rest: Callable[[], None], more: bool) -> b
     left = exited(f)
     known = f.b.constant_of(left)
     if known is None and more:
-        f.branch(left, tuple, arm(f, partial(not_left, f, rest)))
+        f.branch(left, tuple, partial(not_left, f, rest))
     return known is None or bool(known)
 
 
@@ -38,13 +37,3 @@ def not_left(f: Frame, lower: Callable[[], None]) -> None:
     lower()
     unset = [flag for flag in before if f.b.constant_of(f.variables[flag]) is False]
     f.variables.update({flag: before[flag] for flag in unset})
-
-
-def arm(f: Frame, lower: Callable[[], None]) -> Callable[[], tuple[Value, ...]]:
-    """A lowering without values as an arm of a branch."""
-
-    def lowered() -> tuple[Value, ...]:
-        lower()
-        return ()
-
-    return lowered

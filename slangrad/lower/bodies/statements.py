@@ -18,7 +18,7 @@ from slangrad.check.model import checked
 from slangrad.check.model.types import VOID
 from slangrad.ir.core import Value
 from slangrad.lower.bodies import loops
-from slangrad.lower.bodies.sequences import arm, continue_where_not_left, not_left
+from slangrad.lower.bodies.sequences import continue_where_not_left, not_left
 from slangrad.lower.calls import throwing
 from slangrad.lower.model.exits import Target, always_exits, exited, find_target, flags
 from slangrad.lower.model.flow import RESULT, RETURNED, THIS
@@ -31,7 +31,7 @@ from slangrad.syntax import ast
 
 def statement(f: Frame, node: ast.Statement) -> None:
     with f.at(node.span):
-        f.finished(arm(f, partial(STATEMENTS[type(node)], f, node)))
+        f.finished(partial(STATEMENTS[type(node)], f, node))
 
 
 def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
@@ -39,7 +39,7 @@ def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
     for i, node in enumerate(nodes):
         rest = nodes[i + 1 :]
         if isinstance(node, ast.If) and rest and _one_arm_exits(node):
-            f.finished(arm(f, partial(_lower_if, f, node, rest)))
+            f.finished(partial(_lower_if, f, node, rest))
             return
         if isinstance(node, ast.Defer):
             _lower_deferred(f, node, rest)
@@ -69,8 +69,8 @@ def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> Non
     otherwise = [*([node.otherwise] if node.otherwise is not None else []), *after_else]
     f.branch(
         f.value(node.condition),
-        arm(f, lambda: lower_statements(f, then)),
-        arm(f, lambda: lower_statements(f, otherwise)),
+        partial(lower_statements, f, then),
+        partial(lower_statements, f, otherwise),
         next((each.name for each in node.attributes if each.name in ("branch", "flatten")), ""),
     )
 
@@ -149,7 +149,7 @@ def _lower_do_catch(f: Frame, node: ast.DoCatch) -> None:
     f.statement(node.body)
     for catch in node.handlers:
         threw, error = throwing.leave_handler(f)
-        f.branch(threw, arm(f, partial(not_left, f, partial(_lower_handler, f, catch, error))))
+        f.branch(threw, partial(not_left, f, partial(_lower_handler, f, catch, error)))
 
 
 def _lower_handler(f: Frame, catch: ast.Catch, error: Value | None) -> None:
@@ -209,7 +209,7 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
         if i < len(pending):
             case, match = pending[i]
             assert match is not None
-            f.branch(match, arm(f, lambda: _lower_body(f, case)), arm(f, lambda: chain(i + 1)))
+            f.branch(match, partial(_lower_body, f, case), partial(chain, i + 1))
         elif default is not None:
             _lower_body(f, default)
 
@@ -232,7 +232,7 @@ def _lower_falling(f: Frame, cases: list[ast.Case], matches: list[Value | None])
     for case, match in zip(cases, matches, strict=True):
         entered = f.emit("or", entered, none if match is None else match)
         runs = f.emit("and", entered, f.emit("not", exited(f)))
-        f.branch(runs, arm(f, partial(not_left, f, partial(lower_statements, f, case.body))))
+        f.branch(runs, partial(not_left, f, partial(lower_statements, f, case.body)))
 
 
 def _lower_loop(f: Frame, node: ast.Statement) -> None:
@@ -254,7 +254,7 @@ def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
 
     otherwise = [] if node.otherwise is None else [node.otherwise]
     present = f.emit("get", optional, index=1)
-    f.branch(present, arm(f, then), arm(f, partial(lower_statements, f, otherwise)))
+    f.branch(present, then, partial(lower_statements, f, otherwise))
 
 
 def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:

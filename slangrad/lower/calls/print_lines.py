@@ -59,9 +59,8 @@ def lower_print(f: Frame, form: checked.Call) -> None:
     if not f.lowering.options.prints:
         return
 
-    def write() -> tuple[Value, ...]:
+    def write() -> None:
         f.b.effect("print", *values, format=encoded)
-        return ()
 
     f.branch(f.emit("read_static", type=BOOL, name=SILENT), tuple, write)
 

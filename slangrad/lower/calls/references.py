@@ -124,10 +124,9 @@ class OneOf(Aggregate):
         """Of its address, if it has one; what is lowered to find that is dropped."""
         found: list[Type] = []
 
-        def look() -> tuple[Value, ...]:
+        def look() -> None:
             memory = each.address(f)
             found.extend([] if memory is None else [memory.pointer.type])
-            return ()
 
         f.arm(look)
         return found[0] if found else None

@@ -33,7 +33,7 @@ class PackPart:
 
 
 Variables = dict[Key, Value]
-Values = Callable[[], Iterable[Value]]
+Values = Callable[[], Iterable[Value] | None]  # code that is lowered, and the values it gives, if any
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Flow:
         """
         known = self.b.constant_of(condition)
         if known is not None:
-            return tuple(then() if known else otherwise())
+            return tuple((then() if known else otherwise()) or ())
         return self.join(condition, self.arm(then), self.arm(otherwise), hint)
 
     def join(self, condition: Value, then: Arm, otherwise: Arm, hint: str = "") -> tuple[Value, ...]:
@@ -153,7 +153,7 @@ class Flow:
     def finished(self, lower: Values) -> tuple[Value, ...]:
         """What `lower` gives; zero where control has left meanwhile."""
         depth = len(self._unfinished)
-        values = tuple(lower())
+        values = tuple(lower() or ())
         while len(self._unfinished) > depth:
             values = self._finish(values)
         return values
@@ -176,9 +176,7 @@ class Flow:
         wanted = set(assigned)
         return [key for key in self.variables if declaration_of(key) in wanted]
 
-    def region(
-        self, carried: list[Key], lower: Callable[[], Iterable[Value] | None], *first: Value
-    ) -> Region:
+    def region(self, carried: list[Key], lower: Values, *first: Value) -> Region:
         """A loop's region: `first` and then the carried variables are its parameters; yields what `lower`
         returns, or else the carried variables."""
         outer, before = self.b, self.variables

@@ -193,9 +193,8 @@ class Memory(Address, Place):
     def set(self, f: Frame, value: Value) -> None:
         stored = any_values.to_memory(f, value, self.form)
 
-        def write() -> tuple[Value, ...]:
+        def write() -> None:
             f.b.effect("store", self.pointer, stored)
-            return ()
 
         f.branch(f.true() if self.guard is None else self.guard, write)
 

@@ -48,9 +48,8 @@ def declare(f: Frame, declared: ast.Variable, info: checked.VariableInfo) -> Non
         return
     begun = Static(f"{name} begun", BOOL)
 
-    def begin() -> tuple[Value, ...]:
+    def begin() -> None:
         Static(name, f.type(info.type, declared.span)).set(f, initial_value(f, declared, info))
         begun.set(f, f.true())
-        return ()
 
     f.branch(begun.get(f), tuple, begin)

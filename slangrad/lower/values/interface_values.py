@@ -9,6 +9,7 @@ of the types, `widen` puts it together again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from slangrad.base.options import TYPE_OF_VALUE
 from slangrad.check.interfaces.lookup import conforms
@@ -30,16 +31,8 @@ def over_types(
     if start == len(types) - 1:
         arm(start, types[start])
         return
-
-    def this_one() -> tuple[Value, ...]:
-        arm(start, types[start])
-        return ()
-
-    def another() -> tuple[Value, ...]:
-        over_types(f, value, wide, arm, start + 1)
-        return ()
-
-    f.branch(has_number(f, value, start), this_one, another)
+    others = partial(over_types, f, value, wide, arm, start + 1)
+    f.branch(has_number(f, value, start), partial(arm, start, types[start]), others)
 
 
 def has_number(f: Frame, value: Value, number: int) -> Value:
