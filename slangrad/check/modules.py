@@ -23,6 +23,7 @@ from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
 from slangrad.check.bodies import bodies, declarations, expressions, lambdas, linked_functions
+from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls import calls, convert, initializers
 from slangrad.check.derivatives import activity, given, givers
 from slangrad.check.generics import signatures, substitution
@@ -309,6 +310,8 @@ class Program(World):
         self.view = self.scopes[declaration].view
 
     def _check_module(self, module: Module) -> None:
+        for part in module.files:
+            require_finite(self, part.members)
         for part in module.files:
             bodies.check_members(self, part)
         while self.later:

@@ -311,3 +311,14 @@ def test_types_without_a_name_in_the_module_are_results_of_calls(device):
     text = "extern struct Choice; extern Choice choose(int x); Choice pick(int x) { return choose(2 * x); }"
     module = Module.load_from_source(device, "open_choice", text, link=[given])
     assert module.pick(3) == {"x": 6}
+
+
+def test_programs_and_composed_modules_know_all_their_parts(device):
+    text = "struct {0} {{ int x; }} int of_{0}({0} value) {{ return value.x; }}"
+    parts = [device.load_module_from_source(f"part_{name}", text.format(name)) for name in ("Left", "Right")]
+    composed = device.compose_modules("both", parts)
+    for layout in (composed.layout, device.link_program(parts, []).layout):
+        for name in ("Left", "Right"):
+            assert layout.require_type_by_name(name).fields[0].name == "x"
+            assert layout.require_function_by_name(f"of_{name}").parameters[0].type.name == name
+    assert [each.name for each in composed.module_decl] == ["Left", "of_Left", "Right", "of_Right"]

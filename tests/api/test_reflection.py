@@ -590,14 +590,3 @@ def test_threads_ask_at_once(layout):
     for each in threads:
         each.join()
     assert sorted(found) == [(n, 4 * n, "float") for n in range(1, 9)]
-
-
-def test_programs_and_composed_modules_know_all_their_parts(device):
-    text = "struct {0} {{ int x; }} int of_{0}({0} value) {{ return value.x; }}"
-    parts = [device.load_module_from_source(f"part_{name}", text.format(name)) for name in ("Left", "Right")]
-    composed = device.compose_modules("both", parts)
-    for layout in (composed.layout, device.link_program(parts, []).layout):
-        for name in ("Left", "Right"):
-            assert layout.require_type_by_name(name).fields[0].name == "x"
-            assert layout.require_function_by_name(f"of_{name}").parameters[0].type.name == name
-    assert [each.name for each in composed.module_decl] == ["Left", "of_Left", "Right", "of_Right"]

@@ -70,7 +70,7 @@ from tests.check.programs import check, codes, conversion_of, expression, proble
         ),
         ("void f() { void x; }", "E0323: 'x' cannot be of type 'void'"),
         ("void f() { float x[]; }", "E0323: the array 'x' needs a size"),
-        ("struct S { S s; }", "E0325: 'S' contains itself through 's' (hold it by a pointer)"),
+        ("struct S { S s; }", "E0325: 'S' contains itself through 's' (hold its index in a buffer)"),
         ("static const int A = B; static const int B = A;", "E0321: the value of 'A' depends on itself"),
         ("typealias A = B; typealias B = A;", "E0321: 'A' depends on itself"),
         ("void f(float x[2]) { x[1.5]; }", "E0319: an index must be a whole number, not 'float'"),

@@ -16,7 +16,6 @@ from slangrad.check.bodies.statements import check_statement
 from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
-from slangrad.check.interfaces.differentiable import field_declarations
 from slangrad.check.interfaces.lookup import (
     all_members,
     base_of,
@@ -27,7 +26,7 @@ from slangrad.check.interfaces.lookup import (
 from slangrad.check.interfaces.witnesses import check_conformance
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.types import ERROR, VOID, Array, EnumType, StructType, Type
+from slangrad.check.model.types import ERROR, VOID, EnumType, StructType, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_attributes, check_modifiers
 from slangrad.check.names.base_fields import add_bases, inherits
@@ -115,7 +114,6 @@ def _struct(world: World, node: ast.Struct) -> None:
     kind = this_type(world, node)
     _check_bases(world, node, kind)
     check_members(world, node)
-    world.later.append(lambda: _check_finite(world, node))
     world.later.append(lambda: _check_conformances(world, node, kind))
 
 
@@ -127,7 +125,7 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
         if isinstance(kind, EnumType):
             world.tag_type(kind)
         elif isinstance(found, StructType) and inherits(found, node):
-            world.error("E0325", f"'{kind}' inherits from itself", base.span, "hold one by a pointer")
+            world.error("E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer")
         else:
             message = (
                 f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"
@@ -149,25 +147,6 @@ def _check_conformances(world: World, node: Any, kind: Type) -> None:
                     check_differential(world, kind, each, base.span)
                 elif not conforms(world, meant, each):
                     world.error("E0411", f"'{meant}' does not conform to '{each}'", alias.span)
-
-
-def _check_finite(world: World, node: ast.Struct) -> None:
-    """A struct cannot contain itself."""
-    pending, seen = field_declarations(node), {node}
-    while pending:
-        field = pending.pop()
-        kind = world.info(field).type
-        while isinstance(kind, Array):
-            kind = kind.element
-        if not isinstance(kind, StructType):
-            continue
-        if kind.declaration is node:
-            message = f"'{node.name}' contains itself through '{field.name}'"
-            world.error("E0325", message, field.name_span, "hold it by a pointer")
-            return
-        if kind.declaration not in seen:
-            seen.add(kind.declaration)
-            pending += field_declarations(kind.declaration)
 
 
 def check_members(world: World, node: Any) -> None:

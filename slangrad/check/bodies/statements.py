@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
 
+from slangrad.check.bodies.finite import require_finite
 from slangrad.check.bodies.targets import chosen_case, meant_by
 from slangrad.check.calls.coerce import coerce, value_after
 from slangrad.check.calls.throwing import check_throw, declare_error
@@ -76,6 +77,7 @@ def _declaration(scope: Scope, node: ast.DeclarationStatement) -> None:
             continue
         _refuse_redeclaration(scope, declaration)
         scope.add(declaration)
+        require_finite(scope.world, [declaration])
         scope.world.check_declaration(declaration)
 
 
