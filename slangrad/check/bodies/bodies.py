@@ -125,7 +125,9 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
         if isinstance(kind, EnumType):
             world.tag_type(kind)
         elif isinstance(found, StructType) and inherits(found, node):
-            world.error("E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer")
+            world.error(
+                "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"
+            )
         else:
             message = (
                 f"'{kind}' can inherit from one struct, the first, and from interfaces, not from '{found}'"
