@@ -50,10 +50,8 @@ RECURSION_DEPTH = "recursion_depth"
 TYPE_OF_VALUE = "type of a value"
 NOT_FINITE = "not finite"
 POINTER = "pointer"
-FIRST_PAGE, ANYWHERE = (
-    4096,
-    (1 << 63) - 1,
-)  # no memory begins below; places from there on that a pointer may lead to
+FIRST_PAGE = 4096  # no memory begins below
+ANYWHERE = (1 << 63) - 1  # places from there on that a pointer may lead to
 
 
 def limit_note(name: str) -> str:

@@ -121,12 +121,7 @@ def _while_tested(
         goes_on = f.emit("not", _left(f, target))
         return (f.emit("and", goes_on, f.value(condition)) if condition is not None else goes_on,)
 
-    def body() -> None:
-        _enter(f, target)
-        _run_body(f, node.body, target)
-        _run_step(f, step, target)
-
-    regions = (f.region(carried, test), f.region(carried, body))
+    regions = (f.region(carried, test), f.region(carried, lambda: _run_iteration(f, node.body, step, target)))
     f.finish_loop("while", carried, (), regions, **_hints(f, node))
 
 
@@ -152,9 +147,7 @@ def _while_flagged(
         f.branch(f.variables[go], run)
 
     def run() -> None:
-        _enter(f, target)
-        _run_body(f, node.body, target)
-        _run_step(f, step, target)
+        _run_iteration(f, node.body, step, target)
         f.variables[go] = f.emit("and", f.variables[go], f.emit("not", _left(f, target)))
 
     def body_then_ask() -> None:
@@ -174,6 +167,12 @@ def _while_flagged(
     )
     f.finish_loop("while", carried, (), regions, **_hints(f, node))
     del f.variables[go]
+
+
+def _run_iteration(f: Frame, body: ast.Statement, step: ast.Expression | None, target: Target) -> None:
+    _enter(f, target)
+    _run_body(f, body, target)
+    _run_step(f, step, target)
 
 
 def _enter(f: Frame, target: Target) -> None:
