@@ -27,10 +27,11 @@ CACHES = {"HOME": "", "XDG_CACHE_HOME": "", "NUMBA_CACHE_DIR": "numba"}  # SLANG
 
 @dataclass(frozen=True)
 class Peer:
-    """A peer on `cpus` CPUs, 0: all that the runner may use."""
+    """A peer on `cpus` CPUs, 0: all that the runner may use; `package` is the folder that it is imported from."""
 
     name: str
     cpus: int = 0
+    package: Path | None = None
 
     @staticmethod
     def of(text: str) -> Peer:
@@ -62,7 +63,8 @@ def environment(peer: Peer, cache: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != "SLANGRAD_CACHE"}
     caches = {name: os.path.join(cache, folder) for name, folder in CACHES.items()}
     threads = dict.fromkeys(THREADS, str(peer.cpus)) if peer.cpus else {}
-    return kept | caches | threads | {"CUDA_VISIBLE_DEVICES": ""}
+    path = {"PYTHONPATH": str(peer.package)} if peer.package else {}
+    return kept | caches | threads | path | {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def command(peer: Peer, folders: list[Path], *flags: str) -> list[str]:

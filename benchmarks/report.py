@@ -63,7 +63,21 @@ IMPORTS: Columns = {
     "whole process": lambda row: seconds(row["seconds"]),
     "beyond NumPy": lambda row: seconds(row.get("beyond")),
 }
+RATIOS: Columns = {
+    "workload": lambda row: row["workload"],
+    "variant":  lambda row: row["variant"],
+    "ratio":    lambda row: f"{row['median']:.3f}",
+    "95 %":     lambda row: f"{row['low']:.3f} to {row['high']:.3f}",
+    "rounds":   lambda row: str(row["rounds"]),
+}
 # fmt: on
+
+
+def ratios(rows: list[Row]) -> str:
+    """The table of a comparison with another commit."""
+    skipped = [f"- {row['workload']} {row['variant']}: {row['skip']}\n" for row in rows if row["skip"]]
+    table = markdown(RATIOS, [row for row in rows if not row["skip"]])
+    return table + ("\n" + "".join(skipped) if skipped else "")
 
 
 def markdown(columns: Columns, rows: Iterable[Row]) -> str:

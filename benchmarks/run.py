@@ -2,6 +2,7 @@
 
     python benchmarks/run.py --workloads W1,W8 --peers c,slangrad
     python benchmarks/run.py --workloads W5a --peers slangrad,slangrad@1 --ref slangrad@1
+    python benchmarks/run.py --against HEAD~3 --rounds 20
 
 README.md beside this file says what is measured and how.
 """
@@ -19,6 +20,7 @@ from typing import IO, Any
 
 import machine
 import report
+from against import Ratio, checkout, compare, compare_starts
 from coldstart import cold_start
 from peers import HERE, Peer, known_peers
 from rounds import Pace, bench
@@ -35,6 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--max-rounds":    {"type": int, "default": Pace.most_rounds, "metavar": "N", "help": "if timings scatter"},
     "--patience":      {"type": float, "default": Pace.patience, "metavar": "S",
                         "help": "seconds per workload to spend waiting for idle CPUs"},
+    "--against":       {"metavar": "COMMIT",
+                        "help": "time nothing but this checkout against a commit, or a folder with a checkout"},
     "--cold":          {"action": "store_true", "help": "first of all, process start to first gradient"},
     "--json":          {"type": Path, "metavar": "FILE", "help": "write everything there"},
     "--log":           {"default": os.devnull, "metavar": "FILE", "help": "append what the peers print"},
@@ -104,6 +108,27 @@ def measure(choice: Choice, log: IO[str]) -> None:
         save(run, given.json)
 
 
+def measure_against(choice: Choice, log: IO[str]) -> None:
+    """The ratios of the workloads and of the warm start; prints and saves each part when it is done."""
+    given = choice.given
+    run: dict[str, Any] = {"command": shlex.join(sys.argv), "machine": machine.describe(), "ratios": []}
+    try:
+        with checkout(given.against) as old:
+            for name in choice.workloads:
+                found = compare(name, old, choice.pace, log)
+                add_ratios(run, found, given.json)
+            add_ratios(run, compare_starts(old, choice.pace, log), given.json)
+    except ValueError as error:
+        choice.parser.error(f"--against: {error}")
+
+
+def add_ratios(run: dict[str, Any], found: list[Ratio], file: Path | None) -> None:
+    rows = [dataclasses.asdict(each) for each in found]
+    print(report.ratios(rows), flush=True)
+    run["ratios"] += rows
+    save(run, file)
+
+
 def update_readme(choice: Choice) -> None:
     runs = [json.loads(file.read_text()) for file in choice.given.update_readme]
     replaced, homeless = report.update_readme(choice.given.readme, runs)
@@ -124,7 +149,7 @@ def main() -> None:
     if choice.given.update_readme:
         return update_readme(choice)
     with open(choice.given.log, "a") as log:
-        return measure(choice, log)
+        return measure_against(choice, log) if choice.given.against else measure(choice, log)
 
 
 if __name__ == "__main__":

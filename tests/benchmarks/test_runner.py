@@ -34,6 +34,32 @@ def test_a_workload_is_timed_and_checked(tmp_path: Path) -> None:
         assert row["ratio"] is not None
 
 
+def test_this_checkout_is_compared_with_another(tmp_path: Path) -> None:
+    saved = tmp_path / "ratios.json"
+    only_once = ["--rounds", "1", "--patience", "0", "--json", str(saved)]
+    done = run("--against", str(ROOT), "--workloads", "W8", *only_once)
+    assert done.returncode == 0, done.stderr
+    assert "| W8 | bwd/bound | " in done.stdout and "| cold | warm start | " in done.stdout
+    for row in json.loads(saved.read_text())["ratios"]:
+        assert 0 < row["low"] <= row["median"] <= row["high"]
+
+    unknown = run("--against", "no-such-commit", "--workloads", "W8")
+    assert unknown.returncode == 2
+    assert "no-such-commit" in unknown.stderr
+
+
+def test_the_interval_of_a_median() -> None:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    try:
+        from against import interval  # noqa: PLC0415
+    finally:
+        sys.path.pop(0)
+    # Table of the sign test: of 20 values, the 6th and the 15th; of 10, the 2nd and the 9th; of 3 there is none.
+    assert interval([*range(20, 0, -1)]) == (6, 15)
+    assert interval([*range(1, 11)]) == (2, 9)
+    assert interval([3, 1, 2]) == (1, 3)
+
+
 def test_a_peer_may_live_elsewhere_and_on_fewer_cpus(tmp_path: Path) -> None:
     (tmp_path / "peer_mine.py").write_text(
         "import os\n"
