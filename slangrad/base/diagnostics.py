@@ -74,6 +74,8 @@ CODES: dict[str, str] = {
     "E0328": "unknown attribute",
     "E0329": "argument of an attribute",
     "E0330": "precompiled module",
+    "E0331": "variable without a value",
+    "E0332": "quotient of whole numbers",
     # E04  generics, interfaces, overloads
     "E0401": "not generic",
     "E0402": "unsuitable generic argument",
@@ -217,8 +219,19 @@ class CompileError(SlangCompileError):
     """A stage failed; `diagnostics` says why, warnings included."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self.diagnostics = tuple(diagnostics)
+        self.diagnostics = in_order(diagnostics)
         super().__init__("\n\n".join(str(each) for each in self.diagnostics))
+
+
+def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """By their places in a file; files in the order of their first diagnostics, those without a place last."""
+    given = tuple(diagnostics)
+    files: dict[object, int] = {}
+    for each in given:
+        files.setdefault(each.span and each.span.source, len(files) if each.span else len(given))
+    return tuple(
+        sorted(given, key=lambda d: (files[d.span and d.span.source], d.span.start if d.span else 0))
+    )
 
 
 @dataclass(slots=True)
@@ -272,6 +285,16 @@ class Reporter:
     @property
     def has_errors(self) -> bool:
         return self._errors > 0
+
+    def has_syntax_error(self, within: Span) -> bool:
+        """Whether a part of the text could not be parsed."""
+        return any(
+            each.code.startswith("E02")
+            and each.span is not None
+            and each.span.source is within.source
+            and within.start <= each.span.start <= within.end
+            for each in self.diagnostics
+        )
 
     def raise_if_errors(self) -> None:
         if self.has_errors:

@@ -233,6 +233,26 @@ class Reflection:
             if getattr(each.declaration, "body", None) is not None or str(each) not in defined
         )
 
+    def why_not_found(self, name: str) -> tuple[str, str | None]:
+        """Why `name` means no function and no type: the end of a sentence about the module, and a thing to try."""
+        reporter = Reporter()
+        with deep_recursion():
+            before, self.program.reporter = self.program.reporter, reporter
+            try:
+                self.program.look_from(self.module.declaration)
+                meaning = self._meaning(name)
+            finally:
+                self.program.reporter = before
+        if isinstance(meaning, GenericMeaning) and meaning.declaration is not None:
+            parameters = ", ".join(each.name for each in meaning.declaration.generics)
+            return f"needs arguments for the generic '{name}'", f"write module['{name}<{parameters}>']"
+        nothing = f"has no function or type named '{name}'"
+        first = next(iter(reporter.diagnostics), None)
+        if first is not None and first.message != f"'{name}' is not declared":
+            return f"{nothing}: {first.message}", first.note
+        known = ", ".join((*self.function_names(), *self.type_names())) or "none"
+        return nothing, (first and first.note) or f"there are {known}"
+
     def _meaning(self, name: str) -> Meaning | None:
         """The name is parsed as a type is, and looked up in the module."""
         reporter = Reporter()

@@ -17,10 +17,12 @@ from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import Span
 from slangrad.syntax.ast import Attribute, Block, Declaration, Expression, Parameter, Statement
 from slangrad.syntax.brackets import match_brackets
+from slangrad.syntax.foreign import CHOICE, STATEMENTS, SYNTAX
 from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import RESTARTS, TYPE_INTRODUCERS
 
 LOOKAHEAD = 4
+LINE = 40  # tokens of a line that an error looks back at
 
 State = tuple[Declaration, int, bool, bool]
 
@@ -166,6 +168,7 @@ class Cursor(ABC):
         related: tuple[tuple[str, Span], ...] = (),
     ) -> None:
         """Report at the current token or the span."""
+        note = note or self._foreign_word()
         if self._errors + 1 >= self.limits.errors:
             last = (
                 f"this is error number {self.limits.errors}, so the rest is not read; {limit_note('errors')}"
@@ -175,6 +178,25 @@ class Cursor(ABC):
         self._errors += 1
         if self._errors >= self.limits.errors:
             raise GivenUp
+
+    def _foreign_word(self) -> str | None:
+        """How Slang says what the text around the current token says in another language."""
+        line = self._line_up_to_here()
+        for token in line[:3]:
+            if token.text in SYNTAX:
+                return SYNTAX[token.text]
+        if self.token.text == "if" and len(line) > 1:
+            return CHOICE
+        return next((STATEMENTS[each.text] for each in line if each.text in STATEMENTS), None)
+
+    def _line_up_to_here(self) -> list[Token]:
+        """The current token and those before it on its line, backwards."""
+        found = [self.token]
+        for token in reversed(self.tokens[max(self.position - LINE, 0) : self.position]):
+            if found[-1].fresh:
+                break
+            found.append(token)
+        return found
 
     def failure(
         self,

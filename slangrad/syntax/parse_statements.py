@@ -104,6 +104,8 @@ class StatementParser(ExpressionParser):
         parse = _STATEMENTS.get(self.token.text) if self.kind in ("name", "{", ";", "$") else None
         if parse is not None:
             statement = parse(self)
+        elif self.at_word("goto") and self.peek().kind == "name" and self.peek(2).kind == ";":
+            raise self.failure("E0201", "there is no 'goto'")
         elif self.kind == "name" and self.peek().kind == ":":
             statement = self._parse_labeled()
         elif self._begins_declaration():

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, limit_note
@@ -110,7 +111,9 @@ class Preprocessor:
             return after if live else self._skip(tokens, after)
         handler = _DIRECTIVES.get(name)
         if handler is None:
-            self._reporter.error("E0105", f"unknown directive '#{name}'", line[0].span)
+            near = get_close_matches(name, (*_CONDITIONALS, *_DIRECTIVES), n=1)
+            note = f"did you mean '#{near[0]}'?" if near else "a comment begins with '//'"
+            self._reporter.error("E0105", f"unknown directive '#{name}'", line[0].span, note)
         else:
             handler(self, line)
         return after

@@ -99,11 +99,6 @@ SHOWN = {
         }
         int g() { return f(1, 2); }
         ---
-        error[E0201]: expected ';' after the returned value
-          --> p.slang:4:15
-        4 |     return x.q
-          |               ^
-
         error[E0301]: 'a' is not declared
           --> p.slang:3:15
         3 |     float y = a;
@@ -113,6 +108,11 @@ SHOWN = {
           --> p.slang:4:14
         4 |     return x.q
           |              ^
+
+        error[E0201]: expected ';' after the returned value
+          --> p.slang:4:15
+        4 |     return x.q
+          |               ^
 
         error[E0405]: cannot call 'f': it takes 1 argument, not 2
           --> p.slang:6:18

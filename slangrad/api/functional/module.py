@@ -264,10 +264,8 @@ class Module(Unique):
         """A function or, if there is none of that name, a type."""
         found = self.find_function(name) or self.find_struct(name)
         if found is None:
-            known = ", ".join((*self.view.function_names(), *self.view.type_names())) or "none"
-            raise NameNotFound(
-                f"Module '{self.name}' has no function or type named '{name}'", f"there are {known}"
-            )
+            why, note = self.view.why_not_found(name)
+            raise NameNotFound(f"Module '{self.name}' {why}", note)
         return found
 
     def _make_function(self, label: str, name: str, views: Find, struct: Struct | None) -> Function:

@@ -13,6 +13,7 @@ from typing import Any
 
 from slangrad.check.bodies.control_flow import falls_through
 from slangrad.check.bodies.statements import check_statement
+from slangrad.check.bodies.unset import warn_of_unset
 from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
@@ -53,6 +54,7 @@ def check_body(world: World, declaration: Any) -> None:
         for statement in declaration.body.statements:
             check_statement(scope, statement)
         _check_end(world, declaration, info)
+        warn_of_unset(world, declaration, scope.body.assigned)
         world.check_activity(declaration)
 
 
@@ -60,6 +62,8 @@ def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
     if isinstance(declaration, ast.Constructor) or info.result in (VOID, ERROR):
         return
     if all(falls_through(each) for each in declaration.body.statements):
+        if world.reporter.has_syntax_error(declaration.body.span):
+            return  # the 'return' may be in the part that could not be read
         message = f"'{declaration.name}' can end without returning a '{info.result}'"
         world.error("E0605", message, declaration.name_span, "add a 'return' at the end")
 

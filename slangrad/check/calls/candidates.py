@@ -48,6 +48,7 @@ class Failure:
     wanted: Type | None = None
     code: str = "E0405"
     note: str | None = None  # what to try
+    only_sizes: bool = False  # the types have the right form, and sizes that do not fit
 
 
 def innermost(candidate: Candidate) -> Candidate:

@@ -103,6 +103,19 @@ def commit(scope: Scope, node: ast.Expression, made: Plan) -> None:
         node.conversion = made.conversion
     if made.warning is not None:
         scope.world.warning("E0310", made.warning, node.span, "write the conversion to silence this")
+    if isinstance(made.target, Scalar) and made.target.is_float:
+        _warn_of_lost_rest(scope, stripped(node))
+
+
+def _warn_of_lost_rest(scope: Scope, node: ast.Expression) -> None:
+    """1 / 2 is 0, and becomes 0.0: the rest was hardly meant to be dropped."""
+    if not isinstance(node, ast.Binary) or node.operator != "/":
+        return
+    left, right = literal_value(node.left), literal_value(node.right)
+    if left is not None and right and left % right:
+        note = f"write {left}.0 / {right}"
+        message = f"{left} / {right} of whole numbers is {int(left / right)}"
+        scope.world.warning("E0332", message, node.span, note)
 
 
 def coerce(scope: Scope, node: ast.Expression, target: Type, what: str) -> bool:

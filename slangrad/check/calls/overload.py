@@ -288,7 +288,7 @@ def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: 
         wanted = pattern.type
         actual = _unwrapped(world, candidate, wanted, value_after(node))
         if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
-            return Failure(candidate, solver.conflict, node)
+            return Failure(candidate, solver.conflict, node, only_sizes=solver.sizes_differ)
         if pattern.direction in BY_PLACE:
             solver.fixed.update(solver.bindings)
     return None
@@ -489,9 +489,11 @@ def _report_failures(
         _report_one(scope, span, name, failures[0])
         return
     given = ", ".join(map(argument_text, arguments))
-    lines = [f"{candidate_text(world, each.candidate)}: {each.reason}" for each in failures[:8]]
-    if len(failures) > 8:
-        lines.append(f"and {len(failures) - 8} more")
+    nearest = [each for each in failures if each.only_sizes] or failures
+    reasons = dict.fromkeys(f"{candidate_text(world, each.candidate)}: {each.reason}" for each in nearest)
+    lines = [*reasons][:8]
+    if len(reasons) > 8:
+        lines.append(f"and {len(reasons) - 8} more")
     world.error("E0405", f"no overload of '{name}' takes ({given})", span, "\n        ".join(lines))
 
 

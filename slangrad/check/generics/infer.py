@@ -50,6 +50,7 @@ class Solver:
         self.bindings: dict[Any, Any] = {}
         self.join = join
         self.conflict: str | None = None
+        self.sizes_differ = False  # the conflict is about a value parameter: the forms of the types agree
         self.fixed: set[Any] = (
             set()
         )  # parameters whose type nothing may change: that of a variable passed as inout
@@ -107,7 +108,8 @@ class Solver:
             known = self.bindings.setdefault(pattern.declaration, actual)
             if known is actual or (isinstance(known, int) and known == actual):
                 return True
-            self.conflict = f"'{pattern.declaration.name}' would be both '{known}' and '{actual}'"
+            self.conflict = f"'{pattern.declaration.name}' would be both {known} and {actual}"
+            self.sizes_differ = True
             return False
         if isinstance(pattern, Polynomial):
             return self._solve_linear(pattern, actual)

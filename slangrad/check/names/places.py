@@ -57,6 +57,8 @@ def _this(scope: Scope) -> str | None:
 
 def _local(scope: Scope, form: checked.Local) -> str | None:
     declaration = form.declaration
+    if scope.body is not None:
+        scope.body.assigned.add(declaration)
     if scope.body is not None and scope.body.refers:
         return f"'{declaration.name}' ends with the accessor"
     if scope.body is not None and declaration in scope.body.info.captures:

@@ -443,7 +443,9 @@ def _conjunction(scope: Scope, node: ast.ConjunctionType) -> Meaning:
         kind = resolve_type(scope, side)
         if not interfaces_in(kind):
             if kind is not ERROR:
-                scope.world.error("E0410", f"'&' joins interfaces only, and '{kind}' is none", side.span)
+                message = f"'&' joins interfaces only, and '{kind}' is none"
+                note = "Slang has no references: a parameter that is changed is 'inout float x'"
+                scope.world.error("E0410", message, side.span, note)
             return FAILED
         parts += interfaces_in(kind)
     return TypeMeaning(conjunction(tuple(parts)))

@@ -18,7 +18,7 @@ from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
 from slangrad.check.model.world import World
-from slangrad.syntax import ast
+from slangrad.syntax import ast, foreign
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -45,6 +45,7 @@ class Body:
     outer: Body | None = None
     captured: ast.Parameter | None = None  # `this` as lambdas inside capture it
     refers: bool = False  # what a `ref` accessor returns is being looked at
+    assigned: set[Any] = field(default_factory=set)  # variables that something may store into
 
 
 class Scope:
@@ -262,6 +263,8 @@ def suggestion(scope: Scope, name: str) -> str | None:
         if isinstance(each, ModuleScope) and (module := each.that_hides(name)):
             return f"module '{module}' declares '{name}', but not as public"
         names |= each.all_names()
+    if name in foreign.NAMES:
+        return foreign.NAMES[name]
     near = get_close_matches(name, sorted(names), n=1, cutoff=0.7)
     return f"did you mean '{near[0]}'?" if near else None
 
