@@ -23,13 +23,13 @@ from typing import Any
 
 from slangrad.base.options import Options
 from slangrad.base.store import Store, content_key
+from slangrad.base.traits import TRAITS
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Struct
 from slangrad.runtime.cpu import NativeKernel
 from slangrad.runtime.image import KernelImage, Load
 from slangrad.runtime.processors import processor_identity
 
-CPU = "cpu"
 FORMAT = 1
 PACKAGE = Path(__file__).parent
 
@@ -51,7 +51,7 @@ def store_of(options: Options) -> Store:
 
 def kernel_key(options: Options, target: str, *parts: object) -> str:
     """The key of a kernel or of anything else that depends on settings, compiler and machine."""
-    if target != CPU or options.verify or options.dump or store_of(options).problem:
+    if not TRAITS[target].is_stored or options.verify or options.dump or store_of(options).problem:
         return ""
     return content_key(environment_key(), _settings(options), *parts)
 

@@ -1,6 +1,6 @@
-"""A kernel after each stage as lines of text, which know the lines of the program that they were made from.
+"""A kernel after each common stage as lines of text, which know the lines of the program that they were made from.
 
-show_llvm(c)     ->   [Line("  %v12 = fmul contract <16 x float> %v8, %v8", span of `x * x`), ...]
+show_program(unit)     ->   [Line("  %y = mul %x, %x", span of `x * x`), ...]
 """
 
 from __future__ import annotations
@@ -8,60 +8,29 @@ from __future__ import annotations
 from slangrad.base.source import Line
 from slangrad.check.model import checked as forms
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.text import function_lines, program_lines
-from slangrad.llvm import native
-from slangrad.llvm.debug_lines import lines_of_listing, with_debug_lines
-from slangrad.stages import Compilation
+from slangrad.ir.text import program_lines
 from slangrad.syntax import ast
 from slangrad.syntax.print import node_lines
 from slangrad.syntax.walk import walk as walk_tree
+from slangrad.unit import FlatKernel, Request, Unit
 
 
-def show_ast(c: Compilation) -> list[Line]:
-    assert c.declared is not None
-    first, *others = user_functions(c.declared)
+def show_ast(request: Request) -> list[Line]:
+    assert request.declared is not None
+    first, *others = user_functions(request.declared)
     return [*node_lines(first), *(line for each in others for line in (Line(""), *node_lines(each)))]
 
 
-def show_program(c: Compilation) -> list[Line]:
-    return program_lines(c.program)
+def show_program(made: Unit | FlatKernel) -> list[Line]:
+    return program_lines(made.program)
 
 
-def show_derivatives(c: Compilation) -> list[Line]:
+def show_derivatives(unit: Unit) -> list[Line]:
     """The program, and before it what is stored for each reverse sweep and what is computed again."""
     lines = []
-    for each in c.reports.values():
+    for each in unit.reports.values():
         lines += str(each).splitlines()
-    return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(c.program)]
-
-
-def show_delayed(c: Compilation) -> list[Line]:
-    """The kernel whose float adds wait for the end of the launch, what runs before and after; none if none may wait."""
-    if c.delayed is None:
-        return [Line("// no float add waits for the end of the launch")]
-    functions = (c.delayed.kernel, c.delayed.plan, c.delayed.finish)
-    return [line for f in functions for line in function_lines(f)]
-
-
-def show_lanes(c: Compilation) -> list[Line]:
-    assert c.wide is not None
-    return [line for f in (c.wide.full, c.wide.masked) if f is not None for line in function_lines(f)]
-
-
-def show_llvm(c: Compilation) -> list[Line]:
-    assert c.module is not None
-    return c.module.lines()
-
-
-def show_assembly(c: Compilation) -> list[Line]:
-    assert c.module is not None and c.machine is not None
-    text, lines = with_debug_lines(c.module.text), c.module.lines()
-    listing = native.assembly(text, c.machine, c.options.optimize)
-    return [Line(text, lines[n - 1].span if n else None) for text, n in lines_of_listing(listing)]
-
-
-def show_nothing(c: Compilation) -> list[Line]:
-    return []
+    return [*(Line(f"// {line}") for line in lines), Line(""), *program_lines(unit.program)]
 
 
 def user_functions(function: ast.Function) -> list[ast.Function]:

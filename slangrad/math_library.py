@@ -1,11 +1,11 @@
 """Maths functions of the standard library as flat IR, for machines and for the oracle.
 
-MathLibrary(checked, options)["sin", F32]    ->   func @sin(%x: f32) -> (f32) {...}
+MathLibrary(checked, options, flatten)["sin", F32]    ->   func @sin(%x: f32) -> (f32) {...}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import ClassVar
 
@@ -13,9 +13,6 @@ from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import STD
-from slangrad.flatten.aggregates import flatten_aggregates
-from slangrad.flatten.arrays import flatten_arrays
-from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir.core import Function
 from slangrad.ir.types import Scalar
 from slangrad.lower.model.type_map import SCALARS
@@ -24,14 +21,16 @@ from slangrad.opt.dead import remove_dead
 from slangrad.opt.inline import inline
 from slangrad.syntax import ast
 
+Flatten = Callable[[Function], Function]
+
 
 class MathLibrary(Mapping[tuple[str, Scalar], Function]):
     """(name of a primitive, f32 or f64) to a flat function of scalars, made from std when it is first asked for."""
 
     _made: ClassVar[dict[tuple[str, Scalar], Function]] = {}  # the same for all programs
 
-    def __init__(self, checked: CheckedProgram, options: Options) -> None:
-        self._checked, self._options = checked, options
+    def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:
+        self._checked, self._options, self._flatten = checked, options, flatten
 
     @cached_property
     def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
@@ -49,7 +48,7 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
             reference = DeclRef(self._declared[key], {})
             program, (name,) = lower_functions(self._checked, [reference], self._options)
             function = inline(program, everything=True).functions[name]
-            self._made[key] = remove_dead(flatten(function, self._options))
+            self._made[key] = remove_dead(self._flatten(function))
         return self._made[key]
 
     def __iter__(self) -> Iterator[tuple[str, Scalar]]:
@@ -57,9 +56,3 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
 
     def __len__(self) -> int:
         return len(self._declared)
-
-
-def flatten(function: Function, options: Options) -> Function:
-    """Scalars, pointers and memory only."""
-    scalars = remove_dead(flatten_aggregates(function, options.bounds_checks))
-    return flatten_arrays(split_small_arrays(scalars))

@@ -5,18 +5,20 @@
     compiled.arguments      the struct that its argument block holds
     compiled.text("lanes")  the program after a stage
 
-To follow a program, read STAGES from top to bottom; each row names the folder that does the work.
+To follow a program, read COMMON from top to bottom, then the tail of a target (targets/cpu.py).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
-from slangrad import listings, stages
+from slangrad import listings
 from slangrad.autodiff.report import Explanation, Report
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.module_file import Origin
@@ -27,65 +29,173 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import is_standard
+from slangrad.flatten.aggregates import flatten_aggregates
+from slangrad.flatten.arrays import flatten_arrays
+from slangrad.flatten.math_functions import EXPANDED, expand_math
+from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
+from slangrad.ir.core import Function, walk
 from slangrad.ir.types import Struct
 from slangrad.llvm import native
 from slangrad.llvm.target import Features
+from slangrad.math_library import MathLibrary
+from slangrad.opt.branches import simplify_branches
+from slangrad.opt.dead import remove_dead
+from slangrad.opt.escapes import refuse_escapes
+from slangrad.opt.finite_checks import check_finite
+from slangrad.opt.forwarding import forward_loads
+from slangrad.opt.hoist import hoist
+from slangrad.opt.hoist_checks import hoist_checks
+from slangrad.opt.inline import inline_into
+from slangrad.opt.kernel_facts import read_places, used_arguments
+from slangrad.opt.null_checks import check_null
+from slangrad.opt.pointer_checks import check_pointers
+from slangrad.opt.statics import begin_statics, settle_statics
+from slangrad.opt.unroll import unroll
+from slangrad.opt.unroll_steps import has_steps, unroll_steps
+from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.runtime.processors import available_processors
-from slangrad.stages import Compilation, Listing, read_places, used_arguments
+from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
+from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
+from slangrad.targets import cpu, interpreter
+from slangrad.unit import FlatKernel, Request, Unit
 
-CPU, INTERPRETER = "cpu", "interpreter"
-BOTH = (CPU, INTERPRETER)
+Listing = Callable[[], list[Line]]
 SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A row of the table. `legal` is what the IR may consist of afterwards, None where there is no IR to check."""
-
-    name: str
-    run: Callable[[Compilation], None]
-    targets: tuple[str, ...]
-    legal: verify.Stage | None
-    lines: Callable[[Compilation], list[Line]]
+# --- Passes that need more than their function -----------------------------------------------------------
 
 
+def begin(function: Function, context: Context) -> Function:
+    return begin_statics(context.program, function)
+
+
+def inline(function: Function, context: Context) -> Function:
+    return inline_into(context.program, function, lambda _: False, context.options.limits)
+
+
+def point_checks(function: Function, context: Context) -> Function:
+    return check_pointers(context.program, function, context.by_hand)
+
+
+def write_out(function: Function, context: Context) -> Function:
+    return unroll(function, context.options.limits)
+
+
+def no_escapes(function: Function) -> Function:
+    refuse_escapes([function])
+    return function
+
+
+def scalars(function: Function, context: Context) -> Function:
+    return flatten_aggregates(function, context.options.bounds_checks)
+
+
+def maths(function: Function, context: Context) -> Function:
+    assert context.checked is not None
+    flatten = partial(FLATTENING.over, context=context)
+    return expand_math(function, MathLibrary(context.checked, context.options, flatten))
+
+
+def even_barriers(function: Function) -> Function:
+    check_barriers(function)
+    return function
+
+
+def in_check_mode(function: Function, context: Context) -> bool:
+    return context.options.check
+
+
+def has_maths(function: Function, context: Context) -> bool:
+    return any(op.name in EXPANDED for op in walk(function.region))
+
+
+def has_steps_to_write_out(function: Function, context: Context) -> bool:
+    return has_steps(function)
+
+
+# --- The table ----------------------------------------------------------------------------------------
 # fmt: off
 # ruff: noqa: E501
-STAGES: tuple[Stage, ...] = (
-    #     name         pass                            targets         legal afterwards       shown as                      folder
-    Stage("ast",       stages.check,                   BOTH,           None,                  listings.show_ast),         # syntax, check
-    Stage("lowered",   stages.lower,                   BOTH,           verify.LOWERED,        listings.show_program),     # lower
-    Stage("autodiff",  stages.differentiate_requests,  BOTH,           verify.DIFFERENTIATED, listings.show_derivatives), # autodiff
-    Stage("inlined",   stages.inline_all,              BOTH,           verify.INLINED,        listings.show_program),     # opt
-    Stage("clean",     stages.clean,                   BOTH,           verify.DIFFERENTIATED, listings.show_program),     # opt
-    Stage("flat",      stages.flatten_kernel,          BOTH,           verify.FLAT,           listings.show_program),     # flatten
-    Stage("math",      stages.use_math_library,        BOTH,           verify.FLAT,           listings.show_program),     # flatten, std
-    Stage("interpret", stages.interpret,               (INTERPRETER,), None,                  listings.show_nothing),     # ir
-    Stage("delayed",   stages.find_delayed_adds,       (CPU,),         None,                  listings.show_delayed),     # opt
-    Stage("lanes",     stages.widen_kernel,            (CPU,),         None,                  listings.show_lanes),       # spmd
-    Stage("llvm",      stages.write_llvm,              (CPU,),         None,                  listings.show_llvm),        # llvm
-    Stage("asm",       stages.generate_code,           (CPU,),         None,                  listings.show_assembly),    # llvm
-)
 
-# (first, second, why): checked when this file is imported.
-BEFORE = (
-    ("lowered",  "autodiff", "requests for derivatives are IR"),
-    ("autodiff", "inlined",  "functions with custom derivatives stay calls until then"),
-    ("inlined",  "flat",     "only the kernel is flattened"),
-    ("flat",     "math",     "library functions are flat IR"),
-    ("flat",     "lanes",    "lanes hold scalars and pointers"),
-    ("math",     "lanes",    "maths vectorizes with the rest"),
-    ("flat",     "delayed",  "addresses are pointers and offsets"),
-    ("delayed",  "lanes",    "each lane has accumulators of its own"),
+INLINING = Passes((
+    #    folder     pass                        when, and which passes must come before it
+    Pass("opt",     begin,             asks=True),
+    Pass("opt",     inline,            asks=True,                                  needs=("begin",)),
+    Pass("opt",     settle_statics,                                                needs=("inline",)),
+    Pass("opt",     settle_variables,                                              needs=("inline",)),
+    Pass("opt",     remove_dead,       after_change=True),
+    Pass("opt",     no_escapes,                                                    needs=("settle_variables",)),
+    Pass("opt",     point_checks,      asks=True, when=in_check_mode),
+    Pass("opt",     check_finite,      when=in_check_mode),
+))
+
+CLEANING = Passes((
+    Pass("opt",     simplify_branches),
+    Pass("opt",     remove_dead),
+    Pass("opt",     write_out,         asks=True),
+    Pass("opt",     remove_dead,       when=has_steps_to_write_out),
+    Pass("opt",     unroll_steps,      when=has_steps_to_write_out,                needs=("remove_dead",)),
+    Pass("opt",     simplify_branches),
+    Pass("opt",     hoist),
+    Pass("opt",     remove_dead),
+    Pass("opt",     check_null,                                                    needs=("hoist",)),
+))
+
+FLATTENING = Passes((
+    Pass("flatten", scalars,           asks=True),
+    Pass("opt",     remove_dead),
+    Pass("flatten", split_small_arrays,                                            needs=("scalars",)),
+    Pass("flatten", flatten_arrays,                                                needs=("scalars",)),
+))
+
+TIDYING = Passes((
+    Pass("opt",     forward_loads),
+    Pass("opt",     simplify_branches),
+    Pass("opt",     hoist),
+    Pass("opt",     hoist_checks),
+    Pass("opt",     remove_dead),
+))
+
+MATHS = Passes((
+    Pass("flatten", maths,             asks=True, when=has_maths),
+    Pass("opt",     hoist,             after_change=True),
+    Pass("opt",     remove_dead,       after_change=True),
+    Pass("spmd",    even_barriers),
+))
+
+# Of every target. What a target does with the flat kernel is in targets/.
+COMMON: tuple[Stage, ...] = (
+    #     name        passes                            legal afterwards        shown as                       folder
+    Stage("ast",      check,                            None,                   listings.show_ast),          # syntax, check
+    Stage("lowered",  lower,                            verify.LOWERED,         listings.show_program),      # lower
+    Stage("autodiff", differentiate,                    verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
+    Stage("inlined",  INLINING,                         verify.INLINED,         listings.show_program),
+    Stage("clean",    CLEANING,                         verify.DIFFERENTIATED,  listings.show_program),
+    Stage("flat",     Passes(FLATTENING.rows + TIDYING.rows), verify.FLAT,      listings.show_program),
+    Stage("math",     MATHS,                            verify.FLAT,            listings.show_program),
 )
 # fmt: on
 
-STAGE_NAMES = tuple(stage.name for stage in STAGES)
-assert all(STAGE_NAMES.index(first) < STAGE_NAMES.index(second) for first, second, _ in BEFORE)
+TARGETS = {each.traits.name: each for each in (cpu.TARGET, interpreter.TARGET)}
+STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
+
+
+def _unmet_needs(stages: Sequence[Stage]) -> list[str]:
+    """Rows whose needed passes do not come before them."""
+    seen: set[str] = set()
+    unmet = []
+    for row in (row for stage in stages for row in stage.rows):
+        unmet += [f"{row.name} needs {each}" for each in row.needs if each not in seen]
+        seen.add(row.name)
+    return unmet
+
+
+assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 
 
 # --- Compiling ----------------------------------------------------------------------------------------
@@ -97,15 +207,15 @@ class CompiledKernel:
     `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept.
     """
 
-    kernel: Kernel
+    kernel: Kernel | None
     image: KernelImage | None
     arguments: Struct
     used: frozenset[str]
     read: dict[str, tuple[int, ...] | None]
-    parameters: dict[ast.Declaration, str]
+    parameters: Mapping[ast.Declaration, str]
     stages: tuple[str, ...]
     milliseconds: dict[str, float]
-    reports: dict[str, Report]
+    reports: Mapping[str, Report]
     listings: dict[str, Listing]
 
     @property
@@ -132,7 +242,8 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    return _compile(Compilation(checked, source, entry, options, target, conformances=conformances))
+    traits = TARGETS[target].traits
+    return _compile(Request(checked, source, entry, options, traits, conformances=conformances))
 
 
 def compile_entry_point(
@@ -144,54 +255,70 @@ def compile_entry_point(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
-    source = declared.span.source
-    return _compile(
-        Compilation(
-            checked,
-            source,
-            declared.name,
-            options,
-            target,
-            declared,
-            entry.substitution,
-            conformances,
-            by_hand=True,
-        )
-    )
+    source, traits = declared.span.source, TARGETS[target].traits
+    what = (declared.name, options, traits, declared, entry.substitution, conformances)
+    return _compile(Request(checked, source, *what, by_hand=True))
 
 
-def _compile(c: Compilation) -> CompiledKernel:
-    c.listings["kernel"] = lambda: source_lines(c.source)
+def _compile(request: Request) -> CompiledKernel:
+    target, run = TARGETS[request.traits.name], _Run(request)
     with deep_recursion():  # a chain of two thousand `else if`s is as deep in the IR
-        for stage in STAGES:
-            if c.target in stage.targets:
-                _run_stage(c, stage)
-    assert c.kernel is not None and c.program.arguments is not None
+        unit = run.through(COMMON, request)
+        flat = flat_kernel(unit)
+        product = target.finish(run.through(target.tail, flat))
     return CompiledKernel(
-        c.kernel,
-        c.image,
-        c.program.arguments,
-        used_arguments(c.function),
-        read_places(c.function),
-        c.parameters,
-        tuple(c.listings),
-        c.milliseconds,
-        c.reports,
-        c.listings,
+        product.kernel,
+        product.image,
+        flat.arguments,
+        used_arguments(flat.function),
+        read_places(flat.function),
+        unit.parameters,
+        tuple(run.listings),
+        run.milliseconds,
+        unit.reports,
+        run.listings,
     )
 
 
-def _run_stage(c: Compilation, stage: Stage) -> None:
-    start = perf_counter()
-    stage.run(c)
-    c.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
-    if c.options.verify and stage.legal is not None:
-        verify.verify(c.program, stage.legal)
-    if stage.lines is not listings.show_nothing:
-        snapshot = replace(c)
-        c.listings[stage.name] = lambda: stage.lines(snapshot)
-    if stage.name in c.options.dump:
-        print(f"// {c.name}, after stage '{stage.name}'\n{text_of(stage.lines(c))}")
+def flat_kernel(unit: Unit) -> FlatKernel:
+    """The seam: what every target begins with."""
+    assert unit.program.arguments is not None
+    group = group_size(unit.function) if runs_in_groups(unit.function) else None
+    return FlatKernel(unit.name, unit.function, unit.program.arguments, group, unit.options)
+
+
+def flatten_request(request: Request) -> FlatKernel:
+    """The common stages alone."""
+    with deep_recursion():
+        return flat_kernel(_Run(request).through(COMMON, request))
+
+
+class _Run:
+    """Stages as they are run: what can be shown of each, and what it took."""
+
+    def __init__(self, request: Request) -> None:
+        self.options = request.options
+        self.name = request.entry
+        self.milliseconds: dict[str, float] = {}
+        self.listings: dict[str, Listing] = {"kernel": lambda: source_lines(request.source)}
+
+    def through(self, stages: Sequence[Stage], value: Any) -> Any:
+        for stage in stages:
+            value = self._stage(stage, value)
+        return value
+
+    def _stage(self, stage: Stage, value: Any) -> Any:
+        start = perf_counter()
+        made = stage.run(value)
+        self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
+        if self.options.verify and stage.legal is not None:
+            verify.verify(made.program, stage.legal)
+        if stage.lines is not None:
+            show = partial(stage.lines, made)
+            self.listings[stage.name] = show
+            if stage.name in self.options.dump:
+                print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
+        return made
 
 
 def check_files(

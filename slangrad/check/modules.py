@@ -22,6 +22,7 @@ from slangrad.base.options import Options
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
+from slangrad.base.traits import CPU, Traits
 from slangrad.check.bodies import bodies, declarations, expressions, lambdas, linked_functions
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls import calls, convert, initializers
@@ -71,8 +72,9 @@ class Program(World):
         include_paths: Iterable[str | Path] = (),
         defines: dict[str, str] | None = None,
         files: Files | None = None,
+        traits: Traits = CPU,
     ) -> None:
-        super().__init__(options or Options())
+        super().__init__(options or Options(), traits)
         self.files = Files(include_paths) if files is None else files
         self.defines = dict(defines or {})
         self.modules: dict[str, Module] = {}

@@ -19,8 +19,6 @@ from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import BOOL, I64
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.hoist import hoist
 from slangrad.opt.intervals import Facts, Interval, Intervals
 from slangrad.opt.launch_values import ChunkValues
 
@@ -46,8 +44,7 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
     holds = b.constant(BOOL, True)
     for each in dict.fromkeys(certain.conditions):
         holds = b.emit("and", holds, each)
-    condition = remove_dead(Function("foreseen", (), None, Region((), b.ops, (holds,))))
-    return Foreseen(condition, remove_dead(hoist(made)))
+    return Foreseen(Function("foreseen", (), None, Region((), b.ops, (holds,))), made)
 
 
 class _Certain(Rebuild):

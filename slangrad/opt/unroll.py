@@ -14,8 +14,9 @@ from __future__ import annotations
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.opt.iterations import integer_constants, written_out
 
 SMALL = 128  # ops that a loop may become without being marked
 
@@ -62,22 +63,3 @@ def _parts_of_constants(body: Region) -> int:
     """How many ops take parts of what the loop does not change: these are made once, before it."""
     made = {*body.parameters, *(result for op in body.ops for result in op.results)}
     return sum(op.name == "get" and op.operands[0] not in made for op in body.ops)
-
-
-def written_out(walk: Rebuild, b: Builder, op: Op, trips: int) -> tuple[Value, ...]:
-    """What a loop leaves, one iteration after the other."""
-    (count, *carried), (body,) = walk.values(op.operands), op.regions
-    for i in range(trips - 1, -1, -1) if op.attributes.get("reverse") else range(trips):
-        walk.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))
-        carried = list(walk.inline(b, body))
-    return tuple(carried)
-
-
-def integer_constants(region: Region) -> dict[Value, int]:
-    """The integers among the constants of a function."""
-    found = {}
-    for op in walk(region):
-        number = op.attributes.get("value")
-        if op.name == "const" and isinstance(number, int):
-            found[op.results[0]] = number
-    return found

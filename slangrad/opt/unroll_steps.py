@@ -17,8 +17,7 @@ from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import CONTROL, INEXACT
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.ir.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.unroll import integer_constants, written_out
+from slangrad.opt.iterations import integer_constants, written_out
 
 MOST = 1024  # ops that all of them become
 LONGEST = 64  # elements of an array that become values
@@ -32,12 +31,14 @@ Loops = frozenset[Op]
 
 
 def unroll_steps(function: Function) -> Function:
-    """The function with such loops written out."""
-    if not any(op.name == "for" and _moves(op) for op in walk(function.region)):
-        return function
-    clean = remove_dead(function)  # so that sizes are what they will be
-    chosen = _Steps(clean).chosen()
-    return _WriteOut(chosen, integer_constants(clean.region)).function(clean) if chosen else function
+    """The function with such loops written out. Dead code is gone before, so that sizes are what they will be."""
+    chosen = _Steps(function).chosen()
+    return _WriteOut(chosen, integer_constants(function.region)).function(function) if chosen else function
+
+
+def has_steps(function: Function) -> bool:
+    """Whether there may be such loops."""
+    return any(op.name == "for" and _moves(op) for op in walk(function.region))
 
 
 class _WriteOut(Rebuild):

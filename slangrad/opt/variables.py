@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Nesting, Rebuild, copy_op
 from slangrad.ir.types import (
     I64,
@@ -30,28 +30,20 @@ from slangrad.ir.types import (
     components,
     is_integer,
 )
-from slangrad.opt.dead import remove_dead
-from slangrad.opt.inline import Keep, inline_into
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
 ACCESSES = frozenset({"load", "store"})
 MOST_CHOICES = 8
 
 
-def inline_settled(program: Program, function: Function, keep: Keep) -> Function:
-    """Inlining for autodiff: derivatives pass through pointers where it is known what these lead to."""
-    return settle_variables(inline_into(program, function, keep))
-
-
 def settle_variables(function: Function) -> Function:
-    """A function, without the variables of which all uses are known."""
-    changed = False
+    """A function, without the variables of which all uses are known; the same function where there are none."""
     while any(op.name == "variable" for op in walk(function.region)):
         known = _Known(function)
         if not known.variables:
             break
-        function, changed = _Settle(known).function(function), True
-    return remove_dead(function) if changed else function
+        function = _Settle(known).function(function)
+    return function
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,7 @@ class Catch(Node):  # `catch (e : E) statement`; `catch statement` catches every
 class TargetSwitch(Statement):  # `__target_switch { case cpu: ... default: ... }`; `__stage_switch` too.
     keyword: str
     cases: list[TargetCase]
+    chosen: TargetCase | None = field(default=None, init=False)  # what `check` found to be meant
 
 @node
 class TargetCase(Node):  # `case cpu: case cuda: statements`; "default" is a name like the others.

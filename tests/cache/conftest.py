@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from slangrad import pipeline
+from slangrad.unit import Request
 
 
 @pytest.fixture(autouse=True)
@@ -22,9 +23,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     made: list[str] = []
     run = pipeline._compile
 
-    def noted(compilation: pipeline.Compilation) -> pipeline.CompiledKernel:
-        made.append(compilation.source.name)
-        return run(compilation)
+    def noted(request: Request) -> pipeline.CompiledKernel:
+        made.append(request.source.name)
+        return run(request)
 
     monkeypatch.setattr(pipeline, "_compile", noted)
     yield made

@@ -21,7 +21,7 @@ from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Pointer, Scalar, Struct
-from slangrad.pipeline import CPU, INTERPRETER, CompiledKernel, compile_kernel
+from slangrad.pipeline import CompiledKernel, compile_kernel
 from slangrad.runtime.cpu import CpuDevice
 
 LANES = (1, 4, 8, 16, 32)
@@ -49,7 +49,7 @@ class WatchedDevice(CpuDevice):
 
 
 @cache
-def compiled(text: str, target: str = CPU, lanes: int = 0, contraction: bool = False) -> CompiledKernel:
+def compiled(text: str, target: str = "cpu", lanes: int = 0, contraction: bool = False) -> CompiledKernel:
     options = Options(lanes=lanes, contraction=contraction, verify=True)
     return compile_kernel(Program(options, []), SourceFile("kernel", text), "main", options, target)
 
@@ -59,7 +59,7 @@ def may_wait(text: str) -> bool:
     return not compiled(text).text("delayed").startswith("// no float add")
 
 
-def run(text, arguments, threads, lanes=0, workers=2, target=CPU) -> Outcome:
+def run(text, arguments, threads, lanes=0, workers=2, target="cpu") -> Outcome:
     kernel = compiled(text, target, lanes)
     copies = _copies(arguments)
     block = _block(kernel.arguments, copies)
@@ -69,7 +69,7 @@ def run(text, arguments, threads, lanes=0, workers=2, target=CPU) -> Outcome:
 
 
 def oracle(text, arguments, threads) -> Outcome:
-    return run(text, arguments, threads, target=INTERPRETER)
+    return run(text, arguments, threads, target="interpreter")
 
 
 def _copies(arguments):

@@ -41,7 +41,7 @@ from slangrad.ir.types import Pointer, Scalar, Type, components
 from slangrad.lower.program import lower_functions, lower_program
 from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.inline import inline_into
-from slangrad.opt.variables import inline_settled
+from slangrad.stages import inline_settled
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 from tests.language.gradients import gradient_text

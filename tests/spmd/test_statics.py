@@ -10,10 +10,11 @@ import pytest
 import slangrad as spy
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.base.traits import CPU
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.core import Program
-from slangrad.pipeline import CPU, STAGES
-from slangrad.stages import Compilation
+from slangrad.pipeline import flatten_request
+from slangrad.unit import Request
 from tests.llvm.machine import LANES, assert_like_oracle
 
 THREADS = 75
@@ -75,14 +76,8 @@ class Text:
 def flat_program(body: str) -> Program:
     """What machine code is made of."""
     options = Options(verify=True, contraction=False)
-    c = Compilation(
-        CheckedProgram(options), SourceFile("statics", HEAD + body + TAIL), "kernel", options, CPU
-    )
-    for stage in STAGES:
-        if stage.name == "lanes":
-            break
-        stage.run(c)
-    return c.program
+    source = SourceFile("statics", HEAD + body + TAIL)
+    return flatten_request(Request(CheckedProgram(options), source, "kernel", options, CPU)).program
 
 
 @pytest.mark.parametrize("seed", range(5))

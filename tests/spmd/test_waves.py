@@ -9,10 +9,11 @@ import pytest
 
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
+from slangrad.base.traits import CPU
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.core import Program
-from slangrad.pipeline import CPU, STAGES
-from slangrad.stages import Compilation
+from slangrad.pipeline import flatten_request
+from slangrad.unit import Request
 from tests.llvm.machine import ALL_FEATURES, assert_like_oracle
 
 THREADS = 75
@@ -111,12 +112,8 @@ class Text:
 def flat_program(body: str) -> Program:
     """What machine code is made of."""
     options = Options(verify=True, contraction=False)
-    c = Compilation(CheckedProgram(options), SourceFile("waves", HEAD + body + TAIL), "kernel", options, CPU)
-    for stage in STAGES:
-        if stage.name == "lanes":
-            break
-        stage.run(c)
-    return c.program
+    source = SourceFile("waves", HEAD + body + TAIL)
+    return flatten_request(Request(CheckedProgram(options), source, "kernel", options, CPU)).program
 
 
 def arguments() -> dict[str, object]:

@@ -20,6 +20,7 @@ from slangrad.api.functional.plain_types import PLAIN, is_plain
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late
 from slangrad.base.module_file import Origin
+from slangrad.base.traits import TRAITS
 from slangrad.call.check_mode import CheckedSession
 from slangrad.call.compiled import Compiled
 from slangrad.call.module_index import Facts, ModuleIndex, reachable
@@ -139,7 +140,7 @@ class Generation:
 
     def _parse_all(self) -> None:
         """Load what was only looked up so far, in the same order."""
-        program = FRONT.Program(self.settings, (), self._defines, self.files)
+        program = FRONT.Program(self.settings, (), self._defines, self.files, TRAITS[self.target])
         for loaded, known in self._waiting:
             known.parsed = self._load(program, loaded)
         self._waiting.clear()

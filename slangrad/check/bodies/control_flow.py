@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from slangrad.check.bodies.targets import chosen_case
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
 
@@ -77,8 +76,7 @@ def _do_catch(node: ast.DoCatch) -> bool:
 
 
 def _target_switch(node: ast.TargetSwitch) -> bool:
-    chosen = chosen_case(node)
-    return any(_sequence(case.body) for case in (node.cases if chosen is None else [chosen]))
+    return any(_sequence(case.body) for case in (node.cases if node.chosen is None else [node.chosen]))
 
 
 _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {

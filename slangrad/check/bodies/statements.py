@@ -347,7 +347,7 @@ def _assembly(scope: Scope, node: ast.TargetAssembly) -> None:
 
 
 def _target_switch(scope: Scope, node: ast.TargetSwitch) -> None:
-    chosen = chosen_case(node)
+    chosen = node.chosen = chosen_case(scope.world.traits, node)
     for case in node.cases:
         body = Scope(scope.world, scope)
         body.breakable = scope.breakable | {"switch"}

@@ -15,20 +15,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from slangrad.base.traits import Traits
 from slangrad.check.model.types import VOID
 from slangrad.check.names.scopes import Scope, levels
 from slangrad.syntax import ast
 
-TARGETS = {  # the cases that are meant here; the first that is found counts
-    "__target_switch": ("cpu", "cpp", "default"),
-    "__stage_switch": ("compute", "default"),
-}
 _CALL = re.compile(r"\s*(?:\$P_)?([A-Za-z]\w*)\s*(?:\(\s*((?:\$\d+\s*,\s*)*\$\d+)?\s*\))?\s*;?\s*")
 
 
-def chosen_case(node: ast.TargetSwitch) -> ast.TargetCase | None:
+def chosen_case(traits: Traits, node: ast.TargetSwitch) -> ast.TargetCase | None:
+    """The case that the program's target means, None where there is none."""
     named = {target: case for case in reversed(node.cases) for target in case.targets}
-    return next((named[each] for each in TARGETS[node.keyword] if each in named), None)
+    return next((named[each] for each in traits.cases[node.keyword] if each in named), None)
 
 
 def meant_by(scope: Scope, node: ast.TargetAssembly) -> tuple[ast.Statement, Scope] | None:

@@ -18,6 +18,7 @@ from typing import Any
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.source import Span
+from slangrad.base.traits import Traits
 from slangrad.check.model.checked import CustomDerivatives, DifferentialInfo
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.model.types import EnumType, InterfaceType, Type
@@ -52,8 +53,8 @@ class View:
 class World(ABC):
     """Shared state and the questions that cross files."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, options: Options, traits: Traits) -> None:
+        self.options, self.traits = options, traits
         self.reporter = Reporter(options=options)
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[Any, Any] = {}

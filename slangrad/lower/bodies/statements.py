@@ -13,7 +13,6 @@ from typing import Any
 
 from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
-from slangrad.check.bodies.targets import TARGETS, chosen_case
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID
 from slangrad.ir.core import Value
@@ -258,9 +257,9 @@ def _lower_if_let(f: Frame, node: ast.IfLet) -> None:
 
 
 def _lower_target_switch(f: Frame, node: ast.TargetSwitch) -> None:
-    case = chosen_case(node)
+    case = node.chosen
     if case is None:
-        wanted = TARGETS[node.keyword][0]
+        wanted = f.program.traits.cases[node.keyword][0]
         f.error("E9003", f"this {node.keyword} has no case for '{wanted}' and no default", node.span)
         return
     _lower_block_of(f, Target("switch", None), partial(lower_statements, f, case.body))

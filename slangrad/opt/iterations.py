@@ -1,0 +1,26 @@
+"""Loops as their iterations, one after the other: what both unrolling passes do with a loop that they chose."""
+
+from __future__ import annotations
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Op, Region, Value, walk
+from slangrad.ir.rebuild import Rebuild
+
+
+def written_out(walk: Rebuild, b: Builder, op: Op, trips: int) -> tuple[Value, ...]:
+    """What a loop leaves, one iteration after the other."""
+    (count, *carried), (body,) = walk.values(op.operands), op.regions
+    for i in range(trips - 1, -1, -1) if op.attributes.get("reverse") else range(trips):
+        walk.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))
+        carried = list(walk.inline(b, body))
+    return tuple(carried)
+
+
+def integer_constants(region: Region) -> dict[Value, int]:
+    """The integers among the constants of a function."""
+    found = {}
+    for op in walk(region):
+        number = op.attributes.get("value")
+        if op.name == "const" and isinstance(number, int):
+            found[op.results[0]] = number
+    return found

@@ -1,0 +1,1 @@
+"""What becomes of a flat kernel: a file for each target."""

@@ -1,0 +1,177 @@
+"""Processors with SIMD lanes and cores as a target: flat IR to machine code.
+
+FlatKernel  ->  Summed       which adds wait for the end of the launch
+            ->  Widened      W lanes
+            ->  Written      LLVM text
+            ->  KernelImage  machine code
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+from slangrad.base.source import Line
+from slangrad.base.traits import CPU
+from slangrad.flatten.halves import halves_as_floats
+from slangrad.ir.core import Function
+from slangrad.ir.layout import layout_of
+from slangrad.ir.text import function_lines
+from slangrad.llvm import cpu, native
+from slangrad.llvm.debug_lines import lines_of_listing, with_debug_lines
+from slangrad.llvm.target import Target as Machine
+from slangrad.opt.chunk_sums import chunk_sums
+from slangrad.opt.dead import remove_dead
+from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
+from slangrad.opt.foreseen_bounds import foresee_bounds
+from slangrad.opt.hoist import hoist
+from slangrad.opt.kernel_facts import follows_memory, is_ordered
+from slangrad.runtime.cpu import DEFAULT_GRANULARITY
+from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
+from slangrad.runtime.object_code import Loaded, load_code
+from slangrad.spmd.groups import run_in_groups
+from slangrad.spmd.widen import WideKernel, may_be_full, widen
+from slangrad.spmd.width import suitable_lanes
+from slangrad.stages import Stage
+from slangrad.targets.reports import site_of
+from slangrad.targets.target import Product, Target
+from slangrad.unit import FlatKernel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summed:
+    """`adds`: what waits for the end of the launch; None where nothing may."""
+
+    flat: FlatKernel
+    adds: DelayedAdds | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Widened:
+    summed: Summed
+    machine: Machine
+    wide: WideKernel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    widened: Widened
+    module: cpu.Module
+
+
+# --- Stages -------------------------------------------------------------------------------------------
+
+
+def find_delayed_adds(flat: FlatKernel) -> Summed:
+    return Summed(flat, delay_adds(flat.function) if flat.group is None else None)
+
+
+def widen_kernel(summed: Summed) -> Widened:
+    flat, adds = summed.flat, summed.adds
+    machine = native.target_of(flat.options)
+    function = _for_machine(flat.function if adds is None else adds.kernel, machine)
+    lanes = _lanes_for(function, machine, flat.options.lanes)
+    if flat.group is not None:
+        grouped = run_in_groups(function, lanes)
+        return Widened(summed, machine, widen(grouped, lanes, exclusive=is_ordered(function), entire=True))
+    exclusive = adds is None and is_ordered(function)
+    foreseen = foresee_bounds(function) if lanes > 1 and may_be_full(function) else None
+    certain = None
+    if foreseen is not None:
+        certain = remove_dead(hoist(foreseen.kernel)), remove_dead(foreseen.condition)
+    return Widened(summed, machine, widen(function, lanes, exclusive, certain=certain))
+
+
+def _for_machine(function: Function, machine: Machine) -> Function:
+    return function if machine.features.half_arithmetic else halves_as_floats(function)
+
+
+def _lanes_for(function: Function, machine: Machine, wanted: int) -> int:
+    """A wave's, where the kernel speaks of waves; those that were asked for; else those that suit it."""
+    if function.wave or wanted:
+        return function.wave or machine.lanes
+    features = machine.features
+    return suitable_lanes(function, machine.lanes, features.register_bytes, features.registers)
+
+
+def write_llvm(widened: Widened) -> Written:
+    flat, adds, machine = widened.summed.flat, widened.summed.adds, widened.machine
+    kernel = _kernel_of(flat, widened.wide)
+    if adds is not None:
+        literal = widen(_for_machine(flat.function, machine), flat.function.wave or 1, exclusive=True)
+        sums = chunk_sums(adds.accumulators, widened.wide.lanes)
+        after = cpu.Delayed(adds.plan, sums, adds.finish, _kernel_of(flat, literal))
+        kernel = replace(kernel, delayed=after)
+    return Written(widened, cpu.kernel_module(kernel, machine, flat.options))
+
+
+def _kernel_of(flat: FlatKernel, wide: WideKernel) -> cpu.Kernel:
+    return cpu.Kernel(wide.full, wide.masked, wide.lanes, flat.arguments, wide.condition, flat.group)
+
+
+def generate_code(written: Written) -> tuple[Written, KernelImage]:
+    summed, machine = written.widened.summed, written.widened.machine
+    flat, adds, module = summed.flat, summed.adds, written.module
+    group = flat.group or (1, 1, 1)
+    granularity = DEFAULT_GRANULARITY if adds is None else DELAYED_GRANULARITY
+    image = KernelImage(
+        name=flat.name,
+        argument_size=layout_of(flat.arguments).size,
+        code=native.object_code(module.text, machine, flat.options.optimize),
+        functions=(ENTRY, DRAIN) if adds is None else (ENTRY, DRAIN, *DELAYED),
+        sites=tuple(map(site_of, module.sites)),
+        ordered=adds is None and is_ordered(flat.function),
+        granularity=max(1, granularity // prod(group)),
+        group=group,
+        follows_memory=follows_memory(flat.function),
+    )
+    return written, image
+
+
+def finish(made: tuple[Written, KernelImage]) -> Product:
+    image = made[1]
+    return Product(image.kernel(partial(load_code, other=load_with_llvm)), image)
+
+
+def load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
+    loaded = native.load(code, names)
+    return Loaded(loaded.addresses, loaded.code)
+
+
+# --- Listings -----------------------------------------------------------------------------------------
+
+
+def show_delayed(summed: Summed) -> list[Line]:
+    """The kernel whose float adds wait for the end of the launch, what runs before and after; none if none may wait."""
+    adds = summed.adds
+    if adds is None:
+        return [Line("// no float add waits for the end of the launch")]
+    return [line for f in (adds.kernel, adds.plan, adds.finish) for line in function_lines(f)]
+
+
+def show_lanes(widened: Widened) -> list[Line]:
+    wide = widened.wide
+    return [line for f in (wide.full, wide.masked) if f is not None for line in function_lines(f)]
+
+
+def show_llvm(written: Written) -> list[Line]:
+    return written.module.lines()
+
+
+def show_assembly(made: tuple[Written, KernelImage]) -> list[Line]:
+    widened, module = made[0].widened, made[0].module
+    text, lines = with_debug_lines(module.text), module.lines()
+    listing = native.assembly(text, widened.machine, widened.summed.flat.options.optimize)
+    return [Line(text, lines[n - 1].span if n else None) for text, n in lines_of_listing(listing)]
+
+
+# fmt: off
+TARGET = Target(CPU, (
+    Stage("delayed", find_delayed_adds, None, show_delayed),   # opt
+    Stage("lanes",   widen_kernel,      None, show_lanes),     # spmd
+    Stage("llvm",    write_llvm,        None, show_llvm),      # llvm
+    Stage("asm",     generate_code,     None, show_assembly),  # llvm
+), finish)
+# fmt: on
