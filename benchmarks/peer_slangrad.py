@@ -109,49 +109,44 @@ def W2(d):
 
 
 class Training:
-    """W3: the network's parameters and gradients in two buffers; the network itself holds addresses in them."""
+    """W3: parameters and gradients in two buffers; a row of a layer's table is its weights and then its bias."""
 
-    NAMES = ("w1", "b1", "w2", "b2")
+    LAYERS = (("w1", "b1"), ("w2", "b2"))
 
     def __init__(self, d, variant, n, dtype=np.float32):
-        defines = {"MLP_FLOAT": "1"} if dtype == np.float32 else {}
+        defines = {"NUMBER": {np.float16: "half", np.float32: "float"}[dtype]}
         folders = [Path(__file__).parent, EXAMPLE]
         self.device = made = spy.create_device(include_paths=folders, defines=defines)
         self.learn, self.adjust = (
             made.create_compute_kernel(made.load_program("training.slang", [k])) for k in ("learn", "adjust")
         )
-        self.shapes = [d[k].shape for k in self.NAMES]
+        tables = [np.column_stack([d[weights], d[biases]]) for weights, biases in self.LAYERS]
+        self.shapes = [table.shape for table in tables]
         self.dtype, self.n, self.rate = np.dtype(dtype), n, w.w3_lr(n)
-        parameters = np.concatenate([d[k].ravel() for k in self.NAMES]).astype(dtype)
-        self.parameters = made.create_buffer(data=parameters)
-        self.gradients = made.create_buffer(data=np.zeros(len(parameters), dtype))
+        first = np.concatenate([table.ravel() for table in tables]).astype(dtype)
+        self.values = made.create_buffer(data=first)
+        self.gradients = made.create_buffer(data=np.zeros_like(first))
         self.total = made.create_buffer(data=np.zeros(1, np.float32))
-        self.network = made.create_buffer(data=self._addresses())
-        self.count = len(parameters)
+        self.count = len(first)
+        self.parameters = {"values": self.values, "gradients": self.gradients}
         self.samples = {k + "s": made.create_buffer(data=d[k + variant]) for k in "xy"}
-
-    def _addresses(self):
-        found, at = [], 0
-        for shape in self.shapes:
-            found += [each.device_address + at for each in (self.parameters, self.gradients)]
-            at += int(np.prod(shape)) * self.dtype.itemsize
-        return np.array(found, np.uint64)
 
     def step(self):
         self.gradients.clear()
         self.total.clear()
         self.learn.dispatch(
-            [self.n, 1, 1], network=self.network, total=self.total, count=self.n, **self.samples
+            [self.n, 1, 1], parameters=self.parameters, total=self.total, samples=self.n, **self.samples
         )
-        arguments = {"parameters": self.parameters, "gradients": self.gradients}
-        self.adjust.dispatch([self.count, 1, 1], rate=self.rate, count=self.count, **arguments)
+        self.adjust.dispatch([self.count, 1, 1], parameters=self.parameters, rate=self.rate)
 
     def outputs(self):
         found = {"loss": self.total.to_numpy().view(np.float32)[0]}
-        ends = np.cumsum([np.prod(shape) for shape in self.shapes])[:-1]
-        for prefix, buffer in (("g", self.gradients), ("new_", self.parameters)):
-            parts = np.split(buffer.to_numpy().view(self.dtype), ends)
-            found |= {prefix + k: part for k, part in zip(self.NAMES, parts, strict=True)}
+        for prefix, buffer in (("g", self.gradients), ("new_", self.values)):
+            numbers = buffer.to_numpy().view(self.dtype)
+            for (weights, biases), shape in zip(self.LAYERS, self.shapes, strict=True):
+                table, numbers = np.split(numbers, [np.prod(shape)])
+                table = table.reshape(shape)
+                found |= {prefix + weights: table[:, :-1], prefix + biases: table[:, -1]}
         return found
 
 
