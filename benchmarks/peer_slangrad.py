@@ -61,6 +61,52 @@ float relax(float p)
     return x;
 }}
 
+// W6. The falloff ends at exp(-40): below it are subnormal numbers, for which a CPU needs a hundred cycles each.
+[Differentiable]
+float3 blend(DiffTensor<float, 2> g, no_diff float2 at)
+{{
+    float3 color = 0;
+    float light = 1;
+    for (int k = 0; k < {w.NG}; k++)
+    {{
+        let offset = at - float2(g[0, k], g[1, k]);
+        let axis = float2(cos(g[4, k]), sin(g[4, k]));
+        let u = dot(axis, offset) / g[2, k];
+        let v = (axis.x * offset.y - axis.y * offset.x) / g[3, k];
+        let alpha = g[8, k] * exp(max(-0.5 * (u * u + v * v), -40.0));
+        color += light * alpha * float3(g[5, k], g[6, k], g[7, k]);
+        light *= 1 - alpha;
+    }}
+    return color;
+}}
+
+float squaredError(float3 color, float3 wanted)
+{{
+    return dot(color - wanted, color - wanted);
+}}
+
+// Adds the loss up where its derivative is taken, so that pixels are blended once.
+[BackwardDerivativeOf(squaredError)]
+void addSquaredError(inout DifferentialPair<float3> color, inout DifferentialPair<float3> wanted, float weight)
+{{
+    let error = color.p - wanted.p;
+    total[0] += weight * dot(error, error);
+    color = diffPair(color.p, 2 * weight * error);
+}}
+
+[Differentiable]
+float pixelLoss(int pixel, DiffTensor<float, 2> g, no_diff float3 wanted)
+{{
+    let at = no_diff float2(pixel % {w.IMG} + 0.5, pixel / {w.IMG} + 0.5);
+    return squaredError(blend(g, at), wanted);
+}}
+
+void fit(int pixel, DiffTensor<float, 2> g, Tensor<float, 2> target)
+{{
+    let wanted = float3(target[0, pixel], target[1, pixel], target[2, pixel]);
+    bwd_diff(pixelLoss)(pixel, g, wanted, 1.0 / {3 * w.IMG * w.IMG});
+}}
+
 float sum(float a, float b, float c, float d)
 {{
     return d + (a + b) * c;
@@ -193,6 +239,19 @@ def W5b(d):
         module.relax.bwds(p, _result=x)
 
     return {"grad": (grad, lambda: {"x": x.to_numpy(), "gp": p.grad.to_numpy()})}
+
+
+def W6(d):
+    g, target = tensor(d["g"]).with_grads(), tensor(d["target"])
+    total = device.create_buffer(data=np.zeros(1, np.float32))
+    fit, pixels = module.fit.set(total=total), spy.grid((w.IMG * w.IMG,))
+
+    def grad():
+        g.grad.clear()
+        total.clear()
+        fit(pixels, g, target)
+
+    return {"grad": (grad, lambda: {"loss": total.to_numpy().view(np.float32)[0], "gg": g.grad.to_numpy()})}
 
 
 def W7c(d):
