@@ -77,7 +77,9 @@ class Kernels:
     def size_of(self, name: str) -> int:
         """The bytes of a struct in memory."""
         layout = self.module.layout
-        return int(layout.get_type_layout(layout.find_type_by_name(name)).stride)
+        found = layout.find_type_by_name(name)
+        assert found is not None, name
+        return layout.get_type_layout(found).stride
 
 
 class Training:
@@ -133,7 +135,7 @@ class Training:
         )
 
 
-def main(number: str = "half", rule: str = "Adam", steps: int = 2000) -> None:
+def main(number: str = "half", rule: str = "Adam", *, steps: int = 2000) -> None:
     training, random = Training(Kernels(number), rule), np.random.default_rng(1)
     for step in range(1, steps + 1):
         worst = training.step(random.random((POINTS[rule], 2), dtype=np.float32))
