@@ -1,4 +1,4 @@
-"""W3 in half against float: the tutorial's network, both in turn: the ratio of their times.
+"""W3 in half against float: the network of examples/mlp, both in turn: the ratio of their times.
 
     PYTHONPATH=.:benchmarks:<folder of workloads.py> python benchmarks/half_network.py [rounds]
 

@@ -61,6 +61,52 @@ float relax(float p)
     return x;
 }}
 
+// W6. The falloff ends at exp(-40): below it are subnormal numbers, for which a CPU needs a hundred cycles each.
+[Differentiable]
+float3 blend(DiffTensor<float, 2> g, no_diff float2 at)
+{{
+    float3 color = 0;
+    float light = 1;
+    for (int k = 0; k < {w.NG}; k++)
+    {{
+        let offset = at - float2(g[0, k], g[1, k]);
+        let axis = float2(cos(g[4, k]), sin(g[4, k]));
+        let u = dot(axis, offset) / g[2, k];
+        let v = (axis.x * offset.y - axis.y * offset.x) / g[3, k];
+        let alpha = g[8, k] * exp(max(-0.5 * (u * u + v * v), -40.0));
+        color += light * alpha * float3(g[5, k], g[6, k], g[7, k]);
+        light *= 1 - alpha;
+    }}
+    return color;
+}}
+
+float squaredError(float3 color, float3 wanted)
+{{
+    return dot(color - wanted, color - wanted);
+}}
+
+// Adds the loss up where its derivative is taken, so that pixels are blended once.
+[BackwardDerivativeOf(squaredError)]
+void addSquaredError(inout DifferentialPair<float3> color, inout DifferentialPair<float3> wanted, float weight)
+{{
+    let error = color.p - wanted.p;
+    total[0] += weight * dot(error, error);
+    color = diffPair(color.p, 2 * weight * error);
+}}
+
+[Differentiable]
+float pixelLoss(int pixel, DiffTensor<float, 2> g, no_diff float3 wanted)
+{{
+    let at = no_diff float2(pixel % {w.IMG} + 0.5, pixel / {w.IMG} + 0.5);
+    return squaredError(blend(g, at), wanted);
+}}
+
+void fit(int pixel, DiffTensor<float, 2> g, Tensor<float, 2> target)
+{{
+    let wanted = float3(target[0, pixel], target[1, pixel], target[2, pixel]);
+    bwd_diff(pixelLoss)(pixel, g, wanted, 1.0 / {3 * w.IMG * w.IMG});
+}}
+
 float sum(float a, float b, float c, float d)
 {{
     return d + (a + b) * c;
@@ -109,49 +155,44 @@ def W2(d):
 
 
 class Training:
-    """W3: the network's parameters and gradients in two buffers; the network itself holds addresses in them."""
+    """W3: parameters and gradients in two buffers; a row of a layer's table is its weights and then its bias."""
 
-    NAMES = ("w1", "b1", "w2", "b2")
+    LAYERS = (("w1", "b1"), ("w2", "b2"))
 
     def __init__(self, d, variant, n, dtype=np.float32):
-        defines = {"MLP_FLOAT": "1"} if dtype == np.float32 else {}
+        defines = {"NUMBER": {np.float16: "half", np.float32: "float"}[dtype]}
         folders = [Path(__file__).parent, EXAMPLE]
         self.device = made = spy.create_device(include_paths=folders, defines=defines)
         self.learn, self.adjust = (
             made.create_compute_kernel(made.load_program("training.slang", [k])) for k in ("learn", "adjust")
         )
-        self.shapes = [d[k].shape for k in self.NAMES]
+        tables = [np.column_stack([d[weights], d[biases]]) for weights, biases in self.LAYERS]
+        self.shapes = [table.shape for table in tables]
         self.dtype, self.n, self.rate = np.dtype(dtype), n, w.w3_lr(n)
-        parameters = np.concatenate([d[k].ravel() for k in self.NAMES]).astype(dtype)
-        self.parameters = made.create_buffer(data=parameters)
-        self.gradients = made.create_buffer(data=np.zeros(len(parameters), dtype))
+        first = np.concatenate([table.ravel() for table in tables]).astype(dtype)
+        self.values = made.create_buffer(data=first)
+        self.gradients = made.create_buffer(data=np.zeros_like(first))
         self.total = made.create_buffer(data=np.zeros(1, np.float32))
-        self.network = made.create_buffer(data=self._addresses())
-        self.count = len(parameters)
+        self.count = len(first)
+        self.parameters = {"values": self.values, "gradients": self.gradients}
         self.samples = {k + "s": made.create_buffer(data=d[k + variant]) for k in "xy"}
-
-    def _addresses(self):
-        found, at = [], 0
-        for shape in self.shapes:
-            found += [each.device_address + at for each in (self.parameters, self.gradients)]
-            at += int(np.prod(shape)) * self.dtype.itemsize
-        return np.array(found, np.uint64)
 
     def step(self):
         self.gradients.clear()
         self.total.clear()
         self.learn.dispatch(
-            [self.n, 1, 1], network=self.network, total=self.total, count=self.n, **self.samples
+            [self.n, 1, 1], parameters=self.parameters, total=self.total, samples=self.n, **self.samples
         )
-        arguments = {"parameters": self.parameters, "gradients": self.gradients}
-        self.adjust.dispatch([self.count, 1, 1], rate=self.rate, count=self.count, **arguments)
+        self.adjust.dispatch([self.count, 1, 1], parameters=self.parameters, rate=self.rate)
 
     def outputs(self):
         found = {"loss": self.total.to_numpy().view(np.float32)[0]}
-        ends = np.cumsum([np.prod(shape) for shape in self.shapes])[:-1]
-        for prefix, buffer in (("g", self.gradients), ("new_", self.parameters)):
-            parts = np.split(buffer.to_numpy().view(self.dtype), ends)
-            found |= {prefix + k: part for k, part in zip(self.NAMES, parts, strict=True)}
+        for prefix, buffer in (("g", self.gradients), ("new_", self.values)):
+            numbers = buffer.to_numpy().view(self.dtype)
+            for (weights, biases), shape in zip(self.LAYERS, self.shapes, strict=True):
+                table, numbers = np.split(numbers, [np.prod(shape)])
+                table = table.reshape(shape)
+                found |= {prefix + weights: table[:, :-1], prefix + biases: table[:, -1]}
         return found
 
 
@@ -198,6 +239,19 @@ def W5b(d):
         module.relax.bwds(p, _result=x)
 
     return {"grad": (grad, lambda: {"x": x.to_numpy(), "gp": p.grad.to_numpy()})}
+
+
+def W6(d):
+    g, target = tensor(d["g"]).with_grads(), tensor(d["target"])
+    total = device.create_buffer(data=np.zeros(1, np.float32))
+    fit, pixels = module.fit.set(total=total), spy.grid((w.IMG * w.IMG,))
+
+    def grad():
+        g.grad.clear()
+        total.clear()
+        fit(pixels, g, target)
+
+    return {"grad": (grad, lambda: {"loss": total.to_numpy().view(np.float32)[0], "gg": g.grad.to_numpy()})}
 
 
 def W7c(d):

@@ -1,7 +1,8 @@
-"""Evaluate a polynomial on an array and take its gradient: the shortest complete program.
+"""Call a function on an array and ask for its gradient: the shortest complete program, and its variants.
 
-Prints the values of 2x^2 + 8x - 1 at 1, 2, 3, 4 three times (the result asked for in three ways), then the
-derivative 4x + 8, then twice that, because gradients accumulate over calls.
+Prints the distances in which cars of 10, 20 and 30 m/s stop, three times, because a result can be asked for in
+three ways. Then it prints how many meters each additional m/s costs, the same once more after a second call (gradients
+add up), and how many meters a slower reaction costs all three cars together.
 """
 
 from pathlib import Path
@@ -9,32 +10,37 @@ from pathlib import Path
 import numpy as np
 
 import slangrad as spy
-from slangrad import Tensor
 
 device = spy.create_device()
-module = spy.Module.load_from_file(device, str(Path(__file__).parent / "polynomial.slang"))
+module = spy.Module.load_from_file(device, str(Path(__file__).parent / "stopping.slang"))
+stopping_distance = module.stoppingDistance
 
-# A tensor with gradients attached, which are zero.
-x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads()
+# One call for each speed; the other arguments are the same in all calls. Gradients begin at zero.
+speed = spy.Tensor.from_numpy(device, np.float32([10, 20, 30])).with_grads()
 
-# Ask for a tensor as the result ...
-result: spy.Tensor = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
-print(result.to_numpy())
+# The call makes a tensor for its results,
+meters = stopping_distance(speed, reaction=1, braking=8, _result="tensor")
+print(meters.to_numpy())
 
-# ... or give one to fill ...
-result = spy.Tensor.empty(device, (4,), "float")
-module.polynomial(a=2, b=8, c=-1, x=x, _result=result)
-print(result.to_numpy())
+# or fills one that is there,
+there = spy.Tensor.empty(device, speed.shape, "float")
+stopping_distance(speed, reaction=1, braking=8, _result=there)
+print(there.to_numpy())
 
-# ... or say which container to return.
-result = module.polynomial.return_type(Tensor)(a=2, b=8, c=-1, x=x)
-print(result.to_numpy())
+# or makes whatever container it is told to.
+print(stopping_distance.return_type(np.ndarray)(speed, reaction=1, braking=8))
 
-# The cotangent of the result is one everywhere; the backward call adds to the gradient of x.
-result = result.with_grads()
-result.grad.copy_from_numpy(np.ones(4, dtype=np.float32))
-module.polynomial.bwds(a=2, b=8, c=-1, x=x, _result=result)
-print(x.grad.to_numpy())
+# The backward call needs to know how much each result counts: here one for one.
+meters = meters.with_grads()
+meters.grad.copy_from_numpy(np.ones(3, np.float32))
+stopping_distance.bwds(speed, reaction=1, braking=8, _result=meters)
+print(speed.grad.to_numpy())
 
-module.polynomial.bwds(a=2, b=8, c=-1, x=x, _result=result)
-print(x.grad.to_numpy())
+# A second call adds to the gradients. Clear them where that is not wanted: speed.grad.clear()
+stopping_distance.bwds(speed, reaction=1, braking=8, _result=meters)
+print(speed.grad.to_numpy())
+
+# An argument that is the same in all calls gets the sum of its derivatives.
+reaction = spy.Tensor.from_numpy(device, np.float32([1])).with_grads()
+stopping_distance.bwds(speed, reaction=reaction, braking=8, _result=meters)
+print(reaction.grad.to_numpy())

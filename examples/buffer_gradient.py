@@ -1,6 +1,6 @@
-"""Gradients into a buffer: a custom derivative of the function that reads it.
+"""A gradient by the content of a buffer, from a function that reads it and has a derivative written by hand.
 
-Prints 2w for the weights 1, 2, 3, 4; the last one is visited twice.
+Four measurements of a landscape; prints in which direction, and how much, each of its heights is wrong.
 """
 
 from pathlib import Path
@@ -12,9 +12,10 @@ import slangrad as spy
 device = spy.create_device()
 module = spy.Module.load_from_file(device, str(Path(__file__).parent / "buffer_gradient.slang"))
 
-weights = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32))
-gradients = spy.Tensor.zeros(device, shape=(4,), dtype=spy.float32)
-visited = np.array([0, 1, 2, 3, 3], dtype=np.int32)
+heights = spy.Tensor.from_numpy(device, np.float32([0, 2, 4, 0]))
+gradients = spy.Tensor.zeros(device, heights.shape, "float")
+learn = module.learn.set(heights=heights.storage, heightGradients=gradients.storage)
 
-module.gradient.set(paramBuffer=weights.storage, gradBuffer=gradients.storage)(visited)
+# The second and the third measurement are at the same place, and both add to the same two gradients.
+learn(place=np.float32([0.5, 1.5, 1.5, 2.25]), measured=np.float32([0, 1, 4, 3]))
 print(gradients.to_numpy())

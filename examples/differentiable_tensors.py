@@ -1,6 +1,7 @@
-"""Functions that read and write whole tensors, and their gradients.
+"""Functions of whole tensors, and their gradients.
 
-Four parts: a polynomial through tensors, an update in place, a derivative written by hand, a linear layer.
+A filter reads neighbors, an image is squared in place, a read has a derivative written by hand, and matrices are
+multiplied, with gradients that NumPy has as well.
 """
 
 from pathlib import Path
@@ -12,65 +13,57 @@ import slangrad as spy
 device = spy.create_device()
 module = spy.Module.load_from_file(device, str(Path(__file__).parent / "differentiable_tensors.slang"))
 
-# --- A polynomial: x is read (its gradient accumulates), result is written (its gradient is read).
-x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32))
-x = x.with_grads(zero=True)
-result = spy.Tensor.empty(device, x.shape, spy.float32)
 
-module.polynomial(idx=spy.grid(x.shape), a=2, b=8, c=-1, x=x, result=result)
-print("polynomial:", result.to_numpy())
+def learnable(values):
+    """A tensor whose gradients are zero."""
+    return spy.Tensor.from_numpy(device, np.float32(values)).with_grads()
 
-result = result.with_grads()
-result.grad.copy_from_numpy(np.ones(4, dtype=np.float32))
-module.polynomial.bwds(idx=spy.grid(x.shape), a=2, b=8, c=-1, x=x, result=result)
-print("its gradient:", x.grad.to_numpy())
 
-# --- In place: the gradient that comes in and the one that goes out need separate buffers.
-x = spy.Tensor.from_numpy(device, np.array([1, 2, 3, 4], dtype=np.float32))
-x = x.with_grads(
-    grad_in=spy.Tensor.ones(device, shape=(4,), dtype=float),
-    grad_out=spy.Tensor.zeros(device, shape=(4,), dtype=float),
-)
-module.process_inplace(idx=spy.grid(x.shape), data=x)
-print("in place:", x.to_numpy())
-module.process_inplace.bwds(idx=spy.grid(x.shape), data=x)
-print("its gradient:", x.grad_out.to_numpy())
+def with_cotangent(tensor, values):
+    """The tensor, with the gradient of something that is computed from it."""
+    tensor = tensor.with_grads()
+    tensor.grad.copy_from_numpy(np.broadcast_to(np.float32(values), tensor.shape).copy())
+    return tensor
 
-# --- A concrete DiffTensor has its gradients bound in every call, so it must have some.
-data = np.array([-1, 0.25, 0.5, 2], dtype=np.float32)
-x = spy.Tensor.from_numpy(device, data).with_grads()
-y = module.custom_activation(idx=spy.grid(x.shape), input=x, _result="tensor")
-print("activation:", y.to_numpy())
-y = y.with_grads()
-y.grad.copy_from_numpy(np.ones(4, dtype=np.float32))
-module.custom_activation.bwds(idx=spy.grid(x.shape), input=x, _result=y)
-print("its gradient:", x.grad.to_numpy())
 
+# --- Neighbors: one call for each element, each with the number of its element and both tensors whole.
+rough = learnable([0, 8, 0, 0, 4])
+result = spy.Tensor.empty(device, rough.shape, "float")
+module.smooth(spy.grid(rough.shape), rough, result)
+print("smooth:", result.to_numpy())
+module.smooth.bwds(spy.grid(rough.shape), rough, with_cotangent(result, [1, 0, 0, 0, 0]))
+print("what the first element depends on:", rough.grad.to_numpy())
+
+# --- In place: a gradient comes in, another one goes out, and they are kept apart. Derivatives are taken at the
+# values that the image has, so the backward call gets the image as it was before.
+pixels = np.float32([[1, 2], [3, 4]])
+image = spy.Tensor.from_numpy(device, pixels)
+module.squareInPlace(spy.grid(image.shape), image)
+print("squared:", image.to_numpy().ravel())
+comes, goes = spy.Tensor.ones(device, image.shape, "float"), spy.Tensor.zeros(device, image.shape, "float")
+image = spy.Tensor.from_numpy(device, pixels).with_grads(grad_in=comes, grad_out=goes)
+module.squareInPlace.bwds(spy.grid(image.shape), image)
+print("its gradient:", goes.to_numpy().ravel())
+
+# --- A derivative by hand: the factors 0.5 and -4 are the gradients, of which the second is cut.
+values = learnable([10, 20])
+scaled = module.scaledRead(spy.grid((2,)), values, np.float32([0.5, -4]), _result="tensor")
+print("scaled:", scaled.to_numpy())
+module.scaledRead.bwds(spy.grid((2,)), values, np.float32([0.5, -4]), _result=with_cotangent(scaled, 1))
+print("clipped gradient:", values.grad.to_numpy())
+
+# Types without `I` have gradients in every call, so a tensor without them does not fit.
 try:
-    module.custom_activation(
-        idx=spy.grid(x.shape), input=spy.Tensor.from_numpy(device, data), _result="tensor"
-    )
+    module.scaledRead(spy.grid((2,)), spy.Tensor.zeros(device, (2,), "float"), 1.0, _result="tensor")
 except ValueError as error:
-    print("refused:", "input" in str(error))
+    print("refused:", "values" in str(error))
 
-# --- A linear layer: the gradients of weights, bias and input are NumPy's.
+# --- Matrices: the gradient of each factor is a product, of the cotangent and the other factor.
 random = np.random.default_rng(0)
-out_features, in_features = 3, 5
-weight_init = random.normal(size=(out_features, in_features)).astype(np.float32)
-bias_init = random.normal(size=out_features).astype(np.float32)
-batch_data = random.normal(size=in_features).astype(np.float32)
-
-weights = spy.Tensor.from_numpy(device, weight_init).with_grads(zero=True)
-bias = spy.Tensor.from_numpy(device, bias_init).with_grads(zero=True)
-x = spy.Tensor.from_numpy(device, batch_data).with_grads(zero=True)
-y = spy.Tensor.empty(device, shape=(out_features,), dtype=float).with_grads()
-
-module.linear_layer(spy.grid(shape=(out_features,)), weights, bias, x, y)
-print("layer:", np.allclose(y.to_numpy(), weight_init @ batch_data + bias_init, atol=1e-5))
-
-loss_gradients = (2 * y.to_numpy()).astype(np.float32)
-y.grad.copy_from_numpy(loss_gradients)
-module.linear_layer.bwds(spy.grid(shape=(out_features,)), weights, bias, x, y)
-print("weights:", np.allclose(weights.grad.to_numpy(), np.outer(loss_gradients, batch_data), atol=1e-5))
-print("bias:", np.allclose(bias.grad.to_numpy(), loss_gradients, atol=1e-5))
-print("input:", np.allclose(x.grad.to_numpy(), weight_init.T @ loss_gradients, atol=1e-5))
+a, b, ct = (random.normal(size=shape).astype(np.float32) for shape in ((3, 5), (5, 4), (3, 4)))
+left, right, result = learnable(a), learnable(b), spy.Tensor.empty(device, ct.shape, "float")
+module.product(spy.grid(ct.shape), left, right, result)
+module.product.bwds(spy.grid(ct.shape), left, right, with_cotangent(result, ct))
+print("product:", np.allclose(result.to_numpy(), a @ b, atol=1e-5))
+print("left:", np.allclose(left.grad.to_numpy(), ct @ b.T, atol=1e-5))
+print("right:", np.allclose(right.grad.to_numpy(), a.T @ ct, atol=1e-5))

@@ -1,108 +1,150 @@
-"""Train the network of this folder on points of the unit square, with kernels that users write.
+"""Train the network of this folder: memory and launches are Python's part, everything that computes is Slang.
 
-    python train.py                 half, Adam
-    python train.py float descent   float, plain gradient descent
+    python train.py                  half, Adam
+    python train.py float Descent    another number type, another rule
 
-Parameters, gradients and the optimizer's state are plain buffers; the network holds addresses in them. Each
-step launches one kernel over the points, which adds to the gradients, and one over the parameters, which takes
-them away.
+`slangrad train-mlp` is the same training with a bar, a table and a picture.
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import slangrad as spy
 
-FOLDER = Path(__file__).parent
-LAYERS = ((4, 16), (16, 4))  # inputs, outputs
-COUNT = sum((inputs + 1) * outputs for inputs, outputs in LAYERS)
-STATE = np.dtype([("mean", np.float32), ("variance", np.float32), ("iteration", np.int32)])
+Array = npt.NDArray[Any]
+
+
+class Layer(NamedTuple):
+    inputs: int
+    outputs: int
+    first_bias: float
+
+
+LAYERS = (Layer(4, 16, 0.0), Layer(16, 4, 0.5))  # `Model` in task.slang
+NUMBERS = {"half": np.float16, "float": np.float32}
+POINTS = {"Adam": 1024, "Descent": 8}  # of a step; Descent steps too far along a sum of many gradients
+
+GOALS: dict[str, Callable[[Array, Array], Array]] = {  # `goals` in task.slang
+    "(x + y) / (1 + y²)": lambda x, y: (x + y) / (1 + y * y),
+    "2x + y": lambda x, y: 2 * x + y,
+    "x²/2 + 1.2y": lambda x, y: 0.5 * x * x + 1.2 * y,
+    "x + y²/2": lambda x, y: x + 0.5 * y * y,
+}
+
+
+def goals_at(points: Array) -> Array:
+    """The four functions at points of shape (n, 2), in float64: shape (n, 4)."""
+    x, y = points.astype(np.float64).T
+    return np.stack([goal(x, y) for goal in GOALS.values()], axis=1)
+
+
+def first_parameters(seed: int) -> Array:
+    """The tables of all layers one after the other: a row for each output, its weights and then its bias.
+
+    Weights are drawn so that values keep their size on the way through.
+    """
+    random, tables = np.random.default_rng(seed), []
+    for inputs, outputs, bias in LAYERS:
+        weights = random.normal(0, np.sqrt(2 / inputs), (outputs, inputs))
+        tables.append(np.column_stack([weights, np.full(outputs, bias)]).ravel())
+    return np.concatenate(tables)
 
 
 class Kernels:
-    """The kernels for one number type, compiled when they are first launched."""
+    """The kernels for one number type. Each is compiled when it is first launched."""
 
-    def __init__(self, dtype, **settings):
-        defines = {"MLP_FLOAT": "1"} if dtype == np.float32 else {}
-        self.dtype = np.dtype(dtype)
-        self.device = spy.create_device(include_paths=[FOLDER], defines=defines, **settings)
-        self.learn = self._kernel("learnGradient")
-        self.descend = self._kernel("adjustParameters")
-        self.adam = self._kernel("adjustParametersAdam")
+    def __init__(self, number: str = "half", **device_settings: Any) -> None:
+        self.dtype = np.dtype(NUMBERS[number])
+        defines = {"NUMBER": number}
+        self.device = spy.create_device(
+            include_paths=[Path(__file__).parent], defines=defines, **device_settings
+        )
+        self.module = self.device.load_module("kernels")
+        self.learn, self.ask = self._kernel("learn"), self._kernel("ask")
+        self.adjust = {rule: self._kernel("adjust", rule) for rule in POINTS}
 
-    def _kernel(self, name):
-        return self.device.create_compute_kernel(self.device.load_program("kernels.slang", [name]))
+    def _kernel(self, name: str, *types: str) -> Any:
+        entry = self.module.entry_point(name)
+        if types:
+            entry = entry.specialize([spy.SpecializationArg.from_type(each) for each in types])
+        return self.device.create_compute_kernel(self.device.link_program([self.module], [entry]))
+
+    def size_of(self, name: str) -> int:
+        """The bytes of a struct in memory."""
+        layout = self.module.layout
+        found = layout.find_type_by_name(name)
+        assert found is not None, name
+        return layout.get_type_layout(found).stride
 
 
 class Training:
-    """A network with random parameters, and what it learns from."""
+    """One network: its parameters, their gradients, and what its rule remembers of each."""
 
-    def __init__(self, kernels, seed):
-        self.kernels, device = kernels, kernels.device
-        self.parameters = device.create_buffer(data=first_parameters(seed).astype(kernels.dtype))
-        self.gradients = device.create_buffer(data=np.zeros(COUNT, kernels.dtype))
-        self.states = device.create_buffer(data=np.zeros(COUNT, STATE).view(np.uint8))
-        self.network = device.create_buffer(data=self._addresses())
-        self.largest = device.create_buffer(data=np.zeros(1, np.uint32))
+    def __init__(self, kernels: Kernels, rule: str = "Adam", seed: int = 0) -> None:
+        self.kernels, self.rule = kernels, rule
+        first = first_parameters(seed).astype(kernels.dtype)
+        self.count = len(first)
+        self.values, self.gradients = self._buffer(first), self._buffer(np.zeros_like(first))
+        self.memory = self._buffer(np.zeros(max(1, self.count * kernels.size_of(rule)), np.uint8))
+        self.worst = self._buffer(np.zeros(1, np.uint32))
+        self.points = self._buffer(np.zeros((1, 2), np.float32))
 
-    def _addresses(self):
-        """weights, weightsGrad, biases, biasesGrad of each layer."""
-        found, at = [], 0
-        for inputs, outputs in LAYERS:
-            for size in (inputs * outputs, outputs):
-                found += [each.device_address + at for each in (self.parameters, self.gradients)]
-                at += size * self.kernels.dtype.itemsize
-        return np.array(found, np.uint64)
+    def step(self, points: Array) -> float:
+        """Learn from points of shape (n, 2), float32; the largest loss among them before the step."""
+        worst = self.learn(points)
+        self.adjust()
+        return worst
 
-    def learn(self, points):
-        """Add to the gradients; the largest loss of all points."""
-        self.largest.copy_from_numpy(np.zeros(1, np.uint32))
-        self.kernels.learn.dispatch(
-            thread_count=[len(points), 1, 1],
-            network=self.network,
-            lossBuffer=self.largest,
-            inputs=self.kernels.device.create_buffer(data=np.ascontiguousarray(points, np.float32)),
-            count=len(points),
+    def learn(self, points: Array) -> float:
+        """Only add to the gradients."""
+        self.worst.clear()
+        self._launch(self.kernels.learn, points, worst=self.worst)
+        return float(self.worst.to_numpy().view(np.float32)[0])
+
+    def adjust(self) -> None:
+        """Only move the parameters."""
+        kernel = self.kernels.adjust[self.rule]
+        kernel.dispatch([self.count, 1, 1], parameters=self._parameters, memory=self.memory)
+
+    def predict(self, points: Array) -> Array:
+        """The network's four values at points of shape (n, 2), float32: shape (n, 4)."""
+        answers = self._buffer(np.zeros((len(points), len(GOALS)), np.float32))
+        self._launch(self.kernels.ask, points, answers=answers)
+        found: Array = answers.to_numpy().view(np.float32).reshape(len(points), -1)
+        return found
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        return {"values": self.values, "gradients": self.gradients}
+
+    def _buffer(self, data: Array) -> Any:
+        return self.kernels.device.create_buffer(data=data)
+
+    def _launch(self, kernel: Any, points: Array, **others: Any) -> None:
+        if self.points.size != points.nbytes:
+            self.points = self._buffer(points)
+        self.points.copy_from_numpy(points)
+        count = len(points)
+        kernel.dispatch(
+            [count, 1, 1], parameters=self._parameters, points=self.points, pointCount=count, **others
         )
-        return float(self.largest.to_numpy().view(np.float32)[0])
-
-    def adjust(self, optimizer):
-        """One step of "descent" or "adam"."""
-        arguments = {"params": self.parameters, "gradients": self.gradients, "count": COUNT}
-        if optimizer == "descent":
-            self.kernels.descend.dispatch([COUNT, 1, 1], **arguments)
-        else:
-            self.kernels.adam.dispatch([COUNT, 1, 1], states=self.states, **arguments)
 
 
-def first_parameters(seed):
-    """Of each layer its weights, then its biases: between -1 and 1, over the root of the number of inputs."""
-    random = np.random.default_rng(seed)
-    sizes = [(inputs + 1) * outputs for inputs, outputs in LAYERS]
-    scales = [1 / np.sqrt(inputs) for inputs, _ in LAYERS]
-    return np.concatenate([s * random.uniform(-1, 1, n) for s, n in zip(scales, sizes, strict=True)])
-
-
-def steps_to(training, points, optimizer, wanted, most):
-    """How many steps bring the largest loss below `wanted`; None where `most` are too few."""
-    for step in range(1, most + 1):
-        if training.learn(points) < wanted:
-            return step
-        training.adjust(optimizer)
-    return None
-
-
-def main(*arguments):
-    dtype = np.float32 if "float" in arguments else np.float16
-    optimizer = "descent" if "descent" in arguments else "adam"
-    kernels = Kernels(dtype)
-    count = 16 if optimizer == "descent" else 256  # without Adam, the steps of many points are too long
-    for seed in range(5):
-        points = np.random.default_rng(100 + seed).uniform(0, 1, (count, 2))
-        steps = steps_to(Training(kernels, seed), points, optimizer, wanted=0.02, most=2000)
-        print(f"seed {seed}: the loss of all {count} points is below 0.02 after {steps} steps")
+def main(number: str = "half", rule: str = "Adam", *, steps: int = 2000) -> None:
+    training, random = Training(Kernels(number), rule), np.random.default_rng(1)
+    for step in range(1, steps + 1):
+        worst = training.step(random.random((POINTS[rule], 2), dtype=np.float32))
+        if step % (steps // 10) == 0:
+            print(f"step {step:5}   largest loss {worst:.2e}")
+    points = random.random((1000, 2), dtype=np.float32)
+    errors = np.abs(training.predict(points) - goals_at(points)).mean(axis=0)
+    for name, error in zip(GOALS, errors, strict=True):
+        print(f"{name:20} mean error {error:.4f}")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     settings   precision, optimizer, steps, points of each step, seed
     result     the loss on the way, and the network's four functions on a grid
 
-Training ends after the steps or at Ctrl-C; either way there is a result. A loss that is no number is an error.
+The network and its steps are those of the example `mlp/train.py`; this file measures them. Training ends after the
+steps or at Ctrl-C; either way there is a result. A loss that is no number is an error.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from types import FrameType
 
 import numpy as np
 
-from slangrad.cli.train_mlp_network import Array, Network, grid_points, random_points, targets_at
+from slangrad.cli.mlp import train as example
+from slangrad.cli.mlp.train import Array, Kernels, Training, goals_at
 
-PRECISIONS = {"half": np.float16, "float": np.float32}
-POINTS = {"adam": 1024, "gd": 8}  # of a step; plain descent along a sum of many gradients steps too far
+RULES = {"adam": "Adam", "gd": "Descent"}
+POINTS = {name: example.POINTS[rule] for name, rule in RULES.items()}  # of a step
 STEPS = 3000
 SIDE = 33  # of the grid on which the loss is measured
 FINE_SIDE = 84  # of the grid of the result
@@ -72,7 +74,11 @@ class Result:
         return self.progress.steps == self.progress.settings.steps
 
 
-def train(network: Network, settings: Settings, show: Callable[[Progress], None]) -> Result:
+def new_network(settings: Settings) -> Training:
+    return Training(Kernels(settings.precision), RULES[settings.optimizer], settings.seed)
+
+
+def train(network: Training, settings: Settings, show: Callable[[Progress], None]) -> Result:
     """Train until the end or Ctrl-C. `show` is called after each step."""
     progress, random = Progress(settings), np.random.default_rng(settings.seed + 1)
     interval = max(1, settings.steps // MEASURED)
@@ -87,8 +93,14 @@ def train(network: Network, settings: Settings, show: Callable[[Progress], None]
     return _result(network, progress)
 
 
-def _step(network: Network, progress: Progress, random: np.random.Generator) -> None:
-    points = random_points(random, progress.settings.points)
+def grid_points(side: int) -> Array:
+    """The unit square in rows of constant y, both ends included."""
+    line = np.linspace(0, 1, side, dtype=np.float32)
+    return np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+
+
+def _step(network: Training, progress: Progress, random: np.random.Generator) -> None:
+    points = random.random((progress.settings.points, 2), dtype=np.float32)
     start = perf_counter()
     worst = network.step(points)
     progress.seconds += perf_counter() - start
@@ -97,9 +109,9 @@ def _step(network: Network, progress: Progress, random: np.random.Generator) -> 
         raise ValueError(_diverged(progress))
 
 
-def _measure(network: Network, progress: Progress) -> None:
+def _measure(network: Training, progress: Progress) -> None:
     points = grid_points(SIDE)
-    differences = network.evaluate(points) - targets_at(points)
+    differences = network.predict(points) - goals_at(points)
     progress.mean.append((progress.steps, float((differences**2).sum(axis=1).mean())))
 
 
@@ -113,12 +125,10 @@ def _diverged(progress: Progress) -> str:
     return f"error: the loss is not a number after step {progress.steps}\nnote: try {way}"
 
 
-def _result(network: Network, progress: Progress) -> Result:
+def _result(network: Training, progress: Progress) -> Result:
     points = grid_points(FINE_SIDE)
-    targets, learned = (
-        each.T.reshape(4, FINE_SIDE, FINE_SIDE) for each in (targets_at(points), network.evaluate(points))
-    )
-    return Result(progress, targets, learned)
+    maps = (each.T.reshape(4, FINE_SIDE, FINE_SIDE) for each in (goals_at(points), network.predict(points)))
+    return Result(progress, *maps)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from slangrad.cli.mlp.train import Array
 from slangrad.cli.train_mlp import Result
-from slangrad.cli.train_mlp_network import TARGETS, Array
 
 # fmt: off
 STYLE: Any = {
@@ -24,6 +24,7 @@ STYLE: Any = {
     "xtick.labelsize": 8, "ytick.labelsize": 8, "savefig.facecolor": "white",
 }
 # fmt: on
+TITLES = (r"$(x + y)\,/\,(1 + y^2)$", r"$2x + y$", r"$x^2/2 + 1.2\,y$", r"$x + y^2/2$")
 ROWS = ("target", "learned", "error")
 LINES = 9  # of equal values in maps
 SHADES = 32
@@ -75,14 +76,14 @@ def _draw_maps(figure: Any, result: Result) -> None:
     figure.subplots_adjust(left=0.075, right=0.915, top=0.95, bottom=0.075, wspace=0.16, hspace=0.12)
     errors = result.learned - result.targets
     limit = max(float(np.abs(errors).max()), 1e-6)
-    for column, target in enumerate(TARGETS):
+    for column, title in enumerate(TITLES):
         wanted, learned = result.targets[column], result.learned[column]
         low, high = float(wanted.min()), float(wanted.max())
         for axes, values in zip(grid[:2, column], (wanted, learned), strict=True):
             image = _draw_map(axes, values, low, high, "viridis")
             _draw_lines(axes, values, low, high)
         error = _draw_map(grid[2, column], errors[column], -limit, limit, "RdBu_r")
-        grid[0, column].set_title(target.tex, fontsize=12, pad=7)
+        grid[0, column].set_title(title, fontsize=12, pad=7)
         _add_scale(grid[0, column], grid[1, column], image)
         grid[2, column].set_xlabel("$x$", fontsize=10, labelpad=1)
     _add_scale(grid[2, 3], grid[2, 3], error)

@@ -18,12 +18,10 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from slangrad.cli.train_mlp import PRECISIONS, Progress, Result, Settings, train
-from slangrad.cli.train_mlp_network import TARGETS, Network
+from slangrad.cli.mlp.train import GOALS
+from slangrad.cli.train_mlp import Progress, Result, Settings, new_network, train
 
 LINES = 10  # where there is no terminal
-
-
 HINT = "note: there is no picture without matplotlib: pip install matplotlib"
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -32,7 +30,7 @@ def run(console: Console, settings: Settings, out: Path) -> None:
     """The command: train, show, draw."""
     check_picture(out)
     with compiling(console):
-        network = Network(PRECISIONS[settings.precision], settings.optimizer, settings.seed)
+        network = new_network(settings)
     with shown_progress(console, settings.steps) as show:
         result = train(network, settings, show)
     console.print(f"{closing(result)}\n", soft_wrap=True)
@@ -108,10 +106,10 @@ def summary(result: Result) -> Table:
     table = Table("function", box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for name in ("values", "mean error", "largest error"):
         table.add_column(name, justify="right")
-    for target, wanted, learned in zip(TARGETS, result.targets, result.learned, strict=True):
+    for formula, wanted, learned in zip(GOALS, result.targets, result.learned, strict=True):
         error = np.abs(learned - wanted)
         values = f"{wanted.min():.1f} to {wanted.max():.1f}"
-        table.add_row(target.formula, values, f"{error.mean():.4f}", f"{error.max():.4f}")
+        table.add_row(formula, values, f"{error.mean():.4f}", f"{error.max():.4f}")
     return table
 
 

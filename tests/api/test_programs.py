@@ -6,93 +6,78 @@ import pytest
 import slangrad as spy
 from slangrad import Tensor
 
-POLYNOMIAL = """
+LAMP = """
     import "slangpy";
-    [Differentiable]
-    float polynomial(float a, float b, float c, float x) {
-    return a * x * x + b * x + c;
-    }
+
+    [Differentiable] float brightness(float power, float distance) { return power / (distance * distance); }
 """
 
 
-def test_the_polynomial(device, tmp_path):
-    (tmp_path / "example.slang").write_text(POLYNOMIAL)
+def test_a_program_from_its_file_to_its_gradient(device, tmp_path):
+    """With the names that SlangPy has had for the same things."""
+    (tmp_path / "lamp.slang").write_text(LAMP)
     device = spy.create_device(include_paths=[tmp_path], backend=device.backend)
-    module = spy.Module.load_from_file(device, "example.slang")
+    module = spy.Module.load_from_file(device, "lamp.slang")
     with pytest.warns(DeprecationWarning):
-        x = spy.Tensor.numpy(device, np.array([1, 2, 3, 4], dtype=np.float32)).with_grads(zero=True)
-    result: spy.Tensor = module.polynomial(a=2, b=8, c=-1, x=x, _result="tensor")
-    assert result.to_numpy().tolist() == [9, 23, 41, 63]
-    result = spy.Tensor(device, element_type=module.float, shape=(4,))
-    module.polynomial(a=2, b=8, c=-1, x=x, _result=result)
-    assert result.to_numpy().tolist() == [9, 23, 41, 63]
-    result: spy.Tensor = module.polynomial.return_type(Tensor)(a=2, b=8, c=-1, x=x)
-    result = result.with_grads()
-    result.grad.storage.copy_from_numpy(np.array([1, 1, 1, 1], dtype=np.float32))
-    module.polynomial.bwds(a=2, b=8, c=-1, x=x, _result=result)
-    assert x.grad.to_numpy().tolist() == [12, 16, 20, 24]
+        distance = Tensor.numpy(device, np.float32([1, 2, 4])).with_grads(zero=True)
+    made = module.brightness(power=64, distance=distance, _result="tensor")
+    given = Tensor(device, element_type=module.float, shape=(3,))
+    module.brightness(power=64, distance=distance, _result=given)
+    chosen = module.brightness.return_type(Tensor)(power=64, distance=distance)
+    assert made.to_numpy().tolist() == given.to_numpy().tolist() == chosen.to_numpy().tolist() == [64, 16, 4]
+    chosen = chosen.with_grads()
+    chosen.grad.storage.copy_from_numpy(np.float32([1, 10, 100]))
+    module.brightness.bwds(power=64, distance=distance, _result=chosen)
+    assert distance.grad.to_numpy().tolist() == [-128, -160, -200]
 
 
-SQUARE = """
-    [Differentiable]
-    float square(float x, float y)
+MODES = """
+    [Differentiable] float area(float width, float height) { return width * height; }
+
+    void grow(float more)
     {
-        return x * x + y * y;
+        let grown = fwd_diff(area)(diffPair(5.0, more), diffPair(2.0, 0.0));
+        printf("%f and %f more\\n", grown.p, grown.d);
     }
 
-    void forward() {
-        let x = diffPair(3.0, 1.0);
-        let y = diffPair(4.0, 0.0);
-        let result = fwd_diff(square)(x, y);
-        printf("dResult: %f\\n", result.d);
-    }
-
-    void backward() {
-        var x = diffPair(3.0, 0.0);
-        var y = diffPair(4.0, 0.0);
-        let dL_dSquare = 1.0f;
-        bwd_diff(square)(x, y, dL_dSquare);
-        printf("dL/dx: %f, dL/dy: %f\\n", x.d, y.d);
+    void edges(float weight)
+    {
+        var width = diffPair(5.0, -1.0);
+        var height = diffPair(2.0, 1000.0);
+        bwd_diff(area)(width, height, weight);
+        printf("%f and %f\\n", width.d, height.d);
     }
 """
 
 
 def test_derivatives_in_the_language(load, capsys):
-    module = load(SQUARE)
-    module.forward()
-    module.backward()
-    assert capsys.readouterr().out == "dResult: 6.000000\ndL/dx: 6.000000, dL/dy: 8.000000\n"
+    module = load(MODES)
+    module.grow(0.5)
+    module.edges(3.0)
+    assert capsys.readouterr().out == "10.000000 and 1.000000 more\n6.000000 and 15.000000\n"
 
 
-BUFFERS = """
-    RWStructuredBuffer<float> paramBuffer;
-    RWStructuredBuffer<Atomic<float>> gradBuffer;
+SPRINGS = """
+    RWStructuredBuffer<float> stiffness;
+    RWStructuredBuffer<Atomic<float>> stiffnessGradients;
 
-    float getParam(int idx) {
-    return paramBuffer[idx];
-    }
+    float stiffnessOf(int spring) { return stiffness[spring]; }
 
-    [BackwardDerivativeOf(getParam)]
-    void getParamBwd(int idx, float dOut) {
-    gradBuffer[idx] += dOut;
-    }
+    [BackwardDerivativeOf(stiffnessOf)]
+    void addGradient(int spring, float gradient) { stiffnessGradients[spring] += gradient; }
 
-    [Differentiable]
-    float compute(int idx) {
-    float w = getParam(idx);
-    return w * w;
-    }
+    [Differentiable] float energy(int spring, no_diff float stretch) { return 0.5 * stiffnessOf(spring) * stretch * stretch; }
 """
 
 
 def test_gradients_of_buffers(device, load):
-    module = load(BUFFERS)
-    weights = Tensor.from_numpy(device, np.array([1, 2, 3], np.float32))
-    gradients = Tensor.zeros(device, (3,), "float")
-    indices = np.array([0, 1, 2, 2], np.int32)
-    assert module.compute.set(paramBuffer=weights)(indices).to_numpy().tolist() == [1, 4, 9, 9]
-    module.compute.set(paramBuffer=weights, gradBuffer=gradients).bwds(indices)
-    assert gradients.to_numpy().tolist() == [2, 4, 12]
+    module = load(SPRINGS)
+    stiffness, gradients = Tensor.from_numpy(device, np.float32([2, 4])), Tensor.zeros(device, (2,), "float")
+    springs, stretches = np.array([0, 1, 1], np.int32), np.float32([2, 2, 4])
+    found = module.energy.set(stiffness=stiffness)(springs, stretches)
+    assert found.to_numpy().tolist() == [4, 8, 32]
+    module.energy.set(stiffness=stiffness, stiffnessGradients=gradients).bwds(springs, stretches)
+    assert gradients.to_numpy().tolist() == [2, 10]
 
 
 def test_training_a_line(device, load):

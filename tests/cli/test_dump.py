@@ -6,7 +6,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 TENSORS = str(EXAMPLES / "differentiable_tensors.slang")
-POLYNOMIAL = str(EXAMPLES / "polynomial.slang")
+STOPPING = str(EXAMPLES / "stopping.slang")
 
 
 def stages_of(printed):
@@ -15,16 +15,16 @@ def stages_of(printed):
     return {name: text for name, _, text in (part.partition("'\n") for part in parts)}
 
 
-def test_every_stage_of_the_linear_layers_gradient(slangrad):
-    code, printed, errors = slangrad("dump", TENSORS, "linear_layer", "--bwd", "--all")
+def test_every_stage_of_the_gradient_of_a_product(slangrad):
+    code, printed, errors = slangrad("dump", TENSORS, "product", "--bwd", "--all")
     stages = stages_of(printed)
     assert (code, errors) == (0, "")
     assert list(stages) == [
         "kernel", "ast", "lowered", "autodiff", "inlined", "clean", "flat", "math", "delayed", "lanes", "llvm", "asm"
     ]  # fmt: skip
-    assert "uniform DiffTensor<float, 2> weights," in stages["kernel"]
-    assert "bwd_diff(linear_layer)(" in stages["kernel"]
-    assert "Function linear_layer : void" in stages["ast"]
+    assert "uniform DiffTensor<float, 2> left," in stages["kernel"]
+    assert "bwd_diff(product)(" in stages["kernel"]
+    assert "Function product : void" in stages["ast"]
     assert "= vjp @" not in stages["autodiff"] and "vjp @" in stages["lowered"]
     assert ".vjp: " in stages["autodiff"] and "\n//   stored      %" in stages["autodiff"]
     assert "{reverse=true}" in stages["clean"]
@@ -35,34 +35,34 @@ def test_every_stage_of_the_linear_layers_gradient(slangrad):
 
 
 def test_plain_text_when_piped_and_color_when_not(slangrad):
-    plain = slangrad("dump", POLYNOMIAL, "polynomial", "--after", "lowered")[1]
-    colored = slangrad("dump", POLYNOMIAL, "polynomial", "--after", "lowered", FORCE_COLOR="1")[1]
+    plain = slangrad("dump", STOPPING, "stoppingDistance", "--after", "lowered")[1]
+    colored = slangrad("dump", STOPPING, "stoppingDistance", "--after", "lowered", FORCE_COLOR="1")[1]
     assert "\x1b[" not in plain
     assert "\x1b[" in colored
 
 
 def test_forward_calls_and_forward_mode(slangrad):
-    call = slangrad("dump", POLYNOMIAL, "polynomial", "--after", "kernel")[1]
-    tangents = slangrad("dump", POLYNOMIAL, "polynomial", "--fwd", "--after", "kernel")[1]
-    assert "polynomial(a.load(id), b.load(id), c.load(id), x.load(id))" in call
-    assert "fwd_diff(polynomial)(a_pair, b_pair, c_pair, x_pair)" in tangents
+    call = slangrad("dump", STOPPING, "stoppingDistance", "--after", "kernel")[1]
+    tangents = slangrad("dump", STOPPING, "stoppingDistance", "--fwd", "--after", "kernel")[1]
+    assert "stoppingDistance(speed.load(id), reaction.load(id), braking.load(id))" in call
+    assert "fwd_diff(stoppingDistance)(speed_pair, reaction_pair, braking_pair)" in tangents
 
 
 def test_parameters_with_one_value(slangrad):
-    words = ["--uniform", "a", "--uniform", "b", "--uniform", "c"]
-    printed = slangrad("dump", POLYNOMIAL, "polynomial", *words, "--after", "kernel")[1]
-    assert "polynomial(a, b, c, x.load(id))" in printed
+    words = ["--uniform", "reaction", "--uniform", "braking"]
+    printed = slangrad("dump", STOPPING, "stoppingDistance", *words, "--after", "kernel")[1]
+    assert "stoppingDistance(speed.load(id), reaction, braking)" in printed
 
 
 def test_times(slangrad):
-    printed = slangrad("dump", POLYNOMIAL, "polynomial", "--times")[1]
+    printed = slangrad("dump", STOPPING, "stoppingDistance", "--times")[1]
     table = [line.split() for line in printed.partition("stage     ms")[2].splitlines() if line.strip()]
     assert [row[0] for row in table][-2:] == ["asm", "sum"]
     assert abs(sum(float(row[1]) for row in table[:-1]) - float(table[-1][1])) < 1
 
 
 def test_stages_of_the_interpreter(slangrad):
-    printed = slangrad("dump", POLYNOMIAL, "polynomial", "--all", SLANGRAD_BACKEND="interpreter")[1]
+    printed = slangrad("dump", STOPPING, "stoppingDistance", "--all", SLANGRAD_BACKEND="interpreter")[1]
     assert list(stages_of(printed))[-1] == "math"
 
 

@@ -3,12 +3,15 @@
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slangrad.cli import train_mlp, train_mlp_show
-from slangrad.cli.train_mlp_network import Network, grid_points, random_points, targets_at
+from slangrad.cli.mlp import train as mlp_train
+from slangrad.cli.mlp.train import Kernels, Training, goals_at
+from slangrad.cli.train_mlp import grid_points
 from tests.network.model import losses_and_gradients
 
 SHORT = ("--steps", "150")
@@ -85,7 +88,7 @@ def test_a_picture_shows_all_maps_on_shared_scales(monkeypatch, tmp_path):
     drawn = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: drawn.append(figure))
     points = grid_points(20)
-    targets = targets_at(points).T.reshape(4, 20, 20)
+    targets = goals_at(points).T.reshape(4, 20, 20)
     progress = train_mlp.Progress(train_mlp.Settings(steps=2), [4.0, 2.0], [(1, 1.0), (2, 0.5)], 0.1)
     learned = targets + np.linspace(-0.2, 0.1, 20)
     train_mlp_picture.draw(train_mlp.Result(progress, targets, learned), tmp_path / "a.png")
@@ -118,8 +121,8 @@ def test_ctrl_c_ends_with_what_was_learned(unpictured, monkeypatch):
         steps.append(len(points))
         return original(network, points)
 
-    steps, original = [], Network.step
-    monkeypatch.setattr(Network, "step", step)
+    steps, original = [], Training.step
+    monkeypatch.setattr(Training, "step", step)
     code, printed, errors = unpictured("train-mlp", "--steps", "100000")
     assert (code, errors, len(steps)) == (0, "", 31)
     assert "interrupted: 31 steps of 1024 points in" in printed
@@ -175,21 +178,18 @@ def test_wrong_arguments(slangrad, words, code, error):
     assert errors.count("Invalid value") + errors.count("error: ") == 1
 
 
-def test_the_loss_is_that_of_the_model():
-    network = Network(np.float32, "gd", seed=2)
-    parameters = network._parameters.to_numpy().view(np.float32)
-    points = random_points(np.random.default_rng(3), 50)
-    losses, gradients = losses_and_gradients(parameters, points)
-    assert network.evaluate(points).shape == (50, 4)
-    difference = network.evaluate(points) - targets_at(points)
-    np.testing.assert_allclose((difference**2).sum(axis=1), losses, rtol=1e-4)
-    assert network.step(points) == pytest.approx(losses.max(), rel=1e-5)
-    changed = network._parameters.to_numpy().view(np.float32)
-    rate = np.float32(np.float16(0.01))
-    np.testing.assert_allclose(changed, parameters - rate * gradients, rtol=1e-5, atol=1e-5)
+def test_the_loss_shown_is_that_of_the_model():
+    """The mean over the grid after one step, and the largest loss of the step's points before it."""
+    settings = train_mlp.Settings("float", "gd", steps=1, points=50, seed=2)
+    progress = train_mlp.train(train_mlp.new_network(settings), settings, lambda progress: None).progress
+    trained = Training(Kernels("float"), "Descent", seed=2)
+    points = np.random.default_rng(3).random((50, 2), dtype=np.float32)
+    losses, gradients = losses_and_gradients(trained.values.to_numpy().view(np.float32), points)
+    assert progress.worst == [pytest.approx(losses.max(), rel=1e-5)]
+    changed = trained.values.to_numpy().view(np.float32) - np.float32(0.01) * gradients
+    assert progress.loss == pytest.approx(losses_and_gradients(changed, grid_points(33))[0].mean(), rel=1e-4)
 
 
-def test_kernels_of_the_command_are_those_of_the_example():
-    from slangrad.cli.train_mlp_network import FOLDER  # noqa: PLC0415
-
-    assert FOLDER.resolve().parts[-2:] == ("examples", "mlp")
+def test_the_network_of_the_command_is_the_example():
+    folder = Path(mlp_train.__file__).parent
+    assert folder.resolve().parts[-2:] == ("examples", "mlp")

@@ -12,45 +12,45 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 PRINTED = {
     "basic_autodiff.py": """\
-[ 9. 23. 41. 63.]
-[ 9. 23. 41. 63.]
-[ 9. 23. 41. 63.]
-[12. 16. 20. 24.]
-[24. 32. 40. 48.]
+[16.25 45.   86.25]
+[16.25 45.   86.25]
+[16.25 45.   86.25]
+[2.25 3.5  4.75]
+[4.5 7.  9.5]
+[60.]
 """,
     "buffer_gradient.py": """\
-[ 2.  4.  6. 16.]
+[1. 2. 1. 0.]
 """,
     "differentiable_tensors.py": """\
-polynomial: [ 9. 23. 41. 63.]
-its gradient: [12. 16. 20. 24.]
-in place: [2. 4. 6. 8.]
-its gradient: [2. 2. 2. 2.]
-activation: [0.      0.15625 0.5     1.     ]
-its gradient: [0.    1.125 1.5   0.   ]
+smooth: [2. 4. 2. 1. 3.]
+what the first element depends on: [0.75 0.25 0.   0.   0.  ]
+squared: [ 1.  4.  9. 16.]
+its gradient: [2. 4. 6. 8.]
+scaled: [  5. -80.]
+clipped gradient: [ 0.5 -1. ]
 refused: True
-layer: True
-weights: True
-bias: True
-input: True
+product: True
+left: True
+right: True
 """,
-    "square.slang": """\
-Result: 25.000000
-dResult: 6.000000
-dL/dx: 6.000000, dL/dy: 8.000000
+    "two_modes.slang": """\
+2 and 6 ohm make 1.500000 ohm; a quarter more of both makes 0.375000 ohm more
+each ohm more of the first counts 0.562500, of the second 0.062500
+both say the same: 0.375000 is 0.375000
 """,
-    "point.slang": """\
-dp: 6.000000 8.000000
-half: 2.000000 4.000000 6.000000
-double: 1.000000 2.000000 3.000000
-matrix: 5.000000 0.000000 0.000000 42.000000
-vector: 1.000000 28.000000 24.000000
+    "own_types.slang": """\
+by size: 60.000000 40.000000 30.000000, by density: 240.000000
+two halves: 1.000000 3.000000
+four doubles: 1.000000 2.000000 3.000000 4.000000
+matrix: 1.000000 2.000000 2.000000 4.000000
+vector: 6.000000 13.000000
 """,
     "custom_derivatives.slang": """\
-forward: 25.000000 6.000000
-backward: 6.000000 8.000000
-through, forward: 52.000000 284.000000
-through, backward: 276.000000 8.000000
+root: 4.000000, its change: 1.000000
+influence: 2.000000
+combined: 19.000000, its change: 3.000000
+influence: 3.000000
 """,
 }
 

@@ -29,13 +29,13 @@ def truth(points: Array) -> Array:
 
 
 def split(parameters: Array) -> list[tuple[Array, Array]]:
-    """Weights and biases of each layer."""
-    found, at = [], 0
+    """Weights and biases of each layer, from its table with a row for each output."""
+    found = []
     for inputs, outputs in LAYERS:
-        weights = parameters[at : at + inputs * outputs].reshape(outputs, inputs)
-        at += inputs * outputs
-        found.append((weights, parameters[at : at + outputs]))
-        at += outputs
+        table, parameters = np.split(parameters, [outputs * (inputs + 1)])
+        table = table.reshape(outputs, inputs + 1)
+        found.append((table[:, :-1], table[:, -1]))
+    assert parameters.size == 0
     return found
 
 
@@ -59,6 +59,6 @@ def _backward(
     parts: list[Array] = []
     for (weights, _), value, slope in zip(layers[::-1], values[-2::-1], slopes[::-1], strict=True):
         d = d * slope
-        parts = [(d.T @ value).ravel(), d.sum(axis=0), *parts]
+        parts = [np.column_stack([d.T @ value, d.sum(axis=0)]).ravel(), *parts]
         d = d @ weights
     return np.concatenate(parts)

@@ -250,28 +250,27 @@ def test_other_ways_to_accumulate() -> None:
 
 
 def test_custom_derivatives_by_the_fields() -> None:
-    """The smooth step of the documentation, which adds its gradient by hand."""
+    """A ramp, flat outside of one half to two, which reads its tensor's parts and adds its gradient by hand."""
     program = differentiated("""
-        [Differentiable] [BackwardDerivative(activation_backward)]
-        float activation(int i, DiffTensor<float, 1> input)
+        [Differentiable] [BackwardDerivative(addSlope)]
+        float ramp(int i, DiffTensor<float, 1> heights)
         {
-            float x = input.load(i);
-            if (x <= 0.0) return 0.0;
-            if (x >= 1.0) return 1.0;
-            return x * x * (3.0 - 2.0 * x);
+            float h = heights.load(i);
+            if (h < 0.5)
+                return 0.25;
+            return h > 2 ? 4.0 : h * h;
         }
-        void activation_backward(int i, DiffTensor<float, 1> input, float d)
+        void addSlope(int i, DiffTensor<float, 1> heights, float ct)
         {
-            float x = input._primal.load(i);
-            float slope = x <= 0.0 || x >= 1.0 ? 0.0 : 6.0 * x * (1.0 - x);
-            input._grad_out.add(i, slope * d);
+            let h = heights._primal.load(i);
+            heights._grad_out.add(i, h < 0.5 || h > 2 ? 0.0 : 2 * h * ct);
         }
-        float value(int i, DiffTensor<float, 1> t) { return activation(i, t); }
-        void back(int i, DiffTensor<float, 1> t) { bwd_diff(activation)(i, t, 2.0f); }
+        float value(int i, DiffTensor<float, 1> t) { return ramp(i, t); }
+        void back(int i, DiffTensor<float, 1> t) { bwd_diff(ramp)(i, t, 2.0f); }
     """)
-    x, of_x = np.array([-1, 0.5, 0.25, 3], np.float32), np.zeros(4, np.float32)
+    x, of_x = np.array([-1, 0.5, 1.5, 3], np.float32), np.zeros(4, np.float32)
     pair = (tensor(x), tensor(of_x))
-    assert [call(program, "value", i, pair) for i in range(4)] == [0.0, 0.5, 0.15625, 1.0]
+    assert [call(program, "value", i, pair) for i in range(4)] == [0.25, 0.25, 2.25, 4.0]
     for i in range(4):
         call(program, "back", i, pair)
-    assert of_x.tolist() == [0, 3, 2.25, 0]
+    assert of_x.tolist() == [0, 2, 6, 0]
