@@ -60,7 +60,7 @@ from slangrad.runtime.processors import available_processors
 from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
-from slangrad.targets import cpu, interpreter
+from slangrad.targets import c_text, cpu, interpreter
 from slangrad.unit import FlatKernel, Request, Unit
 
 Listing = Callable[[], list[Line]]
@@ -181,7 +181,7 @@ COMMON: tuple[Stage, ...] = (
 )
 # fmt: on
 
-TARGETS = {each.traits.name: each for each in (cpu.TARGET, interpreter.TARGET)}
+TARGETS = {each.traits.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
 STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
 
 

@@ -18,6 +18,7 @@ from slangrad.check.calls.convert import (
     is_builtin_parameter,
     same_value,
 )
+from slangrad.check.calls.other_ways import other_way
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
@@ -184,34 +185,7 @@ def report_no_operator(
         for each in operands
     ]
     message = f"no operator '{operator}' for {' and '.join(types)}"
-    scope.world.error("E0313", message, node.span, _other_way(node, operator, operands))
-
-
-POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
-
-
-def _other_way(node: ast.Expression, operator: str, operands: list[ast.Expression]) -> str | None:
-    """What to write in place of an operator that is not there."""
-    kinds = [value_after(each) for each in operands if not isinstance(stripped(each), ast.InitializerList)]
-    generic = next((each for each in kinds if isinstance(each, ParameterType)), None)
-    if generic is not None and (bound := _bound_with(operator)):
-        return f"'{generic}' has the operators of its bound: '{generic} : {bound}' has this one"
-    if operator == "*" and len(operands) == 1 and node.span.source.text[node.span.start - 1] == "*":
-        return POWER
-    if len(operands) == 2 and operator == "*" and any(isinstance(each, Matrix) for each in kinds):
-        return "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
-    if operator == "^" and any(isinstance(element_of(each), Scalar) for each in kinds):
-        return f"'^' combines the bits of integers; {POWER}"
-    return None
-
-
-def _bound_with(operator: str) -> str | None:
-    """The interface of the library that has an operator."""
-    if operator in BITWISE | SHIFTS:
-        return "IInteger"
-    if operator in COMPARISONS | EQUALITIES:
-        return "IComparable"
-    return "IArithmetic" if operator in ARITHMETIC else None
+    scope.world.error("E0313", message, node.span, other_way(node, operator, operands))
 
 
 # --- Operators that are functions ---------------------------------------------------------------------

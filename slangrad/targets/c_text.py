@@ -1,0 +1,315 @@
+"""Plain C text of a flat kernel: the smallest target, to be read, and to show that the seam for targets holds.
+
+    void kernel(char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to)
+
+runs one thread, as GNU C. Compiled with -fwrapv -ffp-contract=off it gives the bits of the interpreter, as long as
+threads run one after the other. Tapes, groups, waves and prints are refused (E9003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.source import Line
+from slangrad.base.traits import C_TEXT
+from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.layout import layout_of
+from slangrad.ir.numbers import greatest, least
+from slangrad.ir.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.types import Pointer, Scalar, Type
+from slangrad.stages import Stage
+from slangrad.targets.target import Product, Target
+from slangrad.unit import FlatKernel
+
+HEAD = """\
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+typedef void (*report_function)(void *to, int site, int64_t index, int64_t extent);
+#define BITS(to, value) ({ __typeof__(value) from_ = (value); to into_; memcpy(&into_, &from_, sizeof into_); into_; })
+#define LOAD(type, at) ({ type loaded_; memcpy(&loaded_, at, sizeof loaded_); loaded_; })
+#define STORE(type, at, value) ({ type stored_ = (value); memcpy(at, &stored_, sizeof stored_); })
+"""
+
+# What an operator is in C: {x}, {y}, {z} are operands, {T} is their type, {U} the unsigned one, {f} the suffix of
+# functions of it. Integers wrap; a quotient by zero is zero.
+# fmt: off
+COMMON = {
+    "add": "{x} + {y}",  "sub": "{x} - {y}",  "mul": "{x} * {y}",  "neg": "-{x}",
+    "less": "{x} < {y}", "less_equal": "{x} <= {y}", "equal": "{x} == {y}", "not_equal": "{x} != {y}",
+    "and": "{x} & {y}",  "or": "{x} | {y}",   "xor": "{x} ^ {y}",
+    "min": "{x} < {y} ? {x} : {y}", "max": "{y} < {x} ? {x} : {y}",
+}
+INTEGERS = COMMON | {
+    "div": "{y} == 0 ? 0 : {y} == ({T})-1 && ({T})-1 < 0 ? -{x} : {x} / {y}",
+    "rem": "{y} == 0 || ({y} == ({T})-1 && ({T})-1 < 0) ? 0 : {x} % {y}",
+    "abs": "{x} < 0 ? -{x} : {x}",  "not": "~{x}",
+    "shl": "({U}){x} << ({y} & {mask})",  "shr": "{x} >> ({y} & {mask})",
+    "popcount": "__builtin_popcountll(({U}){x})",
+    "leading_zeros": "{x} == 0 ? {mask} + 1 : __builtin_clzll(({U}){x}) - (63 - {mask})",
+    "trailing_zeros": "{x} == 0 ? {mask} + 1 : __builtin_ctzll({x})",
+}
+FLOATS = COMMON | {
+    "div": "{x} / {y}", "rem": "fmod{f}({x}, {y})", "fma": "fma{f}({x}, {y}, {z})", "abs": "fabs{f}({x})",
+    "min": "{y} != {y} ? {x} : {x} < {y} ? {x} : {y}", "max": "{y} != {y} ? {x} : {y} < {x} ? {x} : {y}",
+    "floor": "floor{f}({x})", "ceil": "ceil{f}({x})", "round": "rint{f}({x})", "trunc": "trunc{f}({x})",
+    "sqrt": "sqrt{f}({x})",
+}
+BOOLS = {"and": "{x} & {y}", "or": "{x} | {y}", "xor": "{x} ^ {y}", "not": "!{x}", "equal": "{x} == {y}",
+         "not_equal": "{x} != {y}"}
+KINDS = {"signed": INTEGERS, "unsigned": INTEGERS, "float": FLOATS, "bool": BOOLS}
+FLOAT_NAMES = {"f16": "_Float16", "f32": "float", "f64": "double"}
+# fmt: on
+
+
+def name_of(t: Type) -> str:
+    """The C type of a scalar or an address."""
+    if isinstance(t, Pointer):
+        return "char *"
+    assert isinstance(t, Scalar), t
+    if t.kind == "bool":
+        return "uint8_t"
+    return FLOAT_NAMES.get(t.name) or f"{'u' if t.kind == 'unsigned' else ''}int{t.bits}_t"
+
+
+def literal(t: Scalar, value: bool | int | float) -> str:
+    if t.kind != "float":
+        return (
+            f"({name_of(t)}){int(value)}{'ull' if t.kind == 'unsigned' else 'll'}"
+            if value != -(1 << 63)
+            else "INT64_MIN"
+        )
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        return f"({name_of(t)})" + ("NAN" if number != number else "INFINITY" if number > 0 else "-INFINITY")
+    return f"({name_of(t)}){number.hex()}"
+
+
+class Writer:
+    """Statements of one kernel. Each value is a variable of C, declared where it is made."""
+
+    def __init__(self, kernel: FlatKernel) -> None:
+        self.kernel = kernel
+        self.lines: list[Line] = []
+        self.sites: list[Op] = []
+        self._names: dict[Value, str] = {}
+        self._indent = 1
+
+    def line(self, text: str, op: Op | None = None) -> None:
+        self.lines.append(Line("    " * self._indent + text, None if op is None else op.span))
+
+    def name(self, value: Value) -> str:
+        return self._names.setdefault(value, f"v{len(self._names)}")
+
+    def declare(self, value: Value, text: str = "", op: Op | None = None) -> None:
+        start = f" = {text}" if text else ""
+        self.line(f"{name_of(value.type)} {self.name(value)}{start};", op)
+
+    def block(self, head: str, region: Region, results: tuple[Value, ...]) -> None:
+        """A region in braces, whose yields go to variables from outside: all are read before one is written."""
+        self.line(head + " {")
+        self._indent += 1
+        self.region(region)
+        self.assign(results, region.yields)
+        self._indent -= 1
+        self.line("}")
+
+    def assign(self, targets: tuple[Value, ...], values: tuple[Value, ...]) -> None:
+        names = [(self.name(a), self.name(b), name_of(b.type)) for a, b in zip(targets, values, strict=True)]
+        for target, value, kind in names:
+            self.line(f"{kind} next_{target} = {value};")
+        for target, _, _ in names:
+            self.line(f"{target} = next_{target};")
+
+    def region(self, region: Region) -> None:
+        for op in region.ops:
+            rule = RULES.get(op.name, _primitive)
+            rule(self, op)
+
+
+Rule = Callable[[Writer, Op], None]
+
+
+def _primitive(w: Writer, op: Op) -> None:
+    scalar = op.operands[0].type if op.operands else None
+    template = KINDS[scalar.kind].get(op.name) if isinstance(scalar, Scalar) else None
+    if isinstance(scalar, Pointer) and PRIMITIVES[op.name].rule == COMPARE:
+        template = COMMON[op.name]
+    if template is None:
+        raise CompileError([Diagnostic("E9003", f"'{op.name}' is not supported as C", op.span)])
+    unsigned = f"uint{scalar.bits}_t" if isinstance(scalar, Scalar) else ""
+    mask = scalar.bits - 1 if isinstance(scalar, Scalar) else 0
+    f = "f" if isinstance(scalar, Scalar) and scalar.name in ("f16", "f32") else ""
+    operands = dict(zip("xyz", map(w.name, op.operands)))
+    (r,) = op.results
+    text = template.format(**operands, T=name_of(op.operands[0].type), U=unsigned, mask=mask, f=f)
+    w.declare(r, f"({name_of(r.type)})({text})", op)
+
+
+def _const(w: Writer, op: Op) -> None:
+    (r,), value = op.results, op.attributes["value"]
+    assert isinstance(value, (bool, int, float)) and isinstance(r.type, Scalar)
+    w.declare(r, literal(r.type, value), op)
+
+
+def _convert(w: Writer, op: Op) -> None:
+    (x,), (r,) = op.operands, op.results
+    assert isinstance(x.type, Scalar) and isinstance(r.type, Scalar)
+    name, text = w.name(x), f"({name_of(r.type)}){w.name(x)}"
+    if r.type.kind == "bool":
+        text = f"{name} != 0"
+    elif x.type.kind == "float" and r.type.kind != "float":
+        low, high = least(r.type), greatest(r.type)
+        text = f"{name} >= {float(high).hex()} ? {literal(r.type, high)} : {text}"
+        text = f"{name} != {name} ? 0 : {name} <= {float(low).hex()} ? {literal(r.type, low)} : {text}"
+    w.declare(r, text, op)
+
+
+def _in_bounds(w: Writer, op: Op) -> None:
+    index, extent = map(w.name, op.operands)
+    w.declare(op.results[0], f"0 <= {index} && {index} < {extent}", op)
+    w.line(f"if (!{w.name(op.results[0])}) report(to, {len(w.sites)}, {index}, {extent});")
+    w.sites.append(op)
+
+
+def _alloc(w: Writer, op: Op) -> None:
+    (r,), count = op.results, op.attributes.get("count", 1)
+    assert isinstance(r.type, Pointer) and isinstance(count, int)
+    size = max(1, layout_of(r.type.element).size * count)
+    start = " = {0}" if op.attributes.get("zero") else ""
+    w.line(f"char memory_{w.name(r)}[{size}] __attribute__((aligned(16))){start};", op)
+    w.declare(r, f"memory_{w.name(r)}")
+
+
+def _atomic(w: Writer, op: Op) -> None:
+    """Threads run one after the other."""
+    (p, *values), (r,), kind = op.operands, op.results, str(op.attributes["kind"])
+    assert isinstance(r.type, Scalar)
+    t, at, old = name_of(r.type), w.name(p), w.name(r)
+    w.declare(r, f"LOAD({t}, {at})", op)
+    names = list(map(w.name, values))
+    if kind == "compare_exchange":
+        new = f"{old} == {names[0]} ? {names[1]} : {old}"
+    else:
+        new = names[0] if kind == "exchange" else KINDS[r.type.kind][kind].format(x=old, y=names[0])
+    w.line(f"STORE({t}, {at}, {new});")
+
+
+def _if(w: Writer, op: Op) -> None:
+    for r in op.results:
+        w.declare(r)
+    w.block(f"if ({w.name(op.operands[0])})", op.regions[0], op.results)
+    w.block("else", op.regions[1], op.results)
+
+
+def _for(w: Writer, op: Op) -> None:
+    (count, *starts), (region,) = op.operands, op.regions
+    index, *carried = region.parameters
+    for parameter, start in zip(carried, starts, strict=True):
+        w.declare(parameter, w.name(start))
+    n, i, t = w.name(count), w.name(index), name_of(index.type)
+    ways = f"{t} {i} = {n} - 1, left_{i} = {n}; left_{i} > 0; {i}--, left_{i}--"
+    w.block(
+        f"for ({ways})" if op.attributes.get("reverse") else f"for ({t} {i} = 0; {i} < {n}; {i}++)",
+        region,
+        tuple(carried),
+    )
+    for r, parameter in zip(op.results, carried, strict=True):
+        w.declare(r, w.name(parameter))
+
+
+def _while(w: Writer, op: Op) -> None:
+    test, body = op.regions
+    for parameter, start in zip(body.parameters, op.operands, strict=True):
+        w.declare(parameter, w.name(start))
+    w.line("for (;;) {")
+    w._indent += 1
+    for parameter, value in zip(test.parameters, body.parameters, strict=True):
+        w.declare(parameter, w.name(value))
+    w.region(test)
+    w.line(f"if (!{w.name(test.yields[0])}) break;")
+    w.region(body)
+    w.assign(body.parameters, body.yields)
+    w._indent -= 1
+    w.line("}")
+    for r, parameter in zip(op.results, body.parameters, strict=True):
+        w.declare(r, w.name(parameter))
+
+
+def _pointee(p: Value) -> Type:
+    assert isinstance(p.type, Pointer)
+    return p.type.element
+
+
+def _parameter(w: Writer, op: Op) -> None:
+    block = w.kernel.arguments
+    at = layout_of(block).offsets[block.index(str(op.attributes["name"]))]
+    w.declare(op.results[0], f"arguments + {at}", op)
+
+
+def _offset(w: Writer, op: Op) -> None:
+    p, i = op.operands
+    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {layout_of(_pointee(p)).size}", op)
+
+
+def _member(w: Writer, op: Op) -> None:
+    (p,), index = op.operands, op.attributes["index"]
+    assert isinstance(index, int)
+    w.declare(op.results[0], f"{w.name(p)} + {layout_of(_pointee(p)).offsets[index]}", op)
+
+
+def _load(w: Writer, op: Op) -> None:
+    (p,), (r,) = op.operands, op.results
+    w.declare(r, f"LOAD({name_of(r.type)}, {w.name(p)})", op)
+
+
+def _store(w: Writer, op: Op) -> None:
+    p, v = op.operands
+    w.line(f"STORE({name_of(v.type)}, {w.name(p)}, {w.name(v)});", op)
+
+
+def _select(w: Writer, op: Op) -> None:
+    w.declare(op.results[0], "{} ? {} : {}".format(*map(w.name, op.operands)), op)
+
+
+def _bitcast(w: Writer, op: Op) -> None:
+    (x,), (r,) = op.operands, op.results
+    w.declare(r, f"BITS({name_of(r.type)}, {w.name(x)})", op)
+
+
+def _thread_id(w: Writer, op: Op) -> None:
+    axis = op.attributes["axis"]
+    assert isinstance(axis, int)
+    w.declare(op.results[0], "xyz"[axis], op)
+
+
+def _zero(w: Writer, op: Op) -> None:
+    w.declare(op.results[0], "0", op)
+
+
+RULES: dict[str, Rule] = {
+    "const": _const, "zero": _zero, "convert": _convert, "bitcast": _bitcast, "select": _select,
+    "in_bounds": _in_bounds, "alloc": _alloc, "variable": _alloc, "atomic": _atomic, "thread_id": _thread_id,
+    "parameter": _parameter, "offset": _offset, "member": _member, "load": _load, "store": _store,
+    "if": _if, "for": _for, "while": _while,
+}  # fmt: skip
+
+
+def write_c(kernel: FlatKernel) -> list[Line]:
+    """The text of a kernel, in lines that know what they were made from."""
+    if kernel.group is not None:
+        raise CompileError([Diagnostic("E9003", "groups are not supported as C", kernel.function.span)])
+    w = Writer(kernel)
+    w.region(kernel.function.region)
+    head = (
+        "void kernel(char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to)"
+    )
+    return [*map(Line, HEAD.splitlines()), Line(head), Line("{"), *w.lines, Line("}")]
+
+
+def finish(lines: list[Line]) -> Product:
+    return Product(None, text="\n".join(each.text for each in lines) + "\n")
+
+
+TARGET = Target(C_TEXT, (Stage("c", write_c, None, lambda lines: lines),), finish)
