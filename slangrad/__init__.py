@@ -107,7 +107,8 @@ sys.meta_path.append(_Paths)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> Any:
-    made = globals()[name] = _find(name)
+    with import_module("slangrad.base.forks").loading():
+        made = globals()[name] = _find(name)
     return made
 
 

@@ -21,6 +21,7 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
+from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.source import SourceFile
 from slangrad.base.whole_files import OWN, write_whole
 
@@ -81,7 +82,7 @@ class Store:
         self._problem = problem
         self._checked = bool(problem)
         self._written = limit  # the first entry that is written looks how much there is
-        self._lock = threading.Lock()
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
         self.hits = self.misses = 0  # kernels that were looked for here
 
     @staticmethod

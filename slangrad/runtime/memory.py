@@ -12,12 +12,13 @@ this file only decides what to keep.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from collections import deque
 from typing import Protocol
 
 import numpy as np
+
+from slangrad.base.forks import BRIEF, kept_at_fork
 
 ALIGNMENT = 64
 STEPS_PER_DOUBLING = 4
@@ -94,7 +95,7 @@ class CachingAllocator:
         self._source = source
         self._free: dict[int, list[tuple[int, object]]] = {}
         self._returned: deque[tuple[int, int, object]] = deque()
-        self._lock = threading.Lock()
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
 
     def allocate(self, size: int, zero: bool = False) -> Block:
         """A block of at least `size` bytes; MemoryError when even an empty cache leaves no room."""
@@ -127,10 +128,6 @@ class CachingAllocator:
             dropped, self._free = self._free, {}
             self.cached = 0
         dropped.clear()
-
-    def after_fork(self) -> None:
-        """In a child process nobody is left to release a lock that another thread held."""
-        self._lock = threading.Lock()
 
     def _sort_returned(self) -> None:
         while self._returned:
@@ -168,6 +165,3 @@ class CachingAllocator:
 
 
 HOST_MEMORY = CachingAllocator(HostSource())
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=HOST_MEMORY.after_fork)
