@@ -23,7 +23,7 @@ from pathlib import Path
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.source import SourceFile
-from slangrad.base.whole_files import OWN, write_whole
+from slangrad.base.whole_files import OWN, open_file, write_whole
 
 MAGIC = b"slangrad entry 1"
 DIGEST = 32
@@ -111,7 +111,7 @@ class Store:
         if not key or self.problem:
             return None
         try:
-            return _read(self._path(key), key)
+            return _read(self._path(key), key, self.limit)
         except (OSError, MemoryError):
             return None
 
@@ -204,11 +204,10 @@ def _prepare(folder: str) -> str:
     return ""
 
 
-def _read(path: str, key: str) -> bytes | None:
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    with open(handle, "rb", buffering=0) as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or _own_user() not in (None, found.st_uid):
+def _read(path: str, key: str, most: int) -> bytes | None:
+    with open_file(path, follow=False) as file:
+        found = os.fstat(file.fileno())
+        if found.st_size > most or _own_user() not in (None, found.st_uid):
             return None
         if _own_user() is not None and found.st_mode & TO_WRITERS:
             return None

@@ -180,6 +180,7 @@ class Generation:
 
     def _enter(self, loaded: LoadedModule) -> KnownModule:
         """A module that no earlier process has kept is parsed now."""
+        self.files.asked_for.add(loaded.name)
         found = None if self.is_parsed else loaded.find(self._index)
         if found is not None:
             known = KnownModule(self, found.key)
