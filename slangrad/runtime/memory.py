@@ -12,6 +12,7 @@ this file only decides what to keep.
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from collections import deque
 from typing import Protocol
@@ -39,6 +40,8 @@ class HostSource:
     """Memory of the host process, from NumPy's allocator."""
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
+        if size > sys.maxsize - ALIGNMENT:
+            raise MemoryError  # NumPy has other errors for what no index reaches
         make = np.zeros if zero else np.empty
         array = make(size + ALIGNMENT, np.uint8)
         start: int = array.ctypes.data
@@ -139,28 +142,35 @@ class CachingAllocator:
                 self._free.setdefault(size, []).append((address, handle))
 
     def _reuse(self, rounded: int) -> tuple[int, object] | None:
-        """Memory of that size class from the cache. It counts as used whoever provides it."""
+        """Memory of that size class from the cache."""
         with self._lock:
             self._sort_returned()
-            self.in_use += rounded
-            self.blocks += 1
             kept = self._free.get(rounded)
             if not kept:
                 return None
             self.cached -= rounded
+            self._count(rounded)
             return kept.pop()
 
+    def _count(self, rounded: int) -> None:
+        self.in_use += rounded
+        self.blocks += 1
+
     def _obtain(self, rounded: int, zero: bool) -> tuple[int, object]:
+        """New memory, which counts as used once it is there."""
         try:
-            return self._source.obtain(rounded, zero)
+            found = self._source.obtain(rounded, zero)
         except MemoryError:
             self.trim()
+            found = self._obtain_at_last(rounded, zero)
+        with self._lock:
+            self._count(rounded)
+        return found
+
+    def _obtain_at_last(self, rounded: int, zero: bool) -> tuple[int, object]:
         try:
             return self._source.obtain(rounded, zero)
         except MemoryError:
-            with self._lock:
-                self.in_use -= rounded
-                self.blocks -= 1
             raise MemoryError(f"no room for {rounded} bytes ({self.in_use} bytes are in use)") from None
 
 
