@@ -58,6 +58,13 @@ def read_whole(path: str | Path, most: int) -> bytes:
     return b"".join(parts)
 
 
+def write_output(path: Path, data: bytes) -> None:
+    """The same at a path that the user chose: what is no file, such as /dev/null, is not replaced (OSError)."""
+    if os.path.exists(path):
+        require_file(os.stat(path), path)
+    write_whole(path, data)
+
+
 def write_whole(path: Path, data: bytes, mode: int = READABLE) -> None:
     """Put a file in the place of another; OSError, and then all is as it was."""
     fresh = path.with_name(f".{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}")

@@ -149,6 +149,16 @@ def test_no_file_in_the_folder_of_precompiled_modules(tmp_path: Path, kind: str)
     assert spy.Module.load_from_file(device, "m").f() == 2
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_module_is_not_written_over_what_is_no_file(tmp_path: Path, kind: str) -> None:
+    target = tmp_path / "m.slang-module"
+    make(kind, target)
+    module = spy.create_device().load_module_from_source("m", "int f() { return 2; }")
+    with pytest.raises(OSError, match=f"it is {kind}, and a file is needed"):
+        module.write_to_file(target)
+    assert not target.is_file() and [each.name for each in tmp_path.iterdir()] == [target.name]
+
+
 # --- What modules may have read -----------------------------------------------------------------------
 
 

@@ -108,7 +108,7 @@ class Inquiries:
 def _in_words(problem: Exception) -> str:
     """Without numbers of errors. Never contents of a file."""
     if isinstance(problem, UnicodeDecodeError):
-        return "it is no text in UTF-8"
+        return f"it is no text in UTF-8 from byte {problem.start} on"
     if isinstance(problem, OSError) and problem.strerror:
         return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
     return str(problem)
