@@ -40,7 +40,7 @@ Broken = Callable[[], None]
 
 
 class _Kept:
-    """A lock, as long as somebody else holds on to it. `taken` by the thread that forks."""
+    """A lock, as long as its owner lives. `taken`: by the thread that forks."""
 
     __slots__ = ("broken", "lock", "rank", "taken")
 
