@@ -64,6 +64,7 @@ _HOMES = {
     "slangrad.api.sessions.session":          "SlangSession SlangSessionDesc",
     "slangrad.base.diagnostics":              "CompileError CompileWarning Diagnostic SlangCompileError",
     "slangrad.base.options":                  "Options",
+    "slangrad.base.store":                    "CacheWarning",
     "slangrad.call.compared":                 "GradientError",
     "slangrad.call.generated":                "set_dump_generated_shaders set_dump_slang_intermediates "
                                               "set_print_generated_shaders",
@@ -107,7 +108,8 @@ sys.meta_path.append(_Paths)  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> Any:
-    made = globals()[name] = _find(name)
+    with import_module("slangrad.base.forks").loading():
+        made = globals()[name] = _find(name)
     return made
 
 

@@ -6,9 +6,9 @@ MathLibrary(checked, options, flatten)["sin", F32]    ->   func @sin(%x: f32) ->
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import ClassVar
 
+from slangrad.base.late import late_property
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
@@ -32,7 +32,7 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
     def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:
         self._checked, self._options, self._flatten = checked, options, flatten
 
-    @cached_property
+    @late_property
     def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
         found: dict[tuple[str, Scalar], ast.Function] = {}
         for name in ("math_functions", "math_functions_double"):

@@ -1,4 +1,4 @@
-"""Modules that are loaded when something of them is first used.
+"""Modules that are loaded, and values that are computed, when something of them is first used.
 
     FRONT = Late("slangrad.call.front")        nothing is loaded yet
     FRONT.Binder(...)                          now it is
@@ -9,8 +9,13 @@ loading them. Who may load what late stands in a table of tests/test_layers.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from slangrad.base.forks import loading
+
+Value = TypeVar("Value")
 
 
 class Late:
@@ -20,6 +25,24 @@ class Late:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(import_module(self._name), name)
+        with loading():
+            found = getattr(import_module(self._name), name)
         setattr(self, name, found)
         return found
+
+
+class late_property(Generic[Value]):
+    """A property that is computed once. That of `functools` has a lock for all objects of a class in Python 3.11: two
+    threads that hold sessions' locks could wait for each other. Here both compute, and one of the values stays."""
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Value:
+        value = self._compute(instance)
+        kept: Value = instance.__dict__.setdefault(self._name, value)
+        return kept

@@ -11,14 +11,18 @@ frames of Python functions do not use the machine's stack. The caller's limit co
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from slangrad.base.forks import BRIEF, kept_at_fork
+
 DEEP = 60_000
 
-_lock = threading.Lock()
+_lock = kept_at_fork(threading.Lock(), BRIEF)
+_own = threading.local()  # how often this thread is inside
 _users = 0
 _callers_limit = 0
 
@@ -40,11 +44,27 @@ def _enter() -> None:
             _callers_limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(DEEP, _callers_limit))
         _users += 1
+        _own.times = getattr(_own, "times", 0) + 1
 
 
 def _leave() -> None:
     global _users
     with _lock:
         _users -= 1
+        _own.times -= 1
         if _users == 0:
             sys.setrecursionlimit(_callers_limit)
+
+
+def _after_fork() -> None:
+    """Of the threads inside, only this one is in the child."""
+    global _users
+    with _lock:
+        left = _users and getattr(_own, "times", 0)
+        if _users and not left:
+            sys.setrecursionlimit(_callers_limit)
+        _users = left
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

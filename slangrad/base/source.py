@@ -18,6 +18,14 @@ TAB_WIDTH = 4
 LONGEST_EXCERPT = 160
 
 
+class IncludeError(Exception):
+    """A text is there and cannot be included. `note` is what to try."""
+
+    def __init__(self, message: str, note: str | None = None) -> None:
+        super().__init__(message)
+        self.note = note
+
+
 class SourceFile:
     """One text with a name; compares by identity. `is_page`: a call from Python wrote it."""
 

@@ -5,8 +5,9 @@
     store.put(key, data);  store.get(key)     bytes, or None
 
 An entry that is damaged, cut off, of another user or of another version is not there, and a folder that cannot
-be used means no store: never an error. Entries come into being by rename, so any number of processes may fill
-a store at once. What was not used for the longest time goes first when the store is full.
+be used means no store: never an error, and a warning where other users could put machine code into it. Entries come
+into being by rename, so any number of processes may fill a store at once. What was not used for the longest time goes
+first when the store is full.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ import os
 import stat
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
+from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.source import SourceFile
-from slangrad.base.whole_files import OWN, write_whole
+from slangrad.base.whole_files import OWN, open_file, write_whole
 
 MAGIC = b"slangrad entry 1"
 DIGEST = 32
@@ -30,6 +33,7 @@ ENTRIES = "entries"  # the folder inside of the one that is named, whose mode ma
 DEFAULT_LIMIT = 256  # MiB
 OFF = ("0", "off", "no", "false")
 TO_WRITERS = stat.S_IWGRP | stat.S_IWOTH
+ELSEWHERE = "Choose a folder that only you can write to (SLANGRAD_CACHE=FOLDER), or none (SLANGRAD_CACHE=0)"
 RECENTLY = 600.0  # seconds; entries used since then are not marked again
 ABANDONED = 3600.0  # seconds after which a half-written file has no writer any more
 ROOM_BETWEEN_SCANS = 16  # this part of the limit may be written before the store is measured again
@@ -72,6 +76,10 @@ class Usage:
     limit: int
 
 
+class CacheWarning(UserWarning):
+    """Kernels are not kept on disk, since other users could change them."""
+
+
 class Store:
     """A folder of entries. `problem` says why there is none, in words; empty where there is one."""
 
@@ -81,7 +89,7 @@ class Store:
         self._problem = problem
         self._checked = bool(problem)
         self._written = limit  # the first entry that is written looks how much there is
-        self._lock = threading.Lock()
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
         self.hits = self.misses = 0  # kernels that were looked for here
 
     @staticmethod
@@ -101,8 +109,11 @@ class Store:
     def problem(self) -> str:
         """Why nothing is kept; found out when it is first asked for."""
         if not self._checked:
-            self._problem = _prepare(self.folder)
+            self._problem, advice = _prepare(self.folder)
             self._checked = True
+            if advice:
+                message = f"compiled kernels are not kept: {self._problem}. {advice}"
+                warnings.warn(message, CacheWarning, stacklevel=2)
         return self._problem
 
     def get(self, key: str) -> bytes | None:
@@ -110,7 +121,7 @@ class Store:
         if not key or self.problem:
             return None
         try:
-            return _read(self._path(key), key)
+            return _read(self._path(key), key, self.limit)
         except (OSError, MemoryError):
             return None
 
@@ -183,31 +194,54 @@ def _own_user() -> int | None:
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
-def _prepare(folder: str) -> str:
-    """Make the folder of entries; why it cannot be used. Machine code is only taken from where nobody else can
-    write."""
+def _prepare(folder: str) -> tuple[str, str]:
+    """Make the folder of entries; why it cannot be used, and what to do about it. Machine code is only taken from where
+    no other user can write."""
+    if _own_user() is not None:
+        problem = next(filter(None, map(_exposure, _folders_above(folder))), "")
+        if problem:
+            return problem, ELSEWHERE
     try:
         for each in (os.path.dirname(folder), folder):
             os.makedirs(each, mode=0o700, exist_ok=True)
         found = os.lstat(folder)
     except OSError as problem:
-        return f"{folder}: {problem.strerror or problem}"
+        return f"{folder}: {problem.strerror or problem}", ""
     if not stat.S_ISDIR(found.st_mode):
-        return f"{folder} is no folder"
+        return f"{folder} is no folder", ""
     if _own_user() is None:
-        return ""
+        return "", ""
     if found.st_uid != _own_user():
-        return f"{folder} belongs to another user"
+        return f"{folder} belongs to another user", ELSEWHERE
     if stat.S_IMODE(found.st_mode) & 0o077:
-        return f"{folder} is open to other users: chmod 700 {folder}"
-    return ""
+        return f"{folder} is open to other users", f"Close it: chmod 700 {folder}"
+    return "", ""
 
 
-def _read(path: str, key: str) -> bytes | None:
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    with open(handle, "rb", buffering=0) as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode) or _own_user() not in (None, found.st_uid):
+def _folders_above(folder: str) -> Iterator[str]:
+    """All that are there, by the names in the path and by those that links lead to."""
+    for path in dict.fromkeys((folder, os.path.realpath(folder))):
+        while (above := os.path.dirname(path)) != path:
+            path = above
+            yield path
+
+
+def _exposure(folder: str) -> str:
+    """How another user could put something else in the place of what lies in a folder."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return ""
+    if found.st_uid not in (0, _own_user()):
+        return f"{folder} belongs to another user"
+    open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+    return f"{folder} is open to all users" if open_to_all and not stat.S_ISLNK(found.st_mode) else ""
+
+
+def _read(path: str, key: str, most: int) -> bytes | None:
+    with open_file(path, follow=False) as file:
+        found = os.fstat(file.fileno())
+        if found.st_size > most or _own_user() not in (None, found.st_uid):
             return None
         if _own_user() is not None and found.st_mode & TO_WRITERS:
             return None

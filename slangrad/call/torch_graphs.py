@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 from threading import Lock
 
-_lock = Lock()
+from slangrad.base.forks import BRIEF, kept_at_fork
+
+_lock = kept_at_fork(Lock(), BRIEF)
 _told: list[bool] = []
 
 

@@ -131,6 +131,7 @@ class Program(World):
 
     def load_module(self, name: str) -> Module:
         """The module of that name or path."""
+        self.files.asked_for.add(name)
         return self._guarded(lambda: self._find_module(name, None, None))
 
     def link(self, module: Module, exporters: Sequence[Module]) -> Module:

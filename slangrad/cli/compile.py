@@ -11,7 +11,7 @@ from pathlib import Path
 from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.module_file import SUFFIX, Origin, packed, to_bytes
 from slangrad.base.options import Options
-from slangrad.base.whole_files import write_whole
+from slangrad.base.whole_files import write_output
 from slangrad.pipeline import origins_of
 
 
@@ -34,7 +34,7 @@ def write_modules(
                 raise ValueError(f"error: two modules would be written to '{path}'")
     for path, data in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
+        write_output(path, data)
     return list(made), told
 
 

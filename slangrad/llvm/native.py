@@ -18,6 +18,7 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
+from slangrad.base.forks import LIBRARY, kept_at_fork
 from slangrad.base.options import Options
 from slangrad.llvm.cpu_names import check_cpu
 from slangrad.llvm.target import FUNCTION_ATTRIBUTES, LANES, Features, Target
@@ -41,6 +42,12 @@ define <16 x i32> @probe_add(<16 x i32> %x) #0 {
 }
 declare double @llvm.fma.f64(double, double, double)
 """
+
+
+# llvmlite has one lock for all that LLVM does, and no public name for it.
+_lock = getattr(getattr(llvm.ffi.lib, "_lock", None), "_lock", None)
+if _lock is not None:
+    kept_at_fork(_lock, LIBRARY)
 
 
 class BackEndError(Exception):

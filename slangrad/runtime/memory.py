@@ -12,12 +12,14 @@ this file only decides what to keep.
 from __future__ import annotations
 
 import ctypes
-import os
+import sys
 import threading
 from collections import deque
 from typing import Protocol
 
 import numpy as np
+
+from slangrad.base.forks import BRIEF, kept_at_fork
 
 ALIGNMENT = 64
 STEPS_PER_DOUBLING = 4
@@ -38,6 +40,8 @@ class HostSource:
     """Memory of the host process, from NumPy's allocator."""
 
     def obtain(self, size: int, zero: bool) -> tuple[int, object]:
+        if size > sys.maxsize - ALIGNMENT:
+            raise MemoryError  # NumPy has other errors for what no index reaches
         make = np.zeros if zero else np.empty
         array = make(size + ALIGNMENT, np.uint8)
         start: int = array.ctypes.data
@@ -94,7 +98,7 @@ class CachingAllocator:
         self._source = source
         self._free: dict[int, list[tuple[int, object]]] = {}
         self._returned: deque[tuple[int, int, object]] = deque()
-        self._lock = threading.Lock()
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
 
     def allocate(self, size: int, zero: bool = False) -> Block:
         """A block of at least `size` bytes; MemoryError when even an empty cache leaves no room."""
@@ -128,10 +132,6 @@ class CachingAllocator:
             self.cached = 0
         dropped.clear()
 
-    def after_fork(self) -> None:
-        """In a child process nobody is left to release a lock that another thread held."""
-        self._lock = threading.Lock()
-
     def _sort_returned(self) -> None:
         while self._returned:
             size, address, handle = self._returned.popleft()
@@ -142,32 +142,36 @@ class CachingAllocator:
                 self._free.setdefault(size, []).append((address, handle))
 
     def _reuse(self, rounded: int) -> tuple[int, object] | None:
-        """Memory of that size class from the cache. It counts as used whoever provides it."""
+        """Memory of that size class from the cache."""
         with self._lock:
             self._sort_returned()
-            self.in_use += rounded
-            self.blocks += 1
             kept = self._free.get(rounded)
             if not kept:
                 return None
             self.cached -= rounded
+            self._count(rounded)
             return kept.pop()
 
+    def _count(self, rounded: int) -> None:
+        self.in_use += rounded
+        self.blocks += 1
+
     def _obtain(self, rounded: int, zero: bool) -> tuple[int, object]:
+        """New memory, which counts as used once it is there."""
         try:
-            return self._source.obtain(rounded, zero)
+            found = self._source.obtain(rounded, zero)
         except MemoryError:
             self.trim()
+            found = self._obtain_at_last(rounded, zero)
+        with self._lock:
+            self._count(rounded)
+        return found
+
+    def _obtain_at_last(self, rounded: int, zero: bool) -> tuple[int, object]:
         try:
             return self._source.obtain(rounded, zero)
         except MemoryError:
-            with self._lock:
-                self.in_use -= rounded
-                self.blocks -= 1
             raise MemoryError(f"no room for {rounded} bytes ({self.in_use} bytes are in use)") from None
 
 
 HOST_MEMORY = CachingAllocator(HostSource())
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=HOST_MEMORY.after_fork)

@@ -6,7 +6,8 @@
     job.close()                        # helpers that come later leave at once; waits for those at work
 
 The asking thread never waits for a helper to start, so a busy machine costs nothing but the help.
-The threads are made when they are first needed and survive neither a fork (new ones are) nor the process.
+The threads are made when they are first needed, as far as there is room for them, and survive neither a fork (new ones
+are made) nor the process.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from slangrad.base.threads import start_thread
+
 
 class Job:
     """Work in progress. `error` is what a helper raised."""
 
-    __slots__ = ("_active", "_closed", "_idle", "_lock", "error", "work")
+    __slots__ = ("_active", "_closed", "_idle", "_lock", "_process", "error", "work")
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.work = work
@@ -29,6 +32,7 @@ class Job:
         self._closed = False
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
+        self._process = os.getpid()
 
     def help(self) -> None:
         """Called by a helper."""
@@ -46,7 +50,13 @@ class Job:
                 self._idle.notify_all()
 
     def close(self) -> None:
-        """After this no helper is at work. May be interrupted, and called again."""
+        """After this no helper is at work. May be interrupted, and called again. After a fork in the midst of a job the
+        child has no helpers: an error of the job."""
+        if self._process != os.getpid():
+            self.error = RuntimeError(
+                "the process was forked in the midst of a call, which the child cannot finish"
+            )
+            return
         with self._lock:
             self._closed = True
             while self._active:
@@ -65,7 +75,7 @@ class Pool:
         """Wake up to `threads` threads; fewer when jobs are waiting already, for then nobody is free."""
         if self._threads < threads:
             self._grow(threads)
-        for _ in range(threads - self._jobs.qsize()):
+        for _ in range(min(threads, self._threads) - self._jobs.qsize()):
             self._jobs.put(job)
 
     def after_fork(self) -> None:
@@ -77,9 +87,9 @@ class Pool:
     def _grow(self, threads: int) -> None:
         with self._lock:
             while self._threads < threads:
+                if not start_thread(f"slangrad-{self._threads + 1}", _serve, self._jobs):
+                    return
                 self._threads += 1
-                name = f"slangrad-{self._threads}"
-                threading.Thread(target=_serve, args=(self._jobs,), name=name, daemon=True).start()
 
 
 def _serve(jobs: SimpleQueue[Job]) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, TypeVar
 
+from slangrad.base.forks import BRIEF, kept_at_fork
+
 AnyNode = TypeVar("AnyNode")
 Twins = dict[Any, Any]  # what encloses a node, whose children get its twin as parent
 Copier = Callable[[Any, Twins], Any]
@@ -124,4 +126,4 @@ _FIELDS: dict[type[Any], tuple[str, ...]] = {}
 _NODES: set[type[Any]] = set()
 _AT_ONCE = _Copiers(late=False)
 _LATE = _Copiers(late=True)
-_LOCK = RLock()
+_LOCK = kept_at_fork(RLock(), BRIEF)

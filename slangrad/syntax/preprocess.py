@@ -18,7 +18,7 @@ from difflib import get_close_matches
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, limit_note
-from slangrad.base.source import SourceFile
+from slangrad.base.source import IncludeError, SourceFile
 from slangrad.syntax.conditions import BadCondition, evaluate
 from slangrad.syntax.lexer import error_of, tokenize
 from slangrad.syntax.macros import Expander, Macro
@@ -236,7 +236,11 @@ class Preprocessor:
             message = f"more than {self._limits.include_count} files are included"
             self._reporter.error("E0113", message, span, limit_note("include_count"))
             return
-        source = self._resolver(path, line[0].source) if self._resolver else None
+        try:
+            source = self._resolver(path, line[0].source) if self._resolver else None
+        except IncludeError as problem:
+            self._reporter.error("E0107", str(problem), span, problem.note)
+            return
         if source is None:
             self._reporter.error("E0107", f"cannot find the included file '{path}'", span)
             return

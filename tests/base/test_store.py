@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slangrad.base import store
-from slangrad.base.store import Store, content_key
+from slangrad.base.store import CacheWarning, Store, content_key
 
 
 def entry_file(folder: Path) -> Path:
@@ -51,7 +51,8 @@ def test_a_folder_open_to_others_is_not_used(tmp_path: Path) -> None:
     Store(str(tmp_path)).put(key, b"code")
     (tmp_path / "entries").chmod(0o770)
     opened = Store(str(tmp_path))
-    assert "open to other users" in opened.problem
+    with pytest.warns(CacheWarning, match=f"open to other users. Close it: chmod 700 {tmp_path}/entries"):
+        assert "open to other users" in opened.problem
     assert opened.get(key) is None
     assert opened.usage().entries == 0
 
@@ -60,7 +61,8 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytes
     Store(str(tmp_path)).put(content_key("a"), b"code")
     monkeypatch.setattr(store, "_own_user", lambda: os.geteuid() + 1)
     foreign = Store(str(tmp_path))
-    assert "belongs to another user" in foreign.problem
+    with pytest.warns(CacheWarning, match="belongs to another user. Choose a folder that only you"):
+        assert "belongs to another user" in foreign.problem
     assert foreign.get(content_key("a")) is None
 
 
@@ -213,3 +215,45 @@ def test_the_environment_names_the_folder(tmp_path: Path) -> None:
     assert Store.of_environment({"SLANGRAD_CACHE": "0"}).get(content_key("a")) is None
     with pytest.raises(ValueError, match="SLANGRAD_CACHE_SIZE must be a whole number of MiB, not 'big'"):
         Store.of_environment({"SLANGRAD_CACHE_SIZE": "big"})
+
+
+def as_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder belongs to another user than the one that runs the program."""
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+    else:
+        monkeypatch.setattr("slangrad.base.store._own_user", lambda: os.geteuid() + 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system knows no owners")
+@pytest.mark.parametrize("above", ["parent", "parent/named"])
+def test_a_folder_below_one_that_is_open_to_all_is_not_used(tmp_path: Path, above: str) -> None:
+    """Another user could put a folder of the same name in its place."""
+    named = tmp_path / "parent" / "named"
+    named.mkdir(parents=True)
+    (tmp_path / above).chmod(0o777)
+    with pytest.warns(
+        CacheWarning, match=f"not kept: {tmp_path / above} is open to all users. Choose"
+    ) as told:
+        store = Store(str(named))
+        store.put("a" * 40, b"data")
+        assert store.get("a" * 40) is None and store.problem
+    assert len(told) == 1
+    assert not any(named.iterdir())
+    (tmp_path / above).chmod(0o1777)  # as /tmp: only owners rename what is in it
+    assert Store(str(named)).problem == ""
+    (tmp_path / above).chmod(0o775)
+    assert Store(str(named)).problem == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system knows no owners")
+def test_a_folder_below_one_of_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = tmp_path / "parent" / "named"
+    named.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "parent")
+    as_another_user(tmp_path / "parent", monkeypatch)
+    for path in (named, tmp_path / "link" / "named"):
+        with pytest.warns(CacheWarning, match="belongs to another user. Choose a folder that only you"):
+            assert "belongs to another user" in Store(str(path)).problem

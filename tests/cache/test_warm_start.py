@@ -332,6 +332,7 @@ def is_compiler(name: str) -> bool:
         "slangrad.check.texts",
         "slangrad.check.texts.files",
         "slangrad.check.texts.precompiled",
+        "slangrad.check.texts.reach",
     )
     return (
         name.startswith("llvmlite")

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import sys
 import threading
 from itertools import pairwise
 
@@ -166,3 +167,26 @@ def test_a_foreign_block_keeps_its_owner() -> None:
     block = foreign_block(array.ctypes.data, array.nbytes, array)
     del array
     assert np.frombuffer(ctypes.string_at(block.address, block.size), np.int64).tolist() == list(range(10))
+
+
+@pytest.mark.parametrize("size", [1 << 62, sys.maxsize, 1 << 63, 1 << 64, 1 << 100])
+def test_memory_that_there_is_not_is_not_counted(size: int) -> None:
+    allocator = CachingAllocator(HostSource())
+    kept = allocator.allocate(100)
+    for zero in (False, True):
+        with pytest.raises(
+            MemoryError, match=rf"no room for {size_class(size)} bytes \(128 bytes are in use\)"
+        ):
+            allocator.allocate(size, zero)
+    assert (allocator.in_use, allocator.blocks) == (kept.size, 1)
+
+
+def test_an_interrupt_while_memory_is_obtained_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    allocator = CachingAllocator(HostSource())
+    monkeypatch.setattr(HostSource, "obtain", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        allocator.allocate(100)
+    assert (allocator.in_use, allocator.blocks) == (0, 0)

@@ -15,7 +15,7 @@ import pytest
 from slangrad.base.options import Options
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.device import Grid, PythonKernel
-from slangrad.runtime.pool import Job
+from slangrad.runtime.pool import Job, Pool
 from slangrad.runtime.processors import available_processors, cgroup_quota
 from slangrad.runtime.reports import ASSERTION, BOUNDS, BoundsError, KernelAssertionError, Reports, Site
 
@@ -94,6 +94,65 @@ def test_a_child_process_has_helpers_of_its_own(native: Native) -> None:
         os._exit(0 if out.all() and len(set(out.tolist())) > 1 else 1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_in_the_midst_of_a_launch(native: Native) -> None:
+    """By a signal's handler: the parent finishes, the child has no helpers that could."""
+    kernel = native(SLEEP, argument_size=16, granularity=64)
+    device, out, ends = cpu(3), np.zeros(100, np.int64), []
+
+    def fork(*_: object) -> None:
+        ends.append(os.fork())
+        if ends == [0]:
+            signal.alarm(20)
+
+    before = signal.signal(signal.SIGUSR1, fork)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    try:
+        device.launch(kernel, sleep_arguments(out, 8_000), (64 * 100, 1, 1))
+    except RuntimeError as error:
+        os._exit(0 if ends == [0] and "forked in the midst" in str(error) else 1)
+    finally:
+        if 0 in ends:
+            os._exit(2)
+        signal.signal(signal.SIGUSR1, before)
+    assert out.all()
+    assert os.waitstatus_to_exitcode(os.waitpid(ends[0], 0)[1]) == 0
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_without_room_for_threads_there_are_fewer(
+    native: Native, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    """The system refuses all threads but `room`: calls work, one warning says so, and there is room again later."""
+    pool, started, start = Pool(), [], threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if len(started) >= room:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr("slangrad.runtime.cpu.POOL", pool)
+    monkeypatch.setattr("slangrad.base.threads._told", [])
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    kernel = native(SLEEP, argument_size=16, granularity=64)
+    device = cpu(4)
+
+    def threads_of_a_launch() -> int:
+        out = np.zeros(60, np.int64)
+        device.launch(kernel, sleep_arguments(out, 1000), (64 * 60, 1, 1))
+        assert out.all()
+        return len(set(out.tolist()))
+
+    with pytest.warns(RuntimeWarning, match="no room for another thread") as told:
+        assert [threads_of_a_launch() for _ in range(3)] == [1 + room] * 3
+    assert len(told) == 1
+    assert pool._jobs.qsize() <= room  # no job waits for a helper that never comes
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert threads_of_a_launch() >= 2
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -17,6 +17,8 @@ from enum import Enum, IntEnum
 from os import PathLike
 from pathlib import Path
 
+from slangrad.base.forks import BRIEF, kept_at_fork
+
 
 class LogLevel(IntEnum):
     """How much a message matters."""
@@ -94,7 +96,7 @@ class Logger:
         self.name = name
         self._outputs: list[LoggerOutput] = []
         self._written: set[tuple[LogLevel, str]] = set()
-        self._lock = threading.Lock()
+        self._lock = kept_at_fork(threading.Lock(), BRIEF)
         if use_default_outputs:
             self.add_console_output()
 

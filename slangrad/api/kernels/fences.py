@@ -17,6 +17,7 @@ from enum import Enum
 from time import perf_counter_ns
 from typing import Any
 
+from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.marshal.errors import CallError
 
 AUTO = TIMEOUT_INFINITE = (1 << 64) - 1
@@ -57,7 +58,7 @@ class Fence:
         self.device = device
         self.desc = desc
         self._value = desc.initial_value
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(kept_at_fork(threading.RLock(), BRIEF))
 
     def __repr__(self) -> str:
         return f"Fence(current_value={self._value})"

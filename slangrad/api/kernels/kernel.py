@@ -10,7 +10,6 @@ up to whole groups.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from operator import index
 from time import perf_counter
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from slangrad.api.kernels.shader import GlobalParameter, ShaderProgram, ShaderStage
 from slangrad.api.kernels.uniforms import INTEGERS, StructUniform, Uniform, Uniforms, missing, unknown
 from slangrad.api.reflection.cursor import ReflectionCursor
-from slangrad.base.late import Late
+from slangrad.base.late import Late, late_property
 from slangrad.check.model.types import Type, stored
 from slangrad.ir.types import Pointer as Address
 from slangrad.marshal.errors import CallError
@@ -155,7 +154,7 @@ class ComputePipeline:
         assert place.stop - place.start == uniform.count, (label, t, place, uniform.count)
         return Slot(label, uniform, place.start)
 
-    @cached_property
+    @late_property
     def offsets(self) -> dict[Slot | BlockSlot, int]:
         """Where parameters lie by reflection, in bytes: those outside of functions, and those of the entry point."""
         found: dict[Slot | BlockSlot, int] = {}

@@ -25,7 +25,7 @@ from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayo
 from slangrad.api.reflection.types import Context
 from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.module_file import packed, to_bytes
-from slangrad.base.whole_files import write_whole
+from slangrad.base.whole_files import write_output
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import ModuleTypes
 from slangrad.check.conforming import Conformance
@@ -134,7 +134,7 @@ class SlangModule:
     def write_to_file(self, path: str | PathLike[str]) -> None:
         """Write the precompiled module (`serialize`) to a file, which `import` and `load_module` find in place of the
         source if it is called `name.slang-module`. OSError where it cannot be written."""
-        write_whole(Path(path), self.serialize())
+        write_output(Path(path), self.serialize())
 
     @property
     def known(self) -> KnownModule:

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from slangrad.api.functional.plain_types import PLAIN, is_plain
 from slangrad.base.diagnostics import CompileWarning
-from slangrad.base.late import Late
+from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.traits import TRAITS
 from slangrad.call.check_mode import CheckedSession
@@ -55,12 +54,12 @@ class KnownModule:
         assert self.parsed is not None, "the module is not in its generation"
         return self.parsed
 
-    @cached_property
+    @late_property
     def view(self) -> Reflection:
         made: Reflection = FRONT.Reflection(self.generation.program, self.checked)
         return made
 
-    @cached_property
+    @late_property
     def all_types(self) -> ModuleTypes:
         made: ModuleTypes = FRONT.ModuleTypes(self.view)
         made.layout = self.program
@@ -182,6 +181,7 @@ class Generation:
 
     def _enter(self, loaded: LoadedModule) -> KnownModule:
         """A module that no earlier process has kept is parsed now."""
+        self.files.asked_for.add(loaded.name)
         found = None if self.is_parsed else loaded.find(self._index)
         if found is not None:
             known = KnownModule(self, found.key)

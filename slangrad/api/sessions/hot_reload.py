@@ -23,6 +23,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 from slangrad.api.kernels.callbacks import Callbacks
+from slangrad.base.threads import start_thread
 from slangrad.check.texts.files import Marks, marks_of
 
 DELAY = 0.1  # seconds between looks
@@ -111,7 +112,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._changed = threading.Event()
         self._sessions: WeakKeyDictionary[Any, dict[Path, Marks]] = WeakKeyDictionary()
-        self._thread: threading.Thread | None = None
+        self._has_thread = False
 
     def add(self, session: Any) -> None:
         with self._lock:
@@ -131,9 +132,8 @@ class Watcher:
         self._changed.set()
 
     def _start(self) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="slangrad hot reload", daemon=True)
-            self._thread.start()
+        if not self._has_thread:
+            self._has_thread = start_thread("slangrad hot reload", self._run)
 
     def after_fork(self) -> None:
         """A child has the sessions, but no thread; locks may be held by what is gone."""
@@ -141,7 +141,8 @@ class Watcher:
         self.__init__()  # type: ignore[misc]
         self._sessions.update(sessions)
         if sessions:
-            self._start()
+            with self._lock:
+                self._start()
 
     def _run(self) -> None:
         delay = DELAY
@@ -151,7 +152,7 @@ class Watcher:
             with self._lock:
                 sessions = list(self._sessions.items())
                 if not sessions:
-                    self._thread = None
+                    self._has_thread = False
                     return
             for session, pending in sessions:
                 look(session, pending)

@@ -14,10 +14,10 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from slangrad.base.module_file import FORMAT, SUFFIX, Origin, packed, to_bytes
+from slangrad.base.module_file import FORMAT, LARGEST, SUFFIX, Origin, packed, to_bytes
 from slangrad.base.source import SourceFile
 from slangrad.base.store import content_key
-from slangrad.base.whole_files import write_whole
+from slangrad.base.whole_files import read_whole, write_whole
 from slangrad.check.texts.files import CacheFolder, Files
 
 
@@ -64,6 +64,6 @@ def _whole(path: Path) -> Path:
 
 def _contents(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
+        return read_whole(path, LARGEST)
+    except OSError:  # it is not there, or something else is in its place
         return None

@@ -22,6 +22,7 @@ from slangrad.api.devices.compiler_options import SlangCompilerOptions
 from slangrad.api.sessions.generation import Generation, KnownModule
 from slangrad.api.sessions.module_cache import ModuleCache
 from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.base.late import Late
 from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
@@ -146,7 +147,8 @@ class SlangSession:
         self.target: str = device.backend
         self.compiler_options = compiler_options
         self.settings = compiler_options.applied_to(options)
-        self.lock = threading.RLock()
+        self.lock = kept_at_fork(threading.RLock(), WORK, self._begin_anew)
+        self._is_broken = False
         self._defines = _texts(compiler_options.defines)
         self.module_cache = None if module_cache is None else self._cache_in(module_cache)
         self.generation = Generation(self, self._defines)
@@ -210,7 +212,7 @@ class SlangSession:
         with self.lock:
             generation = self.generation
             generation.expired = False  # whatever changes from now on is noticed again
-            return generation.files.changed()
+            return self._is_broken or generation.files.changed()
 
     def reload(self) -> Exception | None:
         """Load all modules from their files as they are now. What is wrong with them, and then all stays as it was."""
@@ -224,7 +226,12 @@ class SlangSession:
                 return error
             self.generation = new
             old.expired = True
+            self._is_broken = False
             return None
+
+    def _begin_anew(self) -> None:
+        """In a child, where a thread that is not there may have half made the program: the next call makes it."""
+        self._is_broken = self.generation.expired = True
 
     # --- Modules ---
 

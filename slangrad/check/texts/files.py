@@ -16,14 +16,16 @@ is remembered with the file's marks (`seen`), so that somebody can see when a fi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
-from slangrad.base.module_file import FILE, INCLUDED, SUFFIX, Macros, ModuleFileError
+from slangrad.base.module_file import FILE, INCLUDED, LARGEST, SUFFIX, Macros, ModuleFileError
 from slangrad.base.source import SourceFile
+from slangrad.base.whole_files import read_whole
 from slangrad.check.texts.precompiled import Precompiled
+from slangrad.check.texts.reach import Reach, Search
 
 STD = Path(__file__).parents[2] / "std"
 WITHIN_STANDARD = {"slangpy"}  # modules of other compilers whose contents are part of the library
@@ -34,6 +36,8 @@ def is_standard(path: Path | None) -> bool:
     """Whether a file is one of the standard library."""
     return path is not None and STD in path.parents
 
+
+Place = tuple[list[Path], list[str]]
 
 # Time, size and number of a file; None where there is none.
 Marks = tuple[int, int, int] | None
@@ -57,18 +61,23 @@ def marks_of(path: Path) -> Marks:
 def seen_now(path: Path) -> Seen:
     marks = marks_of(path)  # before the text: a change in between is noticed later
     try:
-        return Seen(marks, _text(path.read_bytes()))
+        return Seen(marks, _text(read_whole(path, LARGEST)))
     except OSError:
         return Seen(marks, None)
 
 
 def _text(data: bytes) -> str | None:
-    """As `read_text` gives it; None for what is no text."""
+    """None for what is no text."""
     try:
-        with TextIOWrapper(BytesIO(data), encoding="utf-8-sig") as text:
-            return text.read()
+        return _decoded(data)
     except UnicodeDecodeError:
         return None
+
+
+def _decoded(data: bytes) -> str:
+    """As `read_text` gives it."""
+    with TextIOWrapper(BytesIO(data), encoding="utf-8-sig") as text:
+        return text.read()
 
 
 class CacheFolder(NamedTuple):
@@ -86,13 +95,15 @@ class Files:
         self,
         include_paths: Iterable[str | Path] = (),
         sources_first: bool = True,
-        caches: Iterable[CacheFolder] = (),
+        caches: Sequence[CacheFolder] = (),
     ) -> None:
         self.include_paths = [Path(each) for each in include_paths]
         self.texts: dict[str, SourceFile] = {}
         self.kept: dict[Path, SourceFile] = {}
         self.seen: dict[Path, Seen] = {}  # all that was read, but for the standard library
         self.precompiled = Precompiled()
+        self.asked_for: set[str] = set()  # by the user, and not by a text
+        self._reach = Reach([*self.include_paths, STD, *(each.folder for each in caches)])
         self._sources_first = sources_first
         self._caches = list(caches)
 
@@ -102,10 +113,15 @@ class Files:
         given = self._given(name)
         if given is not None:
             return given, None
-        for folders, spellings in self._places(name, importer):
-            path = _first_file(folders, spellings)
+        near, places = self._places(name, importer)
+        search = self._search(name, importer, near or [Path()], modules_here=True)
+        for folders, spellings in places:
+            path = search.first(folders, spellings)
             if path is not None:
+                if importer is None and name in self.asked_for:
+                    self._reach.enter_own(path)
                 return self.read(path), path
+        search.give_up()
         return None
 
     def part(self, name: str, asker: Path | None) -> tuple[SourceFile, Path | None] | None:
@@ -116,26 +132,42 @@ class Files:
         inside = None if asker is None else self.precompiled.text(FILE, name, asker)
         if inside is not None:
             return inside
-        path = _first_file(self._folders(asker), _spellings(name))
+        path = self._beside(name, asker, _spellings(name))
         return None if path is None else (self.read(path), path)
+
+    def _beside(self, name: str, asker: Path | None, spellings: list[str]) -> Path | None:
+        """A file in the folder of the one that asks, in the include paths or the current folder."""
+        near = [] if asker is None else [asker.parent]
+        search = self._search(name, asker, near)
+        found = search.first([*near, *self.include_paths, Path(), STD], spellings)
+        if found is None:
+            search.give_up()
+        return found
+
+    def _search(self, name: str, asker: Path | None, near: list[Path], modules_here: bool = False) -> Search:
+        file = None if asker is None else self.precompiled.file_of(asker)
+        if file is None:
+            return Search(self._reach, name, asker, near, self._reach.roots(asker), modules_here)
+        sources = (each.sources for each in self._caches if each.folder in file.parents)
+        return Search(self._reach, name, file, near, (file.parent, *sources), modules_here)
 
     def _given(self, name: str) -> SourceFile | None:
         return self.texts.get(name) or self.texts.get(name.replace("/", "."))
 
-    def _places(self, name: str, importer: Path | None) -> Iterator[tuple[list[Path], list[str]]]:
-        """Folders and the files to look for there, one after the other."""
-        if name in WITHIN_STANDARD:  # elsewhere it is that of another compiler
-            yield [STD], _spellings(name)
+    def _places(self, name: str, importer: Path | None) -> tuple[list[Path], list[Place]]:
+        """The folders of the importer's own files; folders and the files to look for there, one after the other."""
         forms = [_spellings(name), _precompiled_spellings(name)]
         forms = forms if self._sources_first else forms[::-1]
         near = [] if importer is None else [importer.parent]
         cached = [each for each in self._caches if each.folder in (importer or Path()).parents]
         original = [each.sources / near[0].relative_to(each.folder) for each in cached]
-        for folders in (original or near, [*self.include_paths, Path()]):
-            yield from ((folders, form) for form in forms)
+        searched = (original or near, [*self.include_paths, Path()])
+        places: list[Place] = [(folders, form) for folders in searched for form in forms]
         caches = [*(near if cached else ()), *(each.folder for each in self._caches)]
-        yield caches, _precompiled_spellings(name)
-        yield [STD], _spellings(name)
+        places += [(caches, _precompiled_spellings(name)), ([STD], _spellings(name))]
+        if name in WITHIN_STANDARD:  # elsewhere it is that of another compiler
+            places.insert(0, places[-1])
+        return original or near, places
 
     def included(self, name: str, includer: str) -> SourceFile | None:
         given = self.texts.get(name)
@@ -144,7 +176,7 @@ class Files:
         inside = self.precompiled.text(INCLUDED, name, Path(includer))
         if inside is not None:
             return inside[0]
-        path = _first_file(self._folders(Path(includer)), [name])
+        path = self._beside(name, Path(includer), [name])
         return None if path is None else self.read(path)
 
     def macros(self, place: Path | None) -> Macros | None:
@@ -167,7 +199,7 @@ class Files:
             return SourceFile(f"std/{path.relative_to(STD).as_posix()}", path.read_text(encoding="utf-8-sig"))
         whole, marks = path.absolute(), marks_of(path)
         self.seen[whole] = Seen(marks, None)
-        text = path.read_text(encoding="utf-8-sig")
+        text = _decoded(read_whole(path, LARGEST))
         self.seen[whole] = Seen(marks, text)
         return SourceFile(str(path), text)
 
@@ -194,15 +226,6 @@ class Files:
         for path in self.seen.keys() - others.seen.keys():
             self.seen[path] = seen_now(path)
         self.seen |= others.seen
-
-    def _folders(self, asker: Path | None) -> list[Path]:
-        near = [asker.parent] if asker is not None else []
-        return [*near, *self.include_paths, Path(), STD]
-
-
-def _first_file(folders: Iterable[Path], names: list[str]) -> Path | None:
-    paths = (folder / name for folder in folders for name in names)
-    return next((path for path in paths if path.is_file()), None)
 
 
 def _spellings(name: str) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from slangrad.base.module_file import FILE, INCLUDED, Macros, ModuleFileError, Origin, Request
-from slangrad.base.source import SourceFile, Span
+from slangrad.base.source import IncludeError, SourceFile, Span
 from slangrad.base.store import digest_of
 from slangrad.check.texts.files import UNREADABLE, Files
 
@@ -56,11 +56,11 @@ class Inquiries:
         return found
 
     def include(self, name: str, includer: SourceFile) -> SourceFile | None:
+        """IncludeError where it cannot be read."""
         try:
             found = self._program.files.included(name, includer.name)
         except UNREADABLE as problem:
-            self._tell(name, problem, None)
-            return None
+            raise IncludeError(f"'{name}' cannot be read: {_in_words(problem)}", _note(problem)) from None
         if found is not None:
             self.note_text(INCLUDED, name, includer.name, found)
         return found
@@ -101,4 +101,18 @@ class Inquiries:
         if isinstance(problem, ModuleFileError):
             self._program.error("E0330", str(problem), span, problem.note)
         else:
-            self._program.error("E0327", f"'{name}' cannot be read: {problem}", span)
+            message = f"'{name}' cannot be read: {_in_words(problem)}"
+            self._program.error("E0327", message, span, _note(problem))
+
+
+def _in_words(problem: Exception) -> str:
+    """Without numbers of errors. Never contents of a file."""
+    if isinstance(problem, UnicodeDecodeError):
+        return f"it is no text in UTF-8 from byte {problem.start} on"
+    if isinstance(problem, OSError) and problem.strerror:
+        return f"{problem.filename}: {problem.strerror}" if problem.filename else problem.strerror
+    return str(problem)
+
+
+def _note(problem: Exception) -> str | None:
+    return getattr(problem, "note", None)

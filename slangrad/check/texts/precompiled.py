@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from slangrad.base.module_file import LARGEST, Macros, ModuleFileError, PackedModule, from_bytes
 from slangrad.base.source import SourceFile
+from slangrad.base.whole_files import read_whole
 
 
 class Opened(NamedTuple):
@@ -34,8 +35,7 @@ class Precompiled:
         """The module's text, and the bytes of the file where it was read now; OSError, ModuleFileError."""
         if path in self._opened:
             return self._opened[path].sources[0], None
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        data = read_whole(path, LARGEST)
         return self.add(path, data), data
 
     def add(self, path: Path, data: bytes) -> SourceFile:
@@ -63,6 +63,11 @@ class Precompiled:
         """The macros that a text was compiled with; None for what is not precompiled."""
         owner = self._owner(place)
         return None if owner is None else owner[0].module.macros
+
+    def file_of(self, place: Path) -> Path | None:
+        """The precompiled module that a text belongs to, or that the place is."""
+        places = (place, *place.parents) if self._opened else ()
+        return next((each for each in places if each in self._opened), None)
 
     def _owner(self, place: Path) -> tuple[Opened, int] | None:
         """The module that a text or the file itself belongs to, and the number of the text."""

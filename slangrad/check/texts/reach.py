@@ -1,0 +1,123 @@
+"""Which files a text may have read.
+
+    search = Search(reach, "../common/hash.slang", asker, near, ...)      a name, and the file that asks for it
+    search.first(folders, spellings)                                        the first of these files, or None
+    search.give_up()                                                        an error that says why there is none
+
+A file that the user loads, and those beside it that it asks for, may ask for any other. A precompiled module, and one
+that was imported out of the include paths, are those of others: they reach what lies in their own folder and in the
+include paths, links followed. So no error shows lines of a file that such a module has no business with.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from slangrad.base.module_file import SUFFIX
+from slangrad.base.whole_files import require_file
+
+Roots = tuple[Path, ...]
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP)
+
+
+class OutsideError(PermissionError):
+    """A module asks for a file that it may not have read. `note` is what to try."""
+
+    note = "add the folder of the file to include_paths, or load the module's own source, which may include any file"
+
+
+class Reach:
+    """Of the texts of one program, by the paths of their files."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        self._folders = tuple(folders)  # that all texts reach
+        self._own: set[Path] = set()
+        self._of_others: dict[Path, Roots] = {}
+
+    def roots(self, asker: Path | None) -> Roots | None:
+        """The folders that a source reaches besides; None: it may ask for any file."""
+        return None if asker is None else self._of_others.get(asker)
+
+    def allows(self, path: Path, roots: Roots) -> bool:
+        real = Path(os.path.realpath(path))
+        return any(real.is_relative_to(os.path.realpath(each)) for each in (*roots, *self._folders))
+
+    def enter_own(self, path: Path) -> None:
+        """The user has asked for a file."""
+        self._own.add(path)
+        self._of_others.pop(path, None)
+
+    def enter(self, path: Path, roots: Roots | None) -> None:
+        """A file of others was found, by one that has such roots itself or by one of the user."""
+        if path not in self._own:
+            folders = (*(roots or ()), path.parent, Path(os.path.realpath(path)).parent)
+            self._of_others.setdefault(path, tuple(dict.fromkeys(folders)))
+
+
+class Search:
+    """One name that is looked for, in one list of folders after the other. `near`: folders of the asker's own files.
+    `modules_here`: modules in the current folder can be seen by all."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        name: str,
+        asker: Path | None,
+        near: Sequence[Path],
+        roots: Roots | None,
+        modules_here: bool,
+    ) -> None:
+        self._reach = reach
+        self._name = name
+        self._asker = asker
+        self._near = near
+        self._roots = roots
+        self._modules_here = modules_here
+        self._problem: OSError | None = None
+
+    def first(self, folders: Iterable[Path], spellings: Sequence[str]) -> Path | None:
+        """OSError where it is a FIFO, a socket or a device, or cannot be looked at."""
+        for folder in folders:
+            found = next((each for each in spellings if self._is_file(folder / each)), None)
+            if found is not None:
+                if self._roots is not None or folder not in self._near:
+                    self._reach.enter(folder / found, self._roots)
+                return folder / found
+        return None
+
+    def give_up(self) -> None:
+        """OSError where something was there that could not be taken."""
+        if self._problem is not None:
+            raise self._problem
+
+    def _is_file(self, path: Path) -> bool:
+        try:
+            found = os.stat(path)
+        except ValueError:  # a name that no file can have
+            return False
+        except OSError as problem:
+            if problem.errno in NOT_THERE:
+                return False
+            raise
+        try:
+            require_file(found, path)
+            self._require_reach(path)
+        except OSError as problem:
+            if not stat.S_ISDIR(found.st_mode) and not isinstance(problem, OutsideError):
+                raise
+            if not stat.S_ISDIR(found.st_mode) or Path(self._name).suffix:
+                self._problem = self._problem or problem
+            return False
+        return True
+
+    def _require_reach(self, path: Path) -> None:
+        if self._roots is None:
+            return
+        here = (Path(),) if self._modules_here and path.name.endswith((".slang", SUFFIX)) else ()
+        if not self._reach.allows(path, (*self._roots, *here)):
+            message = f"it lies outside of the folder of '{self._asker}' and of the include paths"
+            raise OutsideError(errno.EACCES, message)
