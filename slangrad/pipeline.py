@@ -266,6 +266,7 @@ def _compile(request: Request) -> CompiledKernel:
         unit = run.through(COMMON, request)
         flat = flat_kernel(unit)
         product = target.finish(run.through(target.tail, flat))
+    run.listings["kernel"] = partial(source_lines, unit.request.source)  # the one that places name
     return CompiledKernel(
         product.kernel,
         product.image,

@@ -19,8 +19,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
+from types import MethodType
 from typing import Any, Protocol, TypeVar
-from weakref import WeakMethod, ref
+from weakref import ref
 
 FORKING, WORK, LOADING, BRIEF, LIBRARY = range(5)
 # Seconds that a fork waits for all locks of a rank.
@@ -39,12 +40,27 @@ AnyLock = TypeVar("AnyLock", bound=Any)
 Broken = Callable[[], None]
 
 
+class _WeakMethod:
+    """A method that does not keep its object alive. That of `weakref` complains when Python 3.12 ends."""
+
+    __slots__ = ("function", "owner")
+
+    def __init__(self, method: Broken) -> None:
+        assert isinstance(method, MethodType)
+        self.owner, self.function = ref(method.__self__), method.__func__
+
+    def call(self) -> None:
+        owner = self.owner()
+        if owner is not None:
+            self.function(owner)
+
+
 class _Kept:
     """A lock, as long as its owner lives. `taken`: by the thread that forks."""
 
     __slots__ = ("broken", "lock", "rank", "taken")
 
-    def __init__(self, lock: ref[ForkableLock], rank: int, broken: WeakMethod[Broken] | None) -> None:
+    def __init__(self, lock: ref[ForkableLock], rank: int, broken: _WeakMethod | None) -> None:
         self.lock = lock
         self.rank = rank
         self.broken = broken
@@ -67,9 +83,8 @@ class _Kept:
             self.release()
             return
         lock._at_fork_reinit()
-        broken = None if self.broken is None else self.broken()
-        if broken is not None:
-            broken()
+        if self.broken is not None:
+            self.broken.call()
 
 
 class _Loading:
@@ -120,7 +135,7 @@ def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyL
     the midst of what the lock guards."""
     number = next(_numbers)
     known: ref[ForkableLock] = ref(lock, lambda _: _kept.pop(number, None))
-    _kept[number] = _Kept(known, rank, None if broken is None else WeakMethod(broken))
+    _kept[number] = _Kept(known, rank, None if broken is None else _WeakMethod(broken))
     return lock
 
 

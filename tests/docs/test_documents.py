@@ -67,4 +67,4 @@ def test_all_settings_are_explained():
 
 def test_all_stages_are_explained():
     text = (ROOT / "docs/cli.md").read_text()
-    assert {name for name in ("kernel", *STAGE_NAMES) if f"| `{name}` |" not in text} == {"interpret"}
+    assert not [name for name in ("kernel", *STAGE_NAMES) if f"| `{name}` |" not in text]
