@@ -32,6 +32,7 @@ LATE_MODULES = {
     ("api", "slangrad.tensors.formats"),
     ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
+    ("tensors", "slangrad.marshal.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),
     ("tensors", "PIL.Image"),

@@ -10,11 +10,11 @@ where elements follow each other in the last dimension         t_here._strides[0
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from slangrad.base.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
@@ -242,7 +242,7 @@ class WholeTensor(Leaf):
         kind = f"I{standard_name(self.type)}".replace("Atomic", "RW")
         message = f"argument '{self.label}' has gradients, and a parameter of type '{self.type}' takes none: "
         message += f"declare it {kind}, or pass {self.label}.detach() if it is constant"
-        warnings.warn(message, stacklevel=2)
+        warn(message)
 
     def _check_extent(self, memory: Memory) -> None:
         span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
