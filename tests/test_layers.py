@@ -26,6 +26,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
+    ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),

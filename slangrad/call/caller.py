@@ -37,8 +37,8 @@ class Caller:
     session."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_binder", "_make_binder", "_module", "_name", "_other_plans", "_plans", "_session",
-                 "_store", "_strict", "generation")
+    __slots__ = ("__weakref__", "_binder", "_make_binder", "_module", "_other_plans", "_plans", "_session",
+                 "_store", "_strict", "generation", "name")
     # fmt: on
 
     def __init__(
@@ -50,7 +50,7 @@ class Caller:
         strict: bool = False,
         module: Any = None,
     ) -> None:
-        self._name = name
+        self.name = name
         self._make_binder = make_binder
         self._binder: Any = None
         self.generation = generation
@@ -100,7 +100,7 @@ class Caller:
     def _named(self, error: CallError) -> CallError:
         """The error, which says in which call it was found; those of the compiler show the kernel."""
         if not isinstance(error, CallCompileError):
-            error.about("call", f"function '{self._name}'")
+            error.about("call", f"function '{self.name}'")
         return error
 
     def call_unchecked(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

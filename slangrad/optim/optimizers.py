@@ -55,6 +55,12 @@ class Optimizer(ABC):
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
         self._check_settings()
 
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
+        return (
+            f"{self.__class__.__name__}({len(self._parameters)} parameters, {settings}, steps={self._steps})"
+        )
+
     @property
     def parameters(self) -> list[Tensor]:
         return [each.tensor for each in self._parameters]
