@@ -21,6 +21,7 @@ from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.records import reader_of
 from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.tensors import TensorMarshal
@@ -170,14 +171,23 @@ def _enter(kind: type) -> Key:
 
 def register(kind: type, key: Key, maker: Maker) -> None:
     """Teach calls another Python type."""
+    _forget_readers(kind)
     _KEYS[kind], _MAKERS[kind] = key, maker
 
 
 def unregister(kind: type) -> None:
     """Forget what was registered for a type, for those that inherit from it, too."""
+    _forget_readers(kind)
     for met in [each for each in _KEYS if issubclass(each, kind)]:
         _KEYS.pop(met, None)
         _MAKERS.pop(met, None)
+
+
+def _forget_readers(kind: type) -> None:
+    """What was found out about objects of a class and of those that inherit from it."""
+    for met in [each for each in _READERS if issubclass(each, kind)]:
+        if _READERS.pop(met) is not None:
+            _KEYS.pop(met, None)
 
 
 def is_built_in(kind: type) -> bool:
@@ -228,8 +238,10 @@ def _reader_of(kind: type) -> Callable[[Any], Any] | None:
             _READERS[kind] = _READERS[known]
             if known in _WRITERS:
                 _WRITERS[kind] = _WRITERS[known]
-        else:
+        elif any(base in _MAKERS for base in kind.__mro__):
             _READERS[kind] = None
+        else:
+            _READERS[kind] = reader_of(kind)
     return _READERS[kind]
 
 

@@ -22,6 +22,7 @@ from slangrad.api.devices.device import Device
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.module import Module
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.records import as_fields
 from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, parameters_of
 from slangrad.tensors.tensor import Tensor
 
@@ -87,7 +88,7 @@ class Optimizer(ABC):
 
     def _gradients(self, given: Any) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
-        count = len(self._parameters)
+        count, given = len(self._parameters), as_fields(given)
         values = (
             [None] * count if given is None else list(given.values() if isinstance(given, Mapping) else given)
         )
