@@ -18,6 +18,7 @@ from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import gathered
 from slangrad.call.launchable import Launchable
+from slangrad.call.open_sizes import counted_dimensions, sizes_of
 from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
@@ -25,7 +26,8 @@ from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.marshal.marshal import BACKWARD, REVERSE
-from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
+from slangrad.marshal.records import as_fields
+from slangrad.marshal.registry import Told, holds_objects, is_record, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
@@ -37,7 +39,7 @@ class Caller:
     session."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_binder", "_make_binder", "_module", "_other_plans", "_plans", "_session",
+    __slots__ = ("__weakref__", "_binder", "_counted", "_make_binder", "_module", "_other_plans", "_plans", "_session",
                  "_store", "_strict", "generation", "name")
     # fmt: on
 
@@ -58,6 +60,7 @@ class Caller:
         self._store = store
         self._strict = strict
         self._module = module
+        self._counted = -1  # how many sizes of arrays choose generic arguments; negative: not known yet
         self._plans: dict[Hashable, _Entry] = {}
         self._other_plans: dict[Hashable, _Entry] = {}
         session.callers.add(self)
@@ -173,6 +176,8 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
+        if self._counted > 0:
+            key = (*key, *(sizes_of(value, self._counted) for value in values))
         entry = self._plans.get(key)
         if entry is None:
             with self._session.lock:
@@ -213,6 +218,10 @@ class Caller:
         if key in self._plans:
             return self._plans[key]
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
+        if self._counted < 0 and not self._is_kept(request, key):
+            self._counted = counted_dimensions(self.candidates)
+            if self._counted:
+                key = (*key, *(sizes_of(value, self._counted) for value in values))
         plan = self._make_plan(request, key)
         _check_threads(threads, plan.call.call_dims)
         returned = -1 if settings.mode in REVERSE else request.result_at
@@ -270,6 +279,11 @@ class Caller:
         given = [unwrap(each) for each in values]
         return InspectedCall(entry.plan, bound, len(args), names, given, threads)
 
+    def _is_kept(self, request: Request, key: Any) -> bool:
+        """Whether an earlier process has bound such a call: then the functions need not be looked at."""
+        kept = self._store.find(self._store.key(request.settings, key[1:], self._strict))
+        return self._session.checking is None and kept is not None
+
     def _make_plan(self, request: Request, key: Any) -> Plan:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
@@ -321,7 +335,9 @@ class _Entry:
 
 
 def copied(value: Any) -> Any:
-    """Lists, tuples and dicts copied, with what is in them."""
+    """Lists, tuples, dicts and dataclasses copied, with what is in them; the last become dicts."""
+    if is_record(value):
+        value = as_fields(value)
     if type(value) in (list, tuple):
         return type(value)(map(copied, value))
     return {name: copied(each) for name, each in value.items()} if type(value) is dict else value

@@ -30,10 +30,11 @@ class ArrayMarshal(ContainerMarshal):
 
     access = ARRAY_ACCESS
 
-    def __init__(self, dtype: np.dtype[Any], rank: int, writable: bool) -> None:
-        self.dtype = dtype
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.dtype = dtype = array.dtype
+        rank = array.ndim
         element = from_numpy_type(dtype) if dtype.isnative else None
-        self.contents = Contents(element, rank, writable)
+        self.contents = Contents(element, rank, array.flags.writeable, sizes=array.shape)
         self.described = f"numpy {dtype} array of {rank} dimension{'s' if rank != 1 else ''}"
 
     def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:

@@ -15,7 +15,7 @@ from slangrad.marshal import buffers, tensor_views, whole
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import Access, Contents
-from slangrad.marshal.patterns import consumed, from_elements
+from slangrad.marshal.patterns import consumed, from_elements, with_sizes
 from slangrad.tensors.element_types import slang_name
 
 ELEMENTS, CONVERTED = "elements", "converted"
@@ -45,7 +45,8 @@ class ContainerMarshal(Marshal):
     def as_elements(self, wanted: Type, own: Type, how: str) -> Iterable[Way]:
         if own is UINT64 and isinstance(wanted, Pointer) and not wanted.abstract:
             yield Way(wanted, self.contents.rank, how)
-        for t in dict.fromkeys(from_elements(wanted, own)):
+        counted = with_sizes(wanted, own, tuple(self.contents.sizes))
+        for t in dict.fromkeys([*from_elements(wanted, own), *([] if counted is None else [counted])]):
             sizes = consumed(t, own)
             assert sizes is not None, (t, own)
             if len(sizes) <= self.contents.rank:
