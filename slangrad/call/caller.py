@@ -176,9 +176,7 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
-        if self._counted > 0:
-            key = (*key, *(sizes_of(value, self._counted) for value in values))
-        entry = self._plans.get(key)
+        entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
                 named = replace(settings, given=(), globals=names)
@@ -206,7 +204,7 @@ class Caller:
 
     def _enter(
         self,
-        key: Hashable,
+        key: tuple[Hashable, ...],
         settings: Settings,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -215,13 +213,13 @@ class Caller:
         count: int,
         threads: int | None,
     ) -> _Entry:
-        if key in self._plans:
-            return self._plans[key]
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
         if self._counted < 0 and not self._is_kept(request, key):
             self._counted = counted_dimensions(self.candidates)
-            if self._counted:
-                key = (*key, *(sizes_of(value, self._counted) for value in values))
+        if self._counted > 0:
+            key = self._with_sizes(key, values)
+        if key in self._plans:
+            return self._plans[key]
         plan = self._make_plan(request, key)
         _check_threads(threads, plan.call.call_dims)
         returned = -1 if settings.mode in REVERSE else request.result_at
@@ -278,6 +276,9 @@ class Caller:
             bound = self.binder.bind(request)
         given = [unwrap(each) for each in values]
         return InspectedCall(entry.plan, bound, len(args), names, given, threads)
+
+    def _with_sizes(self, key: tuple[Hashable, ...], values: list[Any]) -> tuple[Hashable, ...]:
+        return (*key, *(sizes_of(value, self._counted) for value in values))
 
     def _is_kept(self, request: Request, key: Any) -> bool:
         """Whether an earlier process has bound such a call: then the functions need not be looked at."""

@@ -61,7 +61,8 @@ def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
 
 def _consumes(t: Type, element: Type | None) -> int:
     """Whether elements are made of the last dimensions; other ways come first."""
-    own = getattr(t, "arguments", (None,))[0]
+    assert isinstance(t, StructType)
+    own = t.arguments[0]
     return int(element is not None and own is not element and not _is_atomic(own, element))
 
 

@@ -47,7 +47,8 @@ def reader_of(kind: type) -> Reader | None:
 
 def as_fields(value: Any) -> Any:
     """An object of such a class as a dict; every other value as it is."""
-    read = reader_of(type(value))
+    kind: type = type(value)
+    read = reader_of(kind)
     return value if read is None else read(value)
 
 

@@ -92,7 +92,7 @@ def _key_of_record(value: Any) -> Hashable:
 
 def is_record(value: Any) -> bool:
     """Whether a value is a struct because of its fields, and stands for nothing else."""
-    kind = type(value)
+    kind: type = type(value)
     read = None if kind in _PLAIN else _reader_of(kind)
     return read is not None and read is reader_of(kind)
 
@@ -137,7 +137,7 @@ _MAKERS: dict[type, Maker] = {
     int:        lambda value: NumberMarshal(int),
     float:      lambda value: NumberMarshal(float),
     Tensor:     TensorMarshal,
-    np.ndarray: ArrayMarshal,
+    np.ndarray: lambda array: ArrayMarshal(array.dtype, array.shape, array.flags.writeable),
     list:       lambda values: ListMarshal([marshal_of(value) for value in values]),
     dict:       _make_dict,
     Held:       _make_dict,

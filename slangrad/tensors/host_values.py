@@ -50,7 +50,8 @@ def _plain(array: AnyArray) -> Any:
         return array.tolist()
     names = array.dtype.names
     columns = [_plain(array[name].reshape(array.size, *array[name].shape[array.ndim :])) for name in names]
-    made = [dict(zip(names, row)) for row in zip(*columns)] if names else [{} for _ in range(array.size)]
+    rows = zip(*columns) if names else [()] * array.size
+    made: list[Any] = [dict(zip(names, row)) for row in rows]
     for size in reversed(array.shape[1:]):
         made = [made[i : i + size] for i in range(0, len(made), size)] if size else []
     return made if array.shape else made[0]

@@ -167,7 +167,7 @@ def _expand(index: tuple[object, ...], rank: int) -> list[object]:
 def _check_entry(entry: object, position: int) -> None:
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return
-    if isinstance(entry, bool) or not hasattr(entry, "__index__") or getattr(entry, "ndim", 0):
+    if isinstance(entry, bool) or not hasattr(entry, "__index__") or getattr(entry, "ndim", 0) != 0:
         raise TypeError(
             f"Illegal argument at dimension {position}: Allowed are int, slice, ..., or None; "
             f"found {type(entry).__name__} instead; tensor.host_view() takes masks and arrays of indices, as NumPy does"

@@ -157,6 +157,15 @@ def test_launches(module: spy.Module) -> None:
     assert to.tolist() == [10, 10, 10]
 
 
+def test_commands_keep_the_numbers_of_now(module: spy.Module) -> None:
+    inner, result = Inner([2.0, 3.0], 5.0), spy.Tensor.zeros(module.device, (1,), "float")
+    encoder = module.device.create_command_encoder()
+    module.energy(Body(inner, 7.0), 1.0, _result=result, _append_to=encoder)
+    inner.b = 0.0
+    module.device.submit_command_buffer(encoder.finish())
+    assert result.item() == 70
+
+
 def test_elements_of_tensors(module: spy.Module) -> None:
     bodies = spy.Tensor.zeros(module.device, (3,), module.Body)
     bodies[0] = Body(INNER, 7.0)
