@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
@@ -27,7 +27,7 @@ from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.records import as_fields
-from slangrad.marshal.registry import Told, holds_objects, is_record, key_of, marshal_of, unwrap, update
+from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
@@ -213,14 +213,18 @@ class Caller:
         count: int,
         threads: int | None,
     ) -> _Entry:
+        if key in self._plans:
+            return self._plans[key]
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
-        if self._counted < 0 and not self._is_kept(request, key):
+        kept = self._kept(request, key)
+        if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions
             self._counted = counted_dimensions(self.candidates)
         if self._counted > 0:
             key = self._with_sizes(key, values)
-        if key in self._plans:
-            return self._plans[key]
-        plan = self._make_plan(request, key)
+            if key in self._plans:
+                return self._plans[key]
+            kept = self._kept(request, key)
+        plan = self._make_plan(request, kept)
         _check_threads(threads, plan.call.call_dims)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
@@ -278,14 +282,16 @@ class Caller:
         return InspectedCall(entry.plan, bound, len(args), names, given, threads)
 
     def _with_sizes(self, key: tuple[Hashable, ...], values: list[Any]) -> tuple[Hashable, ...]:
-        return (*key, *(sizes_of(value, self._counted) for value in values))
+        return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
 
-    def _is_kept(self, request: Request, key: Any) -> bool:
-        """Whether an earlier process has bound such a call: then the functions need not be looked at."""
-        kept = self._store.find(self._store.key(request.settings, key[1:], self._strict))
-        return self._session.checking is None and kept is not None
+    def _kept(self, request: Request, key: tuple[Hashable, ...]) -> _Kept:
+        """A call that an earlier process has bound; in check mode there are none."""
+        if self._session.checking is not None:
+            return _Kept("", None)
+        on_disk = self._store.key(request.settings, key[1:], self._strict)
+        return _Kept(on_disk, self._store.find(on_disk))
 
-    def _make_plan(self, request: Request, key: Any) -> Plan:
+    def _make_plan(self, request: Request, kept: _Kept) -> Plan:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
             bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
@@ -293,13 +299,19 @@ class Caller:
             return Plan(
                 bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
             )
-        on_disk = self._store.key(request.settings, key[1:], self._strict)
-        call = self._store.find(on_disk)
+        on_disk, call = kept
         kernels = Kernels(on_disk, self.generation, lambda: self.binder.bind(request))
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)
         return Plan(call, kernels.compile, self._session.device, self._strict)
+
+
+class _Kept(NamedTuple):
+    """Where the store has a bound call, and the call if it is there."""
+
+    on_disk: str
+    call: Launchable | None
 
 
 @dataclass(slots=True)
@@ -337,7 +349,7 @@ class _Entry:
 
 def copied(value: Any) -> Any:
     """Lists, tuples, dicts and dataclasses copied, with what is in them; the last become dicts."""
-    if is_record(value):
+    if is_struct(value):
         value = as_fields(value)
     if type(value) in (list, tuple):
         return type(value)(map(copied, value))

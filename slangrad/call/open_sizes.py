@@ -20,7 +20,8 @@ def counted_dimensions(candidates: Iterable[Any]) -> int:
 
 
 def sizes_of(value: Any, count: int) -> Hashable:
-    """The last sizes of a value, and of the values in a list or dict."""
+    """The last sizes of a value, and of the values in a list or dict; of a pair those of the primal."""
+    value = getattr(value, "primal", value)
     if isinstance(value, list):
         return tuple(sizes_of(each, count) for each in value)
     if isinstance(value, dict):

@@ -90,7 +90,7 @@ def _key_of_record(value: Any) -> Hashable:
     return RECORD, _key_of_dict(as_fields(value))
 
 
-def is_record(value: Any) -> bool:
+def is_struct(value: Any) -> bool:
     """Whether a value is a struct because of its fields, and stands for nothing else."""
     kind: type = type(value)
     read = None if kind in _PLAIN else _reader_of(kind)

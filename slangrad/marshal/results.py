@@ -227,7 +227,7 @@ class ArrayMaker:
 
     def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
         record = structured_dtype(self.lowered)
-        make = np.empty if record.names is None else np.zeros  # nothing of old memory shows in gaps
+        make = np.empty if record.base.names is None else np.zeros  # nothing of old memory shows in gaps
         return lambda: make(shape, record)
 
 

@@ -20,6 +20,14 @@ int unsized(float x[]) { return int(x.getCount()); }
 F = np.float32
 
 
+class Holder:
+    def __init__(self, values: np.ndarray) -> None:
+        self.values = values
+
+    def get_this(self) -> np.ndarray:
+        return self.values
+
+
 def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, F)
 
@@ -48,6 +56,7 @@ CASES: dict[str, Callable[[spy.Module], object]] = {
     ),
     "vectors": lambda m: m.product(ones(4, 3), ones(3)).tolist() == [3] * 4,
     "unsized": lambda m: m.unsized(ones(2, 5)).tolist() == [5, 5],
+    "objects": lambda m: [m.squares(Holder(ones(2, n))).tolist() for n in (3, 4)] == [[3, 3], [4, 4]],
     "types": lambda m: m.first(np.ones((4, 3), np.int32)).to_numpy().dtype == np.int32,
 }
 
