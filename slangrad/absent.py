@@ -9,7 +9,7 @@ from __future__ import annotations
 
 _TEXTURES = "there are no textures; use a Tensor: its last dimensions are rows and columns"
 _IMAGES = (
-    "there are no images as objects; Tensor.load_from_image(device, path) reads a file, Pillow writes one"
+    "there are no images as objects; Tensor.load_from_image(device, path) reads a file, save(path) writes one"
 )
 _SAMPLERS = "there are no samplers; write the interpolation in Slang, over a Tensor"
 _WINDOWS = "there are no windows; draw what tensor.to_numpy() gives, with matplotlib for example"

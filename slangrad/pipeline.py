@@ -218,6 +218,10 @@ class CompiledKernel:
     reports: Mapping[str, Report]
     listings: dict[str, Listing]
 
+    def __repr__(self) -> str:
+        spent = sum(self.milliseconds.values())
+        return f"CompiledKernel(stages={', '.join(self.stages)}; {spent:.0f} ms)"
+
     @property
     def explanation(self) -> Explanation:
         """What the reverse sweeps keep, and why."""

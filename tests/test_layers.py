@@ -26,12 +26,14 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
+    ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
     ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields
+    ("tensors", "slangrad.marshal.vectors"),  # elements as host vectors
     ("tensors", "slangrad.tensors.formats"),
     ("tensors", "slangrad.tensors.images"),
     ("tensors", "PIL.Image"),

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import gathered
 from slangrad.call.launchable import Launchable
+from slangrad.call.open_sizes import counted_dimensions, sizes_of
 from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, Request, Settings
@@ -25,7 +26,8 @@ from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.marshal.marshal import BACKWARD, REVERSE
-from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
+from slangrad.marshal.records import as_fields
+from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, marshal_of, unwrap, update
 
 THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
@@ -37,8 +39,8 @@ class Caller:
     session."""
 
     # fmt: off
-    __slots__ = ("__weakref__", "_binder", "_make_binder", "_module", "_name", "_other_plans", "_plans", "_session",
-                 "_store", "_strict", "generation")
+    __slots__ = ("__weakref__", "_binder", "_counted", "_make_binder", "_module", "_other_plans", "_plans", "_session",
+                 "_store", "_strict", "generation", "name")
     # fmt: on
 
     def __init__(
@@ -50,7 +52,7 @@ class Caller:
         strict: bool = False,
         module: Any = None,
     ) -> None:
-        self._name = name
+        self.name = name
         self._make_binder = make_binder
         self._binder: Any = None
         self.generation = generation
@@ -58,6 +60,7 @@ class Caller:
         self._store = store
         self._strict = strict
         self._module = module
+        self._counted = -1  # how many sizes of arrays choose generic arguments; negative: not known yet
         self._plans: dict[Hashable, _Entry] = {}
         self._other_plans: dict[Hashable, _Entry] = {}
         session.callers.add(self)
@@ -100,7 +103,7 @@ class Caller:
     def _named(self, error: CallError) -> CallError:
         """The error, which says in which call it was found; those of the compiler show the kernel."""
         if not isinstance(error, CallCompileError):
-            error.about("call", f"function '{self._name}'")
+            error.about("call", f"function '{self.name}'")
         return error
 
     def call_unchecked(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -173,7 +176,7 @@ class Caller:
             names = tuple(outside)
             values += outside.values()
         key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
-        entry = self._plans.get(key)
+        entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
                 named = replace(settings, given=(), globals=names)
@@ -201,7 +204,7 @@ class Caller:
 
     def _enter(
         self,
-        key: Hashable,
+        key: tuple[Hashable, ...],
         settings: Settings,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -213,7 +216,15 @@ class Caller:
         if key in self._plans:
             return self._plans[key]
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
-        plan = self._make_plan(request, key)
+        kept = self._kept(request, key)
+        if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions
+            self._counted = counted_dimensions(self.candidates)
+        if self._counted > 0:
+            key = self._with_sizes(key, values)
+            if key in self._plans:
+                return self._plans[key]
+            kept = self._kept(request, key)
+        plan = self._make_plan(request, kept)
         _check_threads(threads, plan.call.call_dims)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
@@ -270,7 +281,17 @@ class Caller:
         given = [unwrap(each) for each in values]
         return InspectedCall(entry.plan, bound, len(args), names, given, threads)
 
-    def _make_plan(self, request: Request, key: Any) -> Plan:
+    def _with_sizes(self, key: tuple[Hashable, ...], values: list[Any]) -> tuple[Hashable, ...]:
+        return (*key, *(sizes_of(unwrap(value), self._counted) for value in values))
+
+    def _kept(self, request: Request, key: tuple[Hashable, ...]) -> _Kept:
+        """A call that an earlier process has bound; in check mode there are none."""
+        if self._session.checking is not None:
+            return _Kept("", None)
+        on_disk = self._store.key(request.settings, key[1:], self._strict)
+        return _Kept(on_disk, self._store.find(on_disk))
+
+    def _make_plan(self, request: Request, kept: _Kept) -> Plan:
         """A plan from the disk, or a new one."""
         if self._session.checking is not None:
             bound = Kernels("", self.generation.checked, lambda: self.binder.bind(request))
@@ -278,13 +299,19 @@ class Caller:
             return Plan(
                 bound.bound.launchable, bound.compile, self._session.device, self._strict, in_order=True
             )
-        on_disk = self._store.key(request.settings, key[1:], self._strict)
-        call = self._store.find(on_disk)
+        on_disk, call = kept
         kernels = Kernels(on_disk, self.generation, lambda: self.binder.bind(request))
         if call is None:
             call = kernels.bound.launchable
             self._store.keep(on_disk, call)
         return Plan(call, kernels.compile, self._session.device, self._strict)
+
+
+class _Kept(NamedTuple):
+    """Where the store has a bound call, and the call if it is there."""
+
+    on_disk: str
+    call: Launchable | None
 
 
 @dataclass(slots=True)
@@ -321,7 +348,9 @@ class _Entry:
 
 
 def copied(value: Any) -> Any:
-    """Lists, tuples and dicts copied, with what is in them."""
+    """Lists, tuples, dicts and dataclasses copied, with what is in them; the last become dicts."""
+    if is_struct(value):
+        value = as_fields(value)
     if type(value) in (list, tuple):
         return type(value)(map(copied, value))
     return {name: copied(each) for name, each in value.items()} if type(value) is dict else value

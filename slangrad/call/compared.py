@@ -10,13 +10,13 @@ for one h of several, up to what rounding may have done to J.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from slangrad.base.warn import warn
 from slangrad.call.launchable import Launchable
 from slangrad.call.request import RESULT, Settings, settings_key
 from slangrad.check.model.types import Array, Matrix, Scalar, Vector
@@ -132,7 +132,7 @@ class BackwardCheck:
                 message = (
                     f"check mode: bwds of '{self.call.name}' is not compared, as '{leaf.label}' is no tensor"
                 )
-                warnings.warn(message, stacklevel=2)
+                warn(message)
 
     def __call__(self, settings: Settings, values: list[Any], rtol: float | None, atol: float) -> None:
         if not self.comparable:

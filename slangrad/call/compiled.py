@@ -25,6 +25,9 @@ class Compiled:
     make_stages: Callable[[], Any]
     make_text: Callable[[], str]
 
+    def __repr__(self) -> str:
+        return f"Compiled({self.kernel.name}, arguments {', '.join(sorted(self.used)) or 'none'})"
+
     @property
     def stages(self) -> Any:
         return self.make_stages()

@@ -37,3 +37,7 @@ class Launchable:
     sources: list[Source]
     created: Result | None
     group: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:
+        leaves = ", ".join(leaf.label for leaf in self.leaves)
+        return f"Launchable({self.name}, {self.call_dims} dimensions, {leaves})"

@@ -34,6 +34,9 @@ class RepeatedCall:
         self._run: Callable[[], Any] = self._call
         self._bind()
 
+    def __repr__(self) -> str:
+        return f"RepeatedCall({self._calls.now.name})"
+
     @property
     def is_launch(self) -> bool:
         """Whether a run is a launch and nothing else."""

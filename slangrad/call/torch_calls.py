@@ -10,7 +10,6 @@ Only this file and those beside it of its name load PyTorch.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
+from slangrad.base.warn import warn
 from slangrad.call.overlap import MOST_WORK
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
@@ -114,7 +114,7 @@ class TorchEntry:
                 message = (
                     f"argument '{slot.label}' requires grad, and its parameter's type takes no gradients"
                 )
-                warnings.warn(f"{message}: pass {slot.label}.detach() if it is constant", stacklevel=2)
+                warn(f"{message}: pass {slot.label}.detach() if it is constant")
 
     def _check_output(self, i: int, slot: Slot, tensor: Any, tensors: Sequence[Any]) -> None:
         before = self._site.befores[i]

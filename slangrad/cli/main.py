@@ -171,10 +171,10 @@ def dump(
     uniform: Annotated[list[str], typer.Option(help="A parameter with one value for all calls.")] = [],  # noqa: B006
     include: Includes = [],  # noqa: B006
 ) -> None:
-    """Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, assembly.
+    r"""Show a function on its way from text to machine code: kernel, AST, IR, derivative, lanes, assembly.
 
     It is called as from Python, with a tensor for each parameter, or a number for those named by --uniform. Kernels,
-    functions marked [shader("compute")], are shown as they are.
+    functions marked \[shader("compute")], are shown as they are.
     """
     with failures_shown():
         mode = mode_of(forward, backward or report)

@@ -19,7 +19,7 @@ from slangrad.ir import types as ir
 from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.marshal import Node, ProgramTypes, Spot, Way
+from slangrad.marshal.marshal import Node, ProgramTypes, Shape, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, Contents
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import from_numpy_type, numpy_layout, structured_dtype
@@ -30,10 +30,11 @@ class ArrayMarshal(ContainerMarshal):
 
     access = ARRAY_ACCESS
 
-    def __init__(self, dtype: np.dtype[Any], rank: int, writable: bool) -> None:
+    def __init__(self, dtype: np.dtype[Any], shape: Shape, writable: bool) -> None:
         self.dtype = dtype
+        rank = len(shape)
         element = from_numpy_type(dtype) if dtype.isnative else None
-        self.contents = Contents(element, rank, writable)
+        self.contents = Contents(element, rank, writable, sizes=shape)
         self.described = f"numpy {dtype} array of {rank} dimension{'s' if rank != 1 else ''}"
 
     def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:

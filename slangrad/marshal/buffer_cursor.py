@@ -30,6 +30,7 @@ from slangrad.marshal.plain import (
     memory_format,
     rebuild,
 )
+from slangrad.marshal.records import as_fields
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
@@ -453,7 +454,7 @@ def _unwrapped(value: Any, wanted: tuple[type, ...]) -> Any:
 
 
 def _write_struct(cursor: BufferCursor, t: ir.Struct, offset: int, value: Any, label: str) -> None:
-    value = _unwrapped(value, (Mapping, np.void))
+    value = as_fields(_unwrapped(value, (Mapping, np.void)))
     if isinstance(value, np.void) and value.dtype.names:
         value = {name: value[name] for name in value.dtype.names}
     if not isinstance(value, Mapping):

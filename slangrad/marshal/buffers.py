@@ -17,7 +17,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
 from slangrad.marshal.memory import address_of_array, home_of
-from slangrad.marshal.patterns import matches, pointers_to
+from slangrad.marshal.patterns import consumed, from_elements, pointers_to
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.torch_memory import address_of_torch
 from slangrad.tensors.buffer import Buffer
@@ -44,7 +44,7 @@ def ways(element: Type | None, writable: bool, wanted: Type) -> Iterable[Way]:
     """`element` is None where the memory has no type of its own."""
     name = standard_name(wanted)
     if name in STRUCTURED and (writable or not STRUCTURED[name]):
-        yield from (Way(t, 0, BUFFER) for t in _structured(wanted, element))
+        yield from (Way(t, 0, BUFFER, _consumes(t, element)) for t in _structured(wanted, element))
     elif name in BYTES and (writable or not BYTES[name]):
         yield Way(wanted, 0, BUFFER)
     elif isinstance(wanted, Pointer):
@@ -56,7 +56,14 @@ def _structured(wanted: Type, element: Type | None) -> Iterable[Type]:
     (pattern,) = wanted.arguments
     if element is None or _is_atomic(pattern, element):
         return [] if is_abstract(pattern) else [wanted]
-    return [nominal(wanted.declaration, (element,))] if matches(pattern, element) else []
+    return [nominal(wanted.declaration, (t,)) for t in dict.fromkeys(from_elements(pattern, element))]
+
+
+def _consumes(t: Type, element: Type | None) -> int:
+    """Whether elements are made of the last dimensions; other ways come first."""
+    assert isinstance(t, StructType)
+    own = t.arguments[0]
+    return int(element is not None and own is not element and not _is_atomic(own, element))
 
 
 def _is_atomic(pattern: Type, element: Type | None) -> bool:
@@ -80,6 +87,7 @@ class BufferLeaf(Leaf):
     size: int
     counted: bool
     written: bool
+    trailing: tuple[int, ...] = ()  # the sizes of the last dimensions that make an element
     bounded: bool = False  # check mode: the kernel knows how many bytes a pointer leads to
 
     @property
@@ -115,6 +123,10 @@ class BufferLeaf(Leaf):
 
     def _find(self, value: Any) -> tuple[int, int]:
         """Address and bytes."""
+        end = tuple(value.shape)[-len(self.trailing) :] if self.trailing else ()
+        if end != self.trailing:
+            message = f"argument '{self.label}': the shape ends in {end}, and elements of '{self.type}' need "
+            raise CallError("E1005", f"{message}{self.trailing}")
         find = next((_MEMORY[kind] for kind in type(value).__mro__ if kind in _MEMORY), _of_torch)
         found = find(value)
         if found is None:
@@ -148,8 +160,11 @@ def _of_array(array: Any) -> Range:
     return address_of_array(array), array.nbytes
 
 
-def bind(way: Way, spot: Spot, described: str) -> Node:
+def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> Node:
+    """`element`: of a container with dimensions."""
     name = standard_name(way.type)
+    made_of = way.type.arguments[0] if name in STRUCTURED and isinstance(way.type, StructType) else None
+    trailing = None if made_of is None or element is None else consumed(made_of, element)
     return BufferLeaf(
         name=spot.name,
         label=spot.label,
@@ -160,6 +175,7 @@ def bind(way: Way, spot: Spot, described: str) -> Node:
         size=_element_size(way.type, spot.types),
         counted=not isinstance(way.type, Pointer),
         written=STRUCTURED.get(name, BYTES.get(name, True)),
+        trailing=trailing or (),
     )
 
 

@@ -15,7 +15,7 @@ from slangrad.marshal import buffers, tensor_views, whole
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import Access, Contents
-from slangrad.marshal.patterns import consumed, from_elements
+from slangrad.marshal.patterns import consumed, from_elements, with_sizes
 from slangrad.tensors.element_types import slang_name
 
 ELEMENTS, CONVERTED = "elements", "converted"
@@ -45,7 +45,8 @@ class ContainerMarshal(Marshal):
     def as_elements(self, wanted: Type, own: Type, how: str) -> Iterable[Way]:
         if own is UINT64 and isinstance(wanted, Pointer) and not wanted.abstract:
             yield Way(wanted, self.contents.rank, how)
-        for t in dict.fromkeys(from_elements(wanted, own)):
+        counted = with_sizes(wanted, own, tuple(self.contents.sizes))
+        for t in dict.fromkeys([*from_elements(wanted, own), *([] if counted is None else [counted])]):
             sizes = consumed(t, own)
             assert sizes is not None, (t, own)
             if len(sizes) <= self.contents.rank:
@@ -61,11 +62,12 @@ class ContainerMarshal(Marshal):
         if is_view and self.contents.rank > tensor_views.MOST_DIMENSIONS:
             return f"{self.described}: '{wanted}' takes at most {tensor_views.MOST_DIMENSIONS}"
         asked = whole.element_of(wanted, types)
-        if asked is not None and asked is not own and not asked.abstract:
+        fits = any(True for _ in from_elements(wanted if asked is None else asked, own))
+        if asked is not None and asked is not own and not asked.abstract and not fits:
             return (
                 f"Can't convert tensor with element type {own} to tensor with element type {asked} ({wanted})"
             )
-        if any(True for _ in from_elements(wanted, own)):
+        if fits:
             return f"Could not resolve dimensionality: {self.described} has too few for '{wanted}'"
         return super().reason(wanted, types)
 
@@ -84,7 +86,8 @@ class ContainerMarshal(Marshal):
         if way.how == tensor_views.VIEW:
             return tensor_views.bind(way, spot, self.contents, self.described, self.access)
         if way.how == buffers.BUFFER:
-            return buffers.bind(way, spot, self.described)
+            own = None if self.contents.element is None else spot.types.lift(self.contents.element)
+            return buffers.bind(way, spot, self.described, own)
         if spot.role.writes and not self.contents.writable:
             message = (
                 f"argument '{spot.label}': Can't pass a read-only {self.described} to a writable parameter"

@@ -34,7 +34,7 @@ def parts_of(role: Role) -> Parts:
 
 @dataclass(slots=True, frozen=True)
 class Contents:
-    """What binding a container depends on: all of it is in the key of a call."""
+    """What binding a container depends on: it is in the key of a call."""
 
     element: ir.Type | None
     rank: int
@@ -42,6 +42,7 @@ class Contents:
     has_in: bool = False
     has_out: bool = False
     shared: bool = False  # one buffer for the derivatives of both directions
+    sizes: Shape = ()  # in the key of functions only that have arrays of any size as parameters
     gradients_may_lack: bool = False  # forward calls give empty ones to types that have a place for them
 
 

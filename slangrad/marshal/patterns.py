@@ -101,6 +101,42 @@ def from_elements(pattern: Type, element: Type) -> Iterator[Type]:
         yield from _matrix_of(pattern, pattern.rows, element)
 
 
+def with_sizes(pattern: Type, element: Type, sizes: tuple[int, ...]) -> Type | None:
+    """The array or vector that the last of `sizes` make of elements, where the pattern leaves one of them open."""
+    parts: list[Array | Vector] = []
+    part = pattern
+    while not matches(part, element):
+        if not isinstance(part, (Array, Vector)):
+            return None
+        parts.append(part)
+        part = part.element
+    own = sizes[max(0, len(sizes) - len(parts)) :]
+    is_open = any(not isinstance(each.count, int) for each in parts)
+    fits = len(own) == len(parts) and all(value_matches(each.count or "", n) for each, n in zip(parts, own))
+    return _sized(parts, element, own) if is_open and fits else None
+
+
+def _sized(parts: list[Array | Vector], element: Type, sizes: tuple[int, ...]) -> Type | None:
+    made = element
+    for part, size in zip(reversed(parts), reversed(sizes)):
+        if isinstance(part, Array):
+            made = array(made, size)
+        elif isinstance(made, Scalar) and size <= LARGEST_VECTOR:
+            made = vector(made, size)
+        else:
+            return None
+    return made
+
+
+def open_dimensions(pattern: Type) -> int:
+    """How many dimensions an array or vector has of which one is left open; 0 where none is."""
+    depth, is_open = 0, False
+    while isinstance(pattern, (Array, Vector)):
+        is_open = is_open or not isinstance(pattern.count, int)
+        pattern, depth = pattern.element, depth + 1
+    return depth if is_open else 0
+
+
 def _matrix_of(pattern: Matrix, rows: int, element: Type) -> Iterator[Type]:
     columns = element.count if isinstance(element, Vector) else pattern.columns
     scalar = element.element if isinstance(element, Vector) else element

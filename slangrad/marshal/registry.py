@@ -21,6 +21,7 @@ from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.records import as_fields, reader_of
 from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.tensors import TensorMarshal
@@ -32,6 +33,7 @@ from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
+RECORD = "record"
 Key = Callable[[Any], Hashable]
 Maker = Callable[[Any], Marshal]
 
@@ -83,6 +85,18 @@ def _key_of_object(value: Any) -> Hashable:
     return type(value), key_of(read(value))
 
 
+def _key_of_record(value: Any) -> Hashable:
+    """Not that of a dict, which need not be replaced; the class does not matter."""
+    return RECORD, _key_of_dict(as_fields(value))
+
+
+def is_struct(value: Any) -> bool:
+    """Whether a value is a struct because of its fields, and stands for nothing else."""
+    kind: type = type(value)
+    read = None if kind in _PLAIN else _reader_of(kind)
+    return read is not None and read is reader_of(kind)
+
+
 def _key_of_number(value: Any) -> Hashable:
     return (_python_kind(value),)
 
@@ -123,7 +137,7 @@ _MAKERS: dict[type, Maker] = {
     int:        lambda value: NumberMarshal(int),
     float:      lambda value: NumberMarshal(float),
     Tensor:     TensorMarshal,
-    np.ndarray: lambda array: ArrayMarshal(array.dtype, array.ndim, array.flags.writeable),
+    np.ndarray: lambda array: ArrayMarshal(array.dtype, array.shape, array.flags.writeable),
     list:       lambda values: ListMarshal([marshal_of(value) for value in values]),
     dict:       _make_dict,
     Held:       _make_dict,
@@ -150,9 +164,10 @@ def marshal_of(value: Any) -> Marshal:
 
 def _enter(kind: type) -> Key:
     """Learn a type that is met for the first time; what is unsupported is not learned, it may be taught later."""
-    if _reader_of(kind) is not None:
-        _KEYS[kind] = _key_of_object
-        return _key_of_object
+    read = _reader_of(kind)
+    if read is not None:
+        _KEYS[kind] = _key_of_record if read is reader_of(kind) else _key_of_object
+        return _KEYS[kind]
     for base in kind.__mro__:
         if base in _MAKERS and base is not bool:
             _KEYS[kind], _MAKERS[kind] = _KEYS[base], _MAKERS[base]
@@ -170,14 +185,23 @@ def _enter(kind: type) -> Key:
 
 def register(kind: type, key: Key, maker: Maker) -> None:
     """Teach calls another Python type."""
+    _forget_readers(kind)
     _KEYS[kind], _MAKERS[kind] = key, maker
 
 
 def unregister(kind: type) -> None:
     """Forget what was registered for a type, for those that inherit from it, too."""
+    _forget_readers(kind)
     for met in [each for each in _KEYS if issubclass(each, kind)]:
         _KEYS.pop(met, None)
         _MAKERS.pop(met, None)
+
+
+def _forget_readers(kind: type) -> None:
+    """What was found out about objects of a class and of those that inherit from it."""
+    for met in [each for each in _READERS if issubclass(each, kind)]:
+        if _READERS.pop(met) is not None:
+            _KEYS.pop(met, None)
 
 
 def is_built_in(kind: type) -> bool:
@@ -228,8 +252,10 @@ def _reader_of(kind: type) -> Callable[[Any], Any] | None:
             _READERS[kind] = _READERS[known]
             if known in _WRITERS:
                 _WRITERS[kind] = _WRITERS[known]
-        else:
+        elif any(base in _MAKERS for base in kind.__mro__):
             _READERS[kind] = None
+        else:
+            _READERS[kind] = reader_of(kind)
     return _READERS[kind]
 
 

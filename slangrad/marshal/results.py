@@ -23,12 +23,13 @@ from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
+from slangrad.marshal.records import is_record, made_of
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.values import DiffPair
-from slangrad.tensors.element_types import holds_structs, numpy_layout, scalar_and_sizes
+from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
 from slangrad.tensors.shape import as_shape
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import TORCH as PYTORCH
@@ -89,8 +90,12 @@ def wrap_of(kind: Any) -> Wrap | None:
     """What makes, of a module and what a call of it would return, an object of a class that is no kind of result."""
     if not isinstance(kind, type) or kind_of(kind):
         return None
-    made: Wrap = getattr(kind, "from_result", None) or (lambda module, result: kind(result))
-    return made
+    given: Wrap | None = getattr(kind, "from_result", None)
+    if given is not None:
+        return given
+    if is_record(kind):
+        return lambda module, result: made_of(kind, result)
+    return lambda module, result: kind(result)
 
 
 def bind_given(marshal: Marshal, t: Type, spot: Spot) -> Node | None:
@@ -216,30 +221,31 @@ def _bind_tensor(created: Created, dims: int, lowered: ir.Type) -> Leaf:
 
 @dataclass(slots=True, frozen=True)
 class ArrayMaker:
-    """NumPy arrays of values of a type."""
+    """NumPy arrays of values of a type; structs are records."""
 
     lowered: ir.Type
 
     def __call__(self, device: Any, shape: Shape) -> Callable[[], Any]:
-        dtype, inner = numpy_layout(self.lowered)
-        return lambda: np.empty((*shape, *inner), dtype)
+        record = structured_dtype(self.lowered)
+        make = np.empty if record.base.names is None else np.zeros  # nothing of old memory shows in gaps
+        return lambda: make(shape, record)
 
 
-def _refuse_structs(created: Created, lowered: ir.Type, what: str) -> None:
-    if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
-        message = f"a {what} cannot hold results of type '{created.type}'"
-        note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
-        raise CallError("E1011", message, (), note)
+def _refused(created: Created, what: str) -> CallError:
+    message = f"a {what} cannot hold results of type '{created.type}'"
+    note = 'numbers, vectors, matrices and arrays can; use _result="tensor"'
+    return CallError("E1011", message, (), note)
 
 
 def _bind_numpy(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    _refuse_structs(created, lowered, "numpy array")
+    if isinstance(lowered, ir.Pointer):
+        raise _refused(created, "numpy array")
     if spot.role.differentiates:
         message = "a numpy array has no place for the derivative of the result"
         raise CallError("E1011", message, (), 'use _result="tensor": its gradient is the derivative')
     created.made = Result(ArrayMaker(lowered), give_itself)
-    inner = numpy_layout(lowered)[1]
+    inner = structured_dtype(lowered).shape
     return make_elements(Way(created.type, dims), spot, spot.role, "new array", ARRAY_ACCESS, inner)
 
 
@@ -260,7 +266,8 @@ class TorchMaker:
 
 def _bind_torch(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    _refuse_structs(created, lowered, "torch tensor")
+    if holds_structs(lowered) or isinstance(lowered, ir.Pointer):
+        raise _refused(created, "torch tensor")
     created.made = Result(TorchMaker(lowered, spot.role.differentiates), give_itself)
     inner = scalar_and_sizes(lowered)[1]
     access = TORCH_PAIR_ACCESS if spot.role.differentiates else TORCH_ACCESS

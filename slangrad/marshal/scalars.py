@@ -87,7 +87,7 @@ class HostArrayMarshal(Marshal):
         if way.dims == 0:
             return bind_plain(way, spot, self.described)
         refuse_writes(spot, self.described)
-        rows = ArrayMarshal(self.made.dtype, len(self.made.shape), writable=False)
+        rows = ArrayMarshal(self.made.dtype, self.made.shape, writable=False)
         node = rows.bind(way, spot)
         assert isinstance(node, Leaf)
         node.prepare = data_of

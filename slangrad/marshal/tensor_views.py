@@ -27,7 +27,7 @@ from slangrad.marshal.marshal import (
     Spot,
     Way,
 )
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents
 from slangrad.marshal.patterns import consumed, from_elements
 from slangrad.marshal.whole import VIEW_TYPES, Family, WholeTensor
 
@@ -76,10 +76,8 @@ def _type(name: str, element: Type, wanted: StructType, types: ProgramTypes) -> 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class ViewTensor(WholeTensor):
-    """A tensor as a view; `own` is its rank, `trailing` the sizes that elements consume. `empty`: no gradient is bound
-    to the type's place for it."""
+    """A tensor as a view; `own` is its rank. `empty`: no gradient is bound to the type's place for it."""
 
-    trailing: tuple[int, ...] = ()
     empty: bool = False
 
     @property
@@ -93,45 +91,16 @@ class ViewTensor(WholeTensor):
         return self.name
 
     def measure(self, value: Any) -> Measure | None:
-        found = self.access.memories(value, self.family.parts)
-        self._check_sizes(found[0].shape)
-        if not self.access.usable(value) or not all(map(self._fits, found)):
-            return None
-        for memory in found:
-            self._check_extent(memory)
-        return Measure((), [])
-
-    def _check_sizes(self, shape: Shape) -> None:
-        end = shape[self.own :]
-        if end != self.trailing:
-            message = f"argument '{self.label}': in shape {shape} the end, {end}, does not match the expected shape "
-            raise CallError("E1005", f"{message}{self.trailing} of the elements of '{self.type}'")
-
-    def _fits(self, memory: Memory) -> bool:
-        """Whether elements lie without gaps, and whole elements from each other."""
-        step = memory.item_size
-        for size, stride in zip(reversed(memory.shape[self.own :]), reversed(memory.strides[self.own :])):
-            if stride != step:
-                return False
-            step *= size
-        return all(stride % step == 0 for stride in memory.strides[: self.own])
-
-    def _bytes(self, memory: Memory) -> int:
-        """The size of an element."""
-        bytes_ = memory.item_size
-        for size in self.trailing:
-            bytes_ *= size
-        return bytes_
+        return None if self.seen(value) is None else Measure((), [])
 
     def fixed_values(
         self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
     ) -> dict[str, list[Any]]:
         made: list[Any] = []
-        for memory in self.access.memories(value, self.family.parts):
-            size = self._bytes(memory)
-            steps = [step // size for step in memory.strides[: self.own]]
+        for memory in self.seen(value) or ():
+            steps = [step // memory.item_size for step in memory.strides]
             unused = [0] * (MOST_DIMENSIONS - self.own)
-            made += [0, self.own, *memory.shape[: self.own], *unused, *steps, *unused]
+            made += [0, self.own, *memory.shape, *unused, *steps, *unused]
         return {self.name: made + [0] * (ROOM if self.empty else 0)}
 
 

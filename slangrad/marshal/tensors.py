@@ -23,7 +23,9 @@ class TensorMarshal(ContainerMarshal):
         has_in, has_out = tensor.grad_in is not None, tensor.grad_out is not None
         shared = has_in and tensor.grad_in is tensor.grad_out
         rank = len(tensor.shape)
-        self.contents = Contents(tensor.element_type, rank, tensor.writable, has_in, has_out, shared)
+        self.contents = Contents(
+            tensor.element_type, rank, tensor.writable, has_in, has_out, shared, tensor.shape
+        )
         plural = "s" if rank != 1 else ""
         self.described = f"Tensor of {slang_name(tensor.element_type)} with {rank} dimension{plural}"
 

@@ -51,7 +51,9 @@ class TorchMarshal(ContainerMarshal):
     def __init__(self, tensor: Any, access: Access = TORCH_ACCESS) -> None:
         rank, paired, shared = len(tensor.shape), access is not TORCH_ACCESS, access is TORCH_PAIR_ACCESS
         self.access = access
-        self.contents = Contents(element_of(tensor.dtype), rank, True, paired, paired, shared, not paired)
+        self.contents = Contents(
+            element_of(tensor.dtype), rank, True, paired, paired, shared, tensor.shape, not paired
+        )
         self._sizes = _sizes(tensor.shape)
         self._refusal = _refusal(tensor)
         self.described = f"{tensor.dtype} tensor of {rank} dimension{'s' if rank != 1 else ''}"

@@ -10,11 +10,11 @@ where elements follow each other in the last dimension         t_here._strides[0
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
+from slangrad.base.warn import warn
 from slangrad.check.model.types import InterfaceType, ParameterType, StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
@@ -37,7 +37,7 @@ from slangrad.marshal.marshal import (
     Way,
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
-from slangrad.marshal.patterns import matches, value_matches
+from slangrad.marshal.patterns import consumed, from_elements, value_matches
 from slangrad.marshal.spelling import spell
 
 WHOLE = "whole"
@@ -174,17 +174,19 @@ def _of_family(
         return []
     if FAMILIES[name].fields[0] == _P and types.tangent(element) is None:
         return []
-    if not matches(pattern, element):
-        return []
-    own = rank if isinstance(rank, int) and rank > 0 else contents.rank
-    if (not value_matches(rank, own) and rank != 0) or own > contents.rank:
-        return []
-    return [Way(types.standard(name, (element, own)), contents.rank - own, WHOLE)]
+    found = []
+    for t in dict.fromkeys(from_elements(pattern, element)):
+        there = contents.rank - len(consumed(t, element) or ())
+        own = rank if isinstance(rank, int) and rank > 0 else there
+        if (value_matches(rank, own) or rank == 0) and own <= there:
+            found.append(Way(types.standard(name, (t, own)), there - own, WHOLE, int(t is not element)))
+    return found
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WholeTensor(Leaf):
-    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets."""
+    """A tensor, or for each call the part of one at its index; `own` is the rank of what a call gets, `trailing` the
+    sizes of the last dimensions that make its elements."""
 
     has_layout: ClassVar[bool] = True
 
@@ -192,6 +194,7 @@ class WholeTensor(Leaf):
     family: Family
     own: int
     loses: bool = False  # gradients, because of its type
+    trailing: tuple[int, ...] = ()
 
     @property
     def content(self) -> Type | None:
@@ -223,11 +226,9 @@ class WholeTensor(Leaf):
         return self.access.layout(value, self.family.parts)
 
     def measure(self, value: Any) -> Measure | None:
-        found = self.access.memories(value, self.family.parts)
-        if not self.access.usable(value) or not all(map(_counts_elements, found)):
+        found = self.seen(value)
+        if found is None:
             return None
-        for memory in found:
-            self._check_extent(memory)
         if self.loses:
             self._warn()
         strides = [tuple(step // each.item_size for step in each.strides) for each in found]
@@ -238,11 +239,30 @@ class WholeTensor(Leaf):
         along = [each[:leading] for each in strides]
         return Measure(found[0].shape[:leading], along, [0] * len(strides), forms)
 
+    def seen(self, value: Any) -> list[Memory] | None:
+        """The memory of each part as elements of the type; None where a kernel cannot use it as it lies."""
+        memories = self.access.memories(value, self.family.parts)
+        for memory in memories if self.trailing else ():
+            self._check_sizes(memory.shape)
+        parts = [_of_elements(memory, len(self.trailing)) for memory in memories]
+        found = list(filter(_counts_elements, parts))
+        if not self.access.usable(value) or len(found) < len(parts):
+            return None
+        for memory in found:
+            self._check_extent(memory)
+        return found
+
+    def _check_sizes(self, shape: Shape) -> None:
+        end = shape[len(shape) - len(self.trailing) :]
+        if end != self.trailing:
+            message = f"argument '{self.label}': in shape {shape} the end, {end}, does not match the expected shape "
+            raise CallError("E1005", f"{message}{self.trailing} of the elements of '{self.type}'")
+
     def _warn(self) -> None:
         kind = f"I{standard_name(self.type)}".replace("Atomic", "RW")
         message = f"argument '{self.label}' has gradients, and a parameter of type '{self.type}' takes none: "
         message += f"declare it {kind}, or pass {self.label}.detach() if it is constant"
-        warnings.warn(message, stacklevel=2)
+        warn(message)
 
     def _check_extent(self, memory: Memory) -> None:
         span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
@@ -259,7 +279,7 @@ class WholeTensor(Leaf):
         self, value: Any, starts: Sequence[int], strides: Sequence[Shape]
     ) -> dict[str, list[Any]]:
         made: dict[str, list[Any]] = {self.name: []}
-        for memory in self.access.memories(value, self.family.parts):
+        for memory in self.seen(value) or ():
             leading = len(memory.shape) - self.own
             steps = [step // memory.item_size for step in memory.strides[leading:]]
             made[self.name] += [0, *memory.shape[leading:], *steps]
@@ -282,9 +302,19 @@ def _form_of(memory: Memory) -> str:
     return EVEN if memory.strides[-1] == memory.item_size or memory.shape[-1] == 1 else UNEVEN
 
 
-def _counts_elements(memory: Memory) -> bool:
+def _of_elements(memory: Memory, count: int) -> Memory | None:
+    """The last `count` dimensions as parts of elements; None where these have gaps."""
+    size, own = memory.item_size, len(memory.shape) - count
+    for length, stride in zip(reversed(memory.shape[own:]), reversed(memory.strides[own:])):
+        if stride != size and length > 1:
+            return None
+        size *= length
+    return Memory(memory.address, memory.shape[:own], memory.strides[:own], size)
+
+
+def _counts_elements(memory: Memory | None) -> TypeGuard[Memory]:
     """Whether strides are whole elements."""
-    return all(step % memory.item_size == 0 for step in memory.strides)
+    return memory is not None and all(step % memory.item_size == 0 for step in memory.strides)
 
 
 def _setter(finders: Sequence[Callable[[Any], int]], room: int) -> Setter:
@@ -299,6 +329,8 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     name = standard_name(way.type)
     family = FAMILIES[name]
     assert isinstance(way.type, StructType)
+    element = None if contents.element is None else spot.types.lift(contents.element)
+    trailing = () if element is None else consumed(way.type.arguments[0], element) or ()
     _check_gradients(spot, family, name, way.type.arguments[0], contents, described)
     own: int = way.type.arguments[1]
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
@@ -315,6 +347,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
         own=own,
         loses=plain and _has_gradients(spot.mode, family.role, contents, way.type.arguments[0], spot.types),
         streams=tuple(StreamSpec(name, 1) for name in names),
+        trailing=trailing,
     )
 
 

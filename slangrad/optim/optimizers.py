@@ -22,6 +22,7 @@ from slangrad.api.devices.device import Device
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.module import Module
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.records import as_fields
 from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, parameters_of
 from slangrad.tensors.tensor import Tensor
 
@@ -55,6 +56,12 @@ class Optimizer(ABC):
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
         self._check_settings()
 
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
+        return (
+            f"{self.__class__.__name__}({len(self._parameters)} parameters, {settings}, steps={self._steps})"
+        )
+
     @property
     def parameters(self) -> list[Tensor]:
         return [each.tensor for each in self._parameters]
@@ -81,7 +88,7 @@ class Optimizer(ABC):
 
     def _gradients(self, given: Any) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
-        count = len(self._parameters)
+        count, given = len(self._parameters), as_fields(given)
         values = (
             [None] * count if given is None else list(given.values() if isinstance(given, Mapping) else given)
         )

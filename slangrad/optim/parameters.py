@@ -14,6 +14,7 @@ import numpy as np
 
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.records import as_fields
 from slangrad.tensors.element_types import (
     element_type,
     holds_structs,
@@ -47,6 +48,7 @@ class Parameter:
 
 def parameters_of(given: Any) -> list[Parameter]:
     """Checked, so that no number is changed twice in a step."""
+    given = as_fields(given)
     if isinstance(given, Tensor) or not isinstance(given, Iterable):
         note = "one tensor alone is a list of one: [x]"
         raise CallError(CODE, f"parameters: expected a list of tensors, not {type(given).__name__}", (), note)

@@ -65,7 +65,7 @@ NativeFunction = Callable[[bytes, int, int], None]
 Failures = list[tuple[int, Failure]]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class NativeKernel(Kernel):
     """Compiled functions by address. Without `drain` the runtime hands out chunks itself, a little slower.
 

@@ -45,8 +45,11 @@ class Kernel:
     sites: tuple[Site, ...] = ()
     strings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.name})"
 
-@dataclass(slots=True, eq=False, kw_only=True)
+
+@dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class PythonKernel(Kernel):
     """A kernel that is a Python function: `function(address of the argument block, grid, reports)`."""
 

@@ -45,6 +45,9 @@ class KernelImage:
     follows_memory: bool = False
     about: Any = None
 
+    def __repr__(self) -> str:
+        return f"KernelImage({self.name}, {len(self.code)} bytes)"
+
     def kernel(self, load: Load) -> NativeKernel:
         loaded = load(self.code, self.functions)
         address = loaded.addresses

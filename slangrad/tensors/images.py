@@ -1,6 +1,6 @@
-"""Image files as arrays of floats, read by Pillow.
+"""Image files as arrays of floats, read and written by Pillow.
 
-    photo.png, 8 bits, 640 x 480   ->   float32 (480, 640, 3), from 0 to 1; rows from top to bottom
+    photo.png, 8 bits, 640 x 480   <->   float32 (480, 640, 3), from 0 to 1; rows from top to bottom
 
 One to four channels: gray, gray and alpha, colors, colors and alpha. Pillow is not installed with the package:
 `pip install pillow`.
@@ -25,6 +25,8 @@ _MODES: dict[str, int | None] = {
     "F": None,
 }  # fmt: skip
 _OTHERS = {"1": "L", "P": "RGB", "PA": "RGBA", "CMYK": "RGB", "YCbCr": "RGB", "LAB": "RGB", "HSV": "RGB"}
+_WITHOUT_ALPHA = (".jpg", ".jpeg", ".bmp", ".ppm", ".pgm")
+_PILLOW_MISSING = "needs Pillow: pip install pillow, or"
 _LUMINANCE = np.array([0.2126, 0.7152, 0.0722], np.float32)
 
 
@@ -44,14 +46,50 @@ def read_image(
     return np.ascontiguousarray(numbers, np.float32)
 
 
+def write_image(path: str | PathLike[str], array: AnyArray, flip_y: bool, linear: bool) -> None:
+    """Numbers from 0 to 1, in height, width and channels, as 8 bits each; bytes as they are."""
+    if array.ndim not in (2, 3) or (array.ndim == 3 and not 1 <= array.shape[2] <= 4) or not array.size:
+        raise ValueError(
+            f"save: an image has height and width, and one to four channels, not the dimensions {array.shape}"
+        )
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[..., 0]
+    if array.ndim == 3 and array.shape[2] in (2, 4) and str(path).lower().endswith(_WITHOUT_ALPHA):
+        raise ValueError(
+            f"path: {path} is of a format without alpha, and there are {array.shape[2]} channels"
+        )
+    pixels = np.ascontiguousarray(
+        (array if array.dtype == np.uint8 else _encoded(array, linear))[:: -1 if flip_y else 1]
+    )
+    try:
+        image = PILLOW.fromarray(pixels)
+    except ImportError:
+        message = f"save {_PILLOW_MISSING} pass tensor.to_numpy() to another library"
+        raise ImportError(message) from None
+    image.save(path)
+
+
+def _encoded(array: AnyArray, linear: bool) -> AnyArray:
+    """Numbers from 0 to 1 as 0 to 255; smaller and larger ones become the nearest of these."""
+    if array.dtype.kind != "f":
+        raise ValueError(f"save: floats from 0 to 1 or bytes (uint8_t) are written, not {array.dtype}")
+    if np.isnan(array).any():
+        raise ValueError("save: NaN is no intensity; np.nan_to_num(tensor.to_numpy()) replaces it")
+    numbers = np.clip(array.astype(np.float64), 0, 1)
+    if linear:
+        colors = _colors(numbers)
+        colors[...] = np.where(colors <= 0.0031308, colors * 12.92, 1.055 * colors ** (1 / 2.4) - 0.055)
+    return np.rint(numbers * 255).astype(np.uint8)
+
+
 def _opened(path: str | PathLike[str]) -> tuple[AnyArray, bool]:
     """The numbers, and whether they are encoded as sRGB is: whole numbers are."""
     try:
         opened = PILLOW.open(path)
     except ImportError:
         raise ImportError(
-            "load_from_image needs Pillow: pip install pillow, or read the file with another library and "
-            "pass its array to Tensor.from_numpy()"
+            f"load_from_image {_PILLOW_MISSING} read the file with another library and pass its array to "
+            "Tensor.from_numpy()"
         ) from None
     with opened as image:
         _check_depth(image, path)
@@ -84,8 +122,13 @@ def _check_depth(image: Any, path: object) -> None:
 
 def _linearize(numbers: AnyArray) -> None:
     """From sRGB to linear intensities, in place; alpha is linear already."""
-    colors = numbers[..., : numbers.shape[2] - (numbers.shape[2] in (2, 4))] if numbers.ndim == 3 else numbers
+    colors = _colors(numbers)
     colors[...] = np.where(colors <= 0.04045, colors / 12.92, ((colors + 0.055) / 1.055) ** 2.4)
+
+
+def _colors(numbers: AnyArray) -> AnyArray:
+    """A view of all channels but alpha."""
+    return numbers[..., : numbers.shape[2] - (numbers.shape[2] in (2, 4))] if numbers.ndim == 3 else numbers
 
 
 def _gray(numbers: AnyArray) -> AnyArray:

@@ -9,6 +9,7 @@ Knows nothing of gradients; `tensor.py` adds them.
 from __future__ import annotations
 
 from math import prod
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,13 @@ from slangrad.runtime.device import Region
 from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
+from slangrad.tensors.host_values import assign, item, listed
 from slangrad.tensors.shape import Shape, is_contiguous
 from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
 from slangrad.tensors.views import View, reach
 
+IMAGES = Late("slangrad.tensors.images")
 CURSOR = Late("slangrad.marshal.buffer_cursor")
 
 
@@ -99,6 +102,21 @@ class StridedView:
         """Whether kernels may write it."""
         return self.storage.writable
 
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions, without those of an element."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a tensor without dimensions")
+        return self.shape[0]
+
     def is_contiguous(self) -> bool:
         """Whether the elements lie one after the other in row-major order."""
         return self._contiguous
@@ -128,6 +146,28 @@ class StridedView:
             )
         source = source_for(self.element_type, self.element_count, source)
         self.storage.runtime.write(self.address, source)
+
+    def fill(self, value: Any) -> None:
+        """Set every element to a number, an array or host vector of an element's shape, or a dict of fields."""
+        assign(self, value)
+
+    def item(self) -> Any:
+        """The only element as a call returns it: a number, a host vector or matrix, a dict of a struct. ValueError
+        where there are none or several."""
+        return item(self)
+
+    def tolist(self) -> Any:
+        """The elements in nested lists of Python numbers, those of vectors and matrices too; structs are dicts."""
+        return listed(self)
+
+    def save(self, path: str | PathLike[str], *, flip_y: bool = False, linear: bool = False) -> None:
+        """Write an image file, whose format its name tells, with Pillow: `float` to `float4` or bytes in height and
+        width, or numbers with the channels as third dimension. 0 to 1 become 0 to 255, and others the nearest of
+        these. `linear`: the values are linear intensities, and the file gets them as sRGB. What `load_from_image` has
+        read with `flip_y` or `linearize` is saved with `flip_y` or `linear`. ValueError for what is no image."""
+        if holds_structs(self.element_type):
+            raise ValueError("save: structs are no pixels; tensor.cursor() reads their fields")
+        IMAGES.write_image(path, self.to_numpy(), flip_y, linear)
 
     def to_torch(self) -> Any:
         """The memory itself as a torch tensor that keeps the storage alive, with dimensions as in `to_numpy`; a copy

@@ -10,15 +10,14 @@ of the tensor's gradients. What a tensor is without gradients stands in `strided
 from __future__ import annotations
 
 import operator
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from os import PathLike
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from slangrad.base.late import Late
+from slangrad.base.warn import warn
 from slangrad.ir.layout import layout_of
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Type
@@ -28,14 +27,29 @@ from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import derivative_type, from_numpy_type, holds_structs, slang_name
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.exchange import Shared, host_array, shared_memory
+from slangrad.tensors.host_values import assign, iterated
 from slangrad.tensors.saved import Saved, html_of, restored
 from slangrad.tensors.shape import Shape, as_integers, as_shape, contiguous_strides
-from slangrad.tensors.strided import StridedView
+from slangrad.tensors.strided import IMAGES, StridedView
 from slangrad.tensors.torch_exchange import host_array_of
 from slangrad.tensors.transfer import filled, import_array
-from slangrad.tensors.views import View, broadcast, indexed, retyped, transposed
+from slangrad.tensors.views import View, broadcast, complete_shape, indexed, reshaped, retyped, transposed
 
-IMAGES = Late("slangrad.tensors.images")
+
+class _TwoNames:
+    """`tensor.numpy()` is `tensor.to_numpy()`; `Tensor.numpy(device, array)` is the older name of `from_numpy`."""
+
+    @overload
+    def __get__(self, tensor: None, owner: type[Tensor]) -> Callable[[object, AnyArray], Tensor]: ...
+    @overload
+    def __get__(self, tensor: Tensor, owner: type[Tensor]) -> Callable[..., AnyArray]: ...
+    def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> Any:
+        return _from_numpy if tensor is None else tensor.to_numpy
+
+
+def _from_numpy(device: object, ndarray: AnyArray) -> Tensor:
+    warn("Tensor.numpy is deprecated: use Tensor.from_numpy", DeprecationWarning)
+    return Tensor.from_numpy(device, ndarray)
 
 
 class Tensor(StridedView):
@@ -175,12 +189,7 @@ class Tensor(StridedView):
         storage.runtime.write(storage.address, found.data)
         return _make(storage, found.element_type, given, View(found.shape, found.strides, 0))
 
-    @staticmethod
-    def numpy(device: object, ndarray: AnyArray) -> Tensor:
-        """The older name of `from_numpy`."""
-        message = "Tensor.numpy is deprecated: use Tensor.from_numpy"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return Tensor.from_numpy(device, ndarray)
+    numpy = _TwoNames()
 
     @staticmethod
     def from_dlpack(
@@ -298,6 +307,38 @@ class Tensor(StridedView):
     def __getitem__(self, index: object) -> Tensor:
         """A view: ints, slices with any step, `...` and None. A full index leaves rank 1."""
         return self._viewed(lambda t: indexed(t.shape, t.strides, index))
+
+    def __setitem__(self, index: object, value: Any) -> None:
+        """Overwrite what `tensor[index]` shows. Values are broadcast as NumPy does it, to the dimensions of
+        `to_numpy`: numbers, nested lists, arrays, host vectors, tensors; for structs dicts of fields, or structured
+        arrays. Arrays are converted if no value changes, Python's floats are rounded. ValueError where they do not
+        fit."""
+        assign(self.detach()[index], value)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Views along the first dimension. A tensor of one dimension gives its elements: Python numbers, host vectors
+        and matrices, dicts of structs."""
+        if not self.shape:
+            raise TypeError("a tensor without dimensions has nothing to iterate over; use tensor.item()")
+        return iterated(self)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """A view with other dimensions and the same elements in row-major order; one size may be -1. ValueError where
+        the sizes do not fit, or gaps make it impossible without a copy."""
+        sizes = complete_shape(
+            self.element_count, as_integers(shape[0] if len(shape) == 1 else shape, "shape")
+        )
+
+        def change(t: Tensor) -> View:
+            found = reshaped(t.shape, t.strides, sizes)
+            if found is None:
+                raise ValueError(
+                    f"reshape: no view shows shape {t.shape} with strides {t.strides} as {Shape(sizes)}; "
+                    "use tensor.copy().reshape()"
+                )
+            return found
+
+        return self._viewed(change)
 
     def broadcast_to(self, shape: object) -> Tensor:
         """A view that repeats dimensions of size 1 and adds dimensions in front, with stride 0. ValueError where

@@ -55,7 +55,7 @@ def import_array(given: AnyArray, target: Type | None) -> Import:
     if target is None:
         target = _type_of(given)
     if given.dtype.names is not None:
-        return _contiguous(target, _structs(given, target), given.shape)
+        return _contiguous(target, structs_of(given, target), given.shape)
     if holds_structs(target) and given.dtype != np.uint8:
         given = _bytes_of_structs(given, target)
     dtype, inner = numpy_layout(target)
@@ -76,7 +76,7 @@ def import_array(given: AnyArray, target: Type | None) -> Import:
 def source_for(t: Type, count: int, source: AnyArray) -> AnyArray:
     """`source`, which has no gaps, as the bytes of exactly `count` elements."""
     if source.dtype.names is not None:
-        source = _structs(source, t)
+        source = structs_of(source, t)
     elif holds_structs(t):
         _check_numbers(source, t, "data")
     else:
@@ -156,7 +156,7 @@ def _leaves(t: Type) -> Iterator[Type]:
         yield from _leaves(part)
 
 
-def _structs(given: AnyArray, t: Type) -> AnyArray:
+def structs_of(given: AnyArray, t: Type) -> AnyArray:
     """A structured array with the places of the Slang struct, without gaps between elements."""
     wanted = structured_dtype(t)
     if given.dtype == wanted:

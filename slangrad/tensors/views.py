@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
+
+from slangrad.tensors.shape import contiguous_strides
 
 Sizes = tuple[int, ...]
 
@@ -73,6 +76,51 @@ def transposed(shape: Sizes, strides: Sizes, axes: Sizes) -> View:
     return View(tuple(shape[i] for i in order), tuple(strides[i] for i in order), 0)
 
 
+def reshaped(shape: Sizes, strides: Sizes, target: Sizes) -> View | None:
+    """The same elements in the same order with other dimensions; None where no strides show them.
+
+    From the last dimension on, dimensions that lie without gaps in each other are one run, and each new dimension
+    takes its part of a run.
+    """
+    if 0 in target:
+        return View(target, contiguous_strides(target), 0)
+    runs = _runs(shape, strides)
+    left, step = runs.pop() if runs else (1, 1)
+    steps: list[int] = []
+    for size in reversed(target):
+        if left == 1 and size != 1:
+            left, step = runs.pop()
+        if left % size:
+            return None
+        steps.append(step)
+        left, step = left // size, step * size
+    return View(target, tuple(reversed(steps)), 0)
+
+
+def _runs(shape: Sizes, strides: Sizes) -> list[tuple[int, int]]:
+    """Elements and stride of each run, the last one last."""
+    runs: list[tuple[int, int]] = []
+    for size, stride in zip(reversed(shape), reversed(strides)):
+        if size == 1:
+            continue
+        if runs and stride == runs[-1][0] * runs[-1][1]:
+            runs[-1] = (runs[-1][0] * size, runs[-1][1])
+        else:
+            runs.append((size, stride))
+    return runs[::-1]
+
+
+def complete_shape(count: int, target: Sizes) -> Sizes:
+    """A shape for `count` elements, in which one size may be -1: what is left for it."""
+    unknown = [i for i, size in enumerate(target) if size == -1]
+    known = prod(size for size in target if size != -1)
+    if unknown and known > 0:
+        target = (*target[: unknown[0]], count // known, *target[unknown[0] + 1 :])
+    if len(unknown) > 1 or min(target, default=1) < 0 or prod(target) != count:
+        raise ValueError(f"shape: {count} elements do not fill shape {target}")
+    return target
+
+
 def reach(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
     """How far the elements are from the first one: the least and the most; None when there are no elements."""
     if 0 in shape:
@@ -119,10 +167,10 @@ def _expand(index: tuple[object, ...], rank: int) -> list[object]:
 def _check_entry(entry: object, position: int) -> None:
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return
-    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+    if isinstance(entry, bool) or not hasattr(entry, "__index__") or getattr(entry, "ndim", 0) != 0:
         raise TypeError(
             f"Illegal argument at dimension {position}: Allowed are int, slice, ..., or None; "
-            f"found {type(entry).__name__} instead"
+            f"found {type(entry).__name__} instead; tensor.host_view() takes masks and arrays of indices, as NumPy does"
         )
 
 

@@ -460,7 +460,7 @@ def _pairs(name: str, primals: Any, tangents: Any) -> tuple[tuple[Any, ...], tup
             raise CallError(CODE, message, (), f"{name}(f, (x,), (dx,))")
     if len(primals) != len(tangents):
         raise CallError(CODE, f"{name}: there are {len(primals)} primals and {len(tangents)} tangents")
-    return tuple(primals), tuple(map(numbers_of, tangents))
+    return tuple(primals), tuple(numbers_of(unwrap(each)) for each in tangents)
 
 
 def given_of(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Given:

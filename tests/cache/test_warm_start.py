@@ -27,6 +27,7 @@ T twice<T : IFloat>(T x) { return x + x; }
 int number(int i) { return 2 * i; }
 void fill(out float a, inout float b) { a = 3; b += 1; }
 float row(Tensor<float, 1> t) { return t[0] + t[1]; }
+float corner(Tensor<float2, 1> t, StructuredBuffer<float2> b) { return t[1].y + b[1].x; }
 float random(float r) { return r; }
 uniform float offset;
 float shifted(float x) { return x + offset; }
@@ -107,6 +108,8 @@ PROGRAMS: dict[str, Program] = {
     "inferred":      lambda m: m.twice(3.0),
     "written":       written,
     "whole tensors": lambda m: m.row(tensor(m, 5, 6)),
+    "struct arrays": lambda m: m.turned({"x": tensor(m, 1, 2), "y": 2.0}, _result="numpy")["y"],
+    "trailing":      lambda m: m.corner(np.arange(4, dtype=F).reshape(2, 2), np.ones((3, 2), F)),
     "rows":          lambda m: m.row(np.arange(6, dtype=F).reshape(3, 2), _result="numpy"),
     "ranges":        lambda m: m.number(range(4, 10, 2), _result="numpy"),
     "grids":         lambda m: m.number(spy.grid((3,), stride=2), _result="numpy"),

@@ -82,8 +82,8 @@ def test_unknown_results(load):
         module.same(1.0, _result="foo")
     with pytest.raises(CallError, match="Unknown return type 'foo'"):
         module.same.return_type("foo")
-    with pytest.raises(CallError, match="a numpy array cannot hold results of type 'S'"):
-        module.make(np.arange(3, dtype=np.int32), _result="numpy")
+    with pytest.raises(CallError, match="a torch tensor cannot hold results of type 'S'"):
+        module.make(np.arange(3, dtype=np.int32), _result="torch")
 
 
 def test_results_must_fit(device, load):

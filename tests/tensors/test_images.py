@@ -117,3 +117,54 @@ def test_bits_are_not_lost(device: CpuDevice, tmp_path: Path) -> None:
     (tmp_path / "deep.png").write_bytes(png_of_16_bits(COLORS.astype(np.uint16) * 257 + 1))
     with pytest.raises(ValueError, match="16 bits for each of several channels, of which Pillow keeps 8"):
         Tensor.load_from_image(device, tmp_path / "deep.png")
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.bmp"])
+def test_saving_is_the_inverse_of_loading(device: CpuDevice, tmp_path: Path, name: str) -> None:
+    """All bytes, as gray and as colors, read with each setting."""
+    gray = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    for pixels in (gray, np.dstack([gray, gray.T, gray[::-1]])):
+        path = saved(tmp_path, pixels)
+        for flag in (False, True):
+            loaded = Tensor.load_from_image(device, path, flip_y=flag, linearize=flag)
+            loaded.save(tmp_path / name, flip_y=flag, linear=flag)
+            assert np.array_equal(np.array(image_module.open(tmp_path / name)), pixels)
+
+
+def test_what_is_saved(device: CpuDevice, tmp_path: Path) -> None:
+    path = tmp_path / "image.png"
+    four = np.dstack([COLORS, np.full((3, 2), 128, np.uint8)])
+    for linear in (False, True):  # alpha is linear already
+        expected = Tensor.load_from_image(device, saved(tmp_path, four, name="in.png"), linearize=linear)
+        expected.save(path, linear=linear)
+        assert np.array_equal(np.array(image_module.open(path)), four)
+    Tensor.from_numpy(device, four).save(path)  # bytes, with channels as a dimension
+    assert np.array_equal(np.array(image_module.open(path)), four)
+    values = np.array([[-1, 0, 0.25], [0.5, 1, np.inf]])
+    Tensor.from_numpy(device, values)[:, ::-1].save(path)
+    assert np.array(image_module.open(path)).tolist() == [[64, 0, 0], [255, 255, 128]]
+    Tensor.from_numpy(device, values.astype(np.float16)[..., None]).save(str(path))
+    assert np.array(image_module.open(path)).tolist() == [[0, 0, 64], [128, 255, 255]]
+    Tensor.from_numpy(device, COLORS).save(tmp_path / "image.jpg")
+    assert image_module.open(tmp_path / "image.jpg").size == (2, 3)
+
+
+def test_what_cannot_be_saved(device: CpuDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def save(shape: tuple[int, ...], dtype: str, name: str = "image.png", value: float = 0) -> None:
+        Tensor.full(device, shape, value, dtype).save(tmp_path / name)
+
+    with pytest.raises(ValueError, match=r"one to four channels, not the dimensions \(4,\)"):
+        save((4,), "float")
+    with pytest.raises(ValueError, match=r"not the dimensions \(4, 4, 5\)"):
+        save((4, 4, 5), "float")
+    with pytest.raises(ValueError, match=r"floats from 0 to 1 or bytes \(uint8_t\) are written, not int32"):
+        save((4, 4), "int")
+    with pytest.raises(ValueError, match="a format without alpha, and there are 4 channels"):
+        save((4, 4), "float4", "image.jpg")
+    with pytest.raises(ValueError, match="NaN is no intensity"):
+        save((4, 4), "float", value=np.nan)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    monkeypatch.setattr(images, "PILLOW", images.Late("PIL.Image"))
+    with pytest.raises(ImportError, match=r"save needs Pillow: pip install pillow"):
+        save((4, 4), "float")
+    assert not list(tmp_path.iterdir())

@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from slangrad.absent import missing
+from slangrad.api.functional.own_texts import OwnText
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
 from slangrad.call.caller import Caller
@@ -45,6 +46,7 @@ FUNCTIONS, CALL_DATA = (
     Late("slangrad.api.reflection.slang_functions"),
     Late("slangrad.api.functional.call_data"),
 )
+DESCRIBE = Late("slangrad.api.functional.describe")
 MOST_IN_GROUP = 1024
 APPEND = "_append_to"
 
@@ -155,7 +157,8 @@ class Function(Unique):
         raise ValueError(f"Cannot convert function '{self.name}' to a type")
 
     def __repr__(self) -> str:
-        return f"Function({self.name})"
+        line: str = DESCRIBE.line_of(self)
+        return line
 
     def __str__(self) -> str:
         return "\n".join(map(str, self._caller.candidates))
@@ -281,6 +284,11 @@ class Function(Unique):
         self._kernel.dispatch(thread_count, values, command_encoder, **given)
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("__name__", "__qualname__"):
+            owner = "" if self.struct is None or name == "__name__" else f"{self.struct.name}."
+            return f"{owner}{self.name}"
+        if name == "__signature__":
+            return DESCRIBE.signature_of(self, isinstance(self, BoundFunction))
         raise missing("a function", name)
 
     def _dispatched(self, value: Any) -> Any:
@@ -379,3 +387,8 @@ class BoundFunction(Function):
 
     def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         return super().bind_call(self.this, *args, **kwargs)
+
+
+for each in (Function, BoundFunction):  # what editors and help() show is the Slang function
+    each.__doc__ = OwnText(each.__doc__, lambda function: DESCRIBE.documentation_of(function))
+    each.__module__ = OwnText(each.__module__, lambda function: function.module.name)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slangrad.api.devices.device import Device
-from slangrad.api.functional.function import Function
+from slangrad.api.functional.function import DESCRIBE, Function
+from slangrad.api.functional.own_texts import OwnText
 from slangrad.api.functional.struct import Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
@@ -260,6 +261,13 @@ class Module(Unique):
             raise AttributeError(name)
         return self[name]
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *DESCRIBE.names_of(self)]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        names: list[str] = DESCRIBE.names_of(self)
+        return names
+
     def __getitem__(self, name: str) -> Any:
         """A function or, if there is none of that name, a type."""
         found = self.find_function(name) or self.find_struct(name)
@@ -291,6 +299,9 @@ class Module(Unique):
             f"Could not find {what} '{name}' in module '{self.name}'",
             f"there are {', '.join(known) or 'none'}",
         )
+
+
+Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_of_module(module))
 
 
 def _session_of(device: object) -> SlangSession:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from slangrad.api.functional.function import Function
+from slangrad.api.functional.function import DESCRIBE, Function
+from slangrad.api.functional.own_texts import OwnText
 from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
@@ -154,6 +155,13 @@ class Struct(Unique, SlangType):
             raise self._missing(name)
         return found
 
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *DESCRIBE.names_in(self)]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        names: list[str] = DESCRIBE.names_in(self)
+        return names
+
     def _find_function(self, name: str) -> Function | None:
         found = self._functions.get(name)
         if found is None or self._made_in.expired:
@@ -167,3 +175,6 @@ class Struct(Unique, SlangType):
         return NameNotFound(
             f"Type '{self.name}' has no method or sub-type named '{name}'", f"its members are {members}"
         )
+
+
+Struct.__doc__ = OwnText(Struct.__doc__, lambda struct: DESCRIBE.documentation_of_type(struct))

@@ -36,6 +36,7 @@ from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import in_memory, is_form_of_numbers, scalars_of
+from slangrad.marshal.records import as_fields
 from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.vectors import HostArray
 from slangrad.marshal.whole import FAMILIES, MOST_ELEMENTS, Family
@@ -205,6 +206,7 @@ class StructUniform(Uniform):
         return any(part.needed for _, part in self._fields.values())
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
+        value = as_fields(value)
         if not isinstance(value, Mapping):
             raise self.refuse(value, label, "pass a dict with the fields")
         for name, each in value.items():

@@ -10,7 +10,6 @@ of the same texts; who is asked next looks at `expired` and asks the session for
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -20,6 +19,7 @@ from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
 from slangrad.base.traits import TRAITS
+from slangrad.base.warn import warn
 from slangrad.call.check_mode import CheckedSession
 from slangrad.call.compiled import Compiled
 from slangrad.call.module_index import Facts, ModuleIndex, reachable
@@ -203,7 +203,7 @@ class Generation:
     def _load(self, program: Program, loaded: LoadedModule) -> CheckedModule:
         checked = loaded.load(self, program)
         for each in program.reporter.diagnostics:
-            warnings.warn(str(each), CompileWarning, stacklevel=2)
+            warn(str(each), CompileWarning)
         return checked
 
     def add_page(self, name: str, text: str) -> CheckedModule:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import warnings
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -24,6 +23,7 @@ from weakref import WeakKeyDictionary, ref
 
 from slangrad.api.kernels.callbacks import Callbacks
 from slangrad.base.threads import start_thread
+from slangrad.base.warn import warn
 from slangrad.check.texts.files import Marks, marks_of
 
 DELAY = 0.1  # seconds between looks
@@ -102,7 +102,7 @@ class HotReload:
             message = (
                 f"hot reload {number}: the program stays as it was, since the new text has errors\n{error}"
             )
-            warnings.warn(message, ReloadWarning, stacklevel=2)
+            warn(message, ReloadWarning)
 
 
 class Watcher:

@@ -1,0 +1,220 @@
+"""What editors, `help()` and notebooks ask of functions and types: signatures, documentation, names for completion.
+
+    inspect.signature(module.scale)   (x: 'float3', by: 'float' = 2.0, *, _result=None, _append_to=None) -> 'float3'
+    module.scale.__doc__              the function's header in Slang, and the comment above it
+    dir(module)                       with the functions and types of the module
+
+Comments are those of Slang's tools: `///` lines and `/** */` directly above a declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from inspect import Parameter, Signature, cleandoc
+from itertools import zip_longest
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any
+
+from slangrad.api.reflection.slang_functions import parameters_of, result_type, shown_type
+from slangrad.call.request import RESULT
+from slangrad.check.model.types import EnumType
+
+if TYPE_CHECKING:
+    from slangrad.api.functional.function import Function
+    from slangrad.api.functional.module import Module
+    from slangrad.api.functional.struct import Struct
+    from slangrad.call.program import Candidate
+
+NAMED, ONLY_NAMED = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+MOST_LISTED = 40
+MADE_FOR_DERIVATIVES = {"Differential", "dadd", "dmul", "dzero"}
+
+
+class SlangText:
+    """A default of a parameter, as it is written in Slang."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+# --- Functions ----------------------------------------------------------------------------------------
+
+
+def signature_of(function: Function, bound: bool) -> Signature:
+    """The parameters with their types in Slang as annotations; `bound`: without `this`. Overloads with other names of
+    parameters have no signature in common."""
+    candidates = function._caller.candidates
+    found = [list(_parameters(each, function))[bound and each.has_this :] for each in candidates]
+    names = [tuple(each.name for each in row) for row in found]
+    returned = list(dict.fromkeys(_result(each, function) for each in candidates))
+    only_named = [RESULT, "_append_to"] if any(each is not None for each in returned) else ["_append_to"]
+    last = [Parameter(name, ONLY_NAMED, default=None) for name in only_named if name not in names[0]]
+    annotation = None if returned == [None] else " | ".join(map(str, returned))
+    if len(set(names)) > 1 or len(set(names[0])) < len(names[0]):
+        rest = Parameter("args", Parameter.VAR_POSITIONAL)
+        last.append(Parameter("kwargs", Parameter.VAR_KEYWORD))
+        return Signature([rest, *last], return_annotation=annotation)
+    return Signature([*_joined(found), *last], return_annotation=annotation)
+
+
+def _parameters(candidate: Candidate, function: Function) -> Iterator[Parameter]:
+    declared = [each.default for each in candidate.view.declaration.parameters]
+    shown = parameters_of(candidate, function.module.layout)
+    defaults = [None] * int(candidate.has_this) + declared
+    for parameter, default in zip_longest(shown, defaults[: len(shown)]):
+        name = parameter.name if parameter.name.isidentifier() else f"_{parameter.index}"
+        given = Parameter.empty if default is None else SlangText(default.span.text)
+        annotation = parameter.declaration.removesuffix(parameter.name).strip()
+        yield Parameter(f"{name}_" if iskeyword(name) else name, NAMED, default=given, annotation=annotation)
+
+
+def _joined(rows: Sequence[Sequence[Parameter]]) -> list[Parameter]:
+    """One signature of overloads whose parameters have the same names; a default counts where all have one, and all
+    after it."""
+    made: list[Parameter] = []
+    for same in reversed(list(zip(*rows))):
+        annotation = " | ".join(dict.fromkeys(str(each.annotation) for each in same))
+        usual = all(each.default is not Parameter.empty for each in same)
+        usual = usual and all(each.default is not Parameter.empty for each in made)
+        made.append(
+            same[0].replace(annotation=annotation, default=same[0].default if usual else Parameter.empty)
+        )
+    return made[::-1]
+
+
+def _result(candidate: Candidate, function: Function) -> str | None:
+    found = result_type(candidate)
+    return None if found is None else str(shown_type(found, function.module.types))
+
+
+def documentation_of(function: Function) -> str:
+    """The header of each overload, and the comment above it."""
+    return "\n\n".join(
+        _documented(_header(each), each.view.declaration) for each in function._caller.candidates
+    )
+
+
+def _documented(header: str, declaration: Any) -> str:
+    comment = comment_above(declaration)
+    return f"{header}\n\n{comment}" if comment else header
+
+
+def _header(candidate: Candidate) -> str:
+    """As it is written, on one line; as the compiler sees it where a comment or a macro is in it."""
+    declaration = candidate.view.declaration
+    body = getattr(declaration, "body", None)
+    source = declaration.span.source
+    if body is None or body.span.source is not source or candidate.view.candidate.substitution:
+        return str(candidate)
+    text = source.text[declaration.span.start : body.span.start]
+    plain = declaration.name in text and not any(each in text for each in ("//", "/*", "{", "}", ";", "#"))
+    return " ".join(text.split()) if plain else str(candidate)
+
+
+def comment_above(declaration: Any) -> str:
+    """The text of the comment that ends on the line above a declaration, or on its line before it."""
+    text = declaration.span.source.text[: declaration.span.start].rstrip(" \t").removesuffix("\n")
+    above = text.rstrip()
+    if "\n" in text[len(above) :]:  # an empty line is between them
+        return ""
+    if above.endswith("*/"):
+        begin = above.rfind("/*")
+        if begin < 0 or not above.startswith("/**", begin):
+            return ""
+        lines = above[begin + 3 : -2].splitlines()
+        starred = [line.strip().removeprefix("*").removeprefix(" ") for line in lines[1:]]
+        all_starred = all(line.strip().startswith("*") for line in lines[1:] if line.strip())
+        return cleandoc("\n".join([lines[0].strip(), *starred] if all_starred else lines) if lines else "")
+    return cleandoc("\n".join(_comment_lines(above)))
+
+
+def _comment_lines(text: str) -> list[str]:
+    """The lines that begin with `///` at the end of a text."""
+    found: list[str] = []
+    end = len(text)
+    while end > 0:
+        start = text.rfind("\n", 0, end) + 1
+        line = text[start:end].strip()
+        if not line.startswith("///") or line.startswith("////"):
+            break
+        found.append(line[3:].removeprefix(" "))
+        end = start - 1
+    return found[::-1]
+
+
+# --- Types and modules --------------------------------------------------------------------------------
+
+
+def documentation_of_type(struct: Struct) -> str:
+    """What it is, the comment above it, its fields and methods."""
+    declaration = getattr(struct.checked, "declaration", None)
+    kind = type(declaration).__name__.lower()
+    header = f"{kind} {struct.name}" if kind in ("struct", "enum", "interface", "class") else struct.name
+    text = header if declaration is None else _documented(header, declaration)
+    names = names_in(struct)
+    if kind == "enum":
+        return text + _section("Cases", names)
+    fields = [each.declaration for each in struct.fields.values()]
+    found = [struct.find_function(name) for name in names]
+    methods = [_header(each) for f in found if f is not None for each in f._caller.candidates]
+    return text + _section("Fields", fields) + _section("Methods", methods)
+
+
+def documentation_of_module(module: Module) -> str:
+    """Its functions and types."""
+    found = [module.find_function(name) for name in module.view.function_names()]
+    functions = [_header(each) for f in found if f is not None for each in f._caller.candidates]
+    text = f"Slang module '{module.name}'"
+    return text + _section("Functions", functions) + _section("Types", module.view.type_names())
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    listed = list(lines)
+    shown = listed[:MOST_LISTED] + (["..."] if len(listed) > MOST_LISTED else [])
+    return f"\n\n{title}:\n" + "\n".join(f"    {line}" for line in shown) if shown else ""
+
+
+def names_in(struct: Struct) -> list[str]:
+    """The methods of a type and the types in it, for completion; the cases of an enum."""
+    names = [name for name in struct.module.view.member_names(struct.checked) if _is_public(name)]
+    if isinstance(struct.checked, EnumType):
+        return names
+    fields = struct.fields
+    return [name for name in names if name not in fields and name not in MADE_FOR_DERIVATIVES]
+
+
+def names_of(module: Module) -> list[str]:
+    """The functions and types of a module, for completion."""
+    return list(filter(_is_public, (*module.view.function_names(), *module.view.type_names())))
+
+
+def _is_public(name: str) -> bool:
+    return name.isidentifier() and not name.startswith("__")
+
+
+# --- One line -----------------------------------------------------------------------------------------
+
+
+def line_of(function: Function) -> str:
+    """The function with what was changed about it: `Function(P.step.map(x=(0,)).bwds)`."""
+    settings = function._settings
+    owner = "" if function.struct is None else f"{function.struct.name}."
+    said = [*map(repr, settings.map_positional), *(f"{k}={v!r}" for k, v in settings.map_named.items())]
+    changes = [f".map({_short(', '.join(said))})"] if said else []
+    changes += [".set(...)"] * bool(settings.given)
+    changes += [f".call_group_shape({settings.group})"] * (settings.group is not None)
+    changes += [f".return_type({_kind(settings.result)})"] * (settings.result is not None)
+    changes += [".type_conformances(...)"] * bool(settings.conformances)
+    changes += [f".{settings.mode}"] * (not function.is_primal)
+    return f"Function({owner}{function.name}{''.join(changes)})"
+
+
+def _kind(result: Any) -> str:
+    return result.__name__ if isinstance(result, type) else repr(result)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,115 @@
+"""Dataclasses and named tuples: structs whose fields have the names of theirs, as dicts of these are.
+
+    @dataclass
+    class Ray: origin: Any; direction: Any
+
+    module.trace(Ray(origins, [0, 0, 1]))     ->   {"origin": origins, "direction": [0, 0, 1]}
+    module.reflect(ray, _result=Ray)          ->   Ray(origin=float3(...), direction=float3(...))
+
+A class that has an attribute `_type` which is no field names the Slang type, as the key does in a dict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from typing import Any, get_type_hints
+
+from slangrad.marshal.errors import CallError
+from slangrad.marshal.plain import TYPE_KEY
+from slangrad.tensors.element_types import holds_structs
+from slangrad.tensors.tensor import Tensor
+
+Reader = Callable[[Any], dict[str, Any]]
+
+
+@cache
+def names_of(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass or a named tuple; None for other classes."""
+    if is_dataclass(kind):
+        return tuple(each.name for each in fields(kind))
+    if issubclass(kind, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
+        return tuple(kind._fields)  # type: ignore[attr-defined]
+    return None
+
+
+@cache
+def reader_of(kind: type) -> Reader | None:
+    """What gives the fields of an object of a class by their names, if it has any."""
+    names = names_of(kind)
+    if names is None:
+        return None
+    named = getattr(kind, TYPE_KEY, None)
+    known = {TYPE_KEY: named} if isinstance(named, str) and TYPE_KEY not in names else {}
+    return lambda value: known | {name: getattr(value, name) for name in names}
+
+
+def as_fields(value: Any) -> Any:
+    """An object of such a class as a dict; every other value as it is."""
+    kind: type = type(value)
+    read = reader_of(kind)
+    return value if read is None else read(value)
+
+
+# --- Results ------------------------------------------------------------------------------------------
+
+
+def is_record(kind: type) -> bool:
+    return names_of(kind) is not None
+
+
+def made_of(kind: type, result: Any) -> Any:
+    """An object of the class from what a call would return: a dict; of a tensor of structs arrays of its fields. What
+    is no struct is the argument of the class."""
+    if isinstance(result, Tensor) and holds_structs(result.element_type):
+        return _filled(kind, _columns(result.to_numpy(structured=True)))
+    if isinstance(result, Mapping) and not _wraps(kind, result):
+        return _filled(kind, result)
+    return kind(result)
+
+
+def _wraps(kind: type, found: Mapping[str, Any]) -> bool:
+    """Whether a class has one field for the whole result, rather than one for each of its fields."""
+    known, needed = _wanted(kind)
+    return len(needed) == 1 and not known & set(found)
+
+
+def _columns(records: Any) -> Any:
+    if records.dtype.names is None:
+        return records
+    return {name: _columns(records[name]) for name in records.dtype.names}
+
+
+def _filled(kind: type, found: Mapping[str, Any]) -> Any:
+    known, needed = _wanted(kind)
+    if not needed <= set(found) <= known:
+        message = f"a result with the fields {', '.join(found) or 'none'} makes no {kind.__name__}"
+        raise CallError("E1011", message, (), f"its fields are {', '.join(names_of(kind) or ()) or 'none'}")
+    kinds = _kinds(kind)
+    return kind(**{name: _part(kinds.get(name), value) for name, value in found.items()})
+
+
+def _part(kind: Any, value: Any) -> Any:
+    """A field; one whose class is such a class, too, becomes an object of it."""
+    nested = isinstance(kind, type) and is_record(kind) and isinstance(value, Mapping)
+    return _filled(kind, value) if nested else value
+
+
+def _wanted(kind: type) -> tuple[set[str], set[str]]:
+    """The fields that the class takes, and those that it needs."""
+    if is_dataclass(kind):
+        taken = [each for each in fields(kind) if each.init]
+        usual = [each for each in taken if each.default is not MISSING or each.default_factory is not MISSING]
+        return {each.name for each in taken}, {each.name for each in taken} - {each.name for each in usual}
+    names = set(names_of(kind) or ())
+    return names, names - set(getattr(kind, "_field_defaults", {}))
+
+
+@cache
+def _kinds(kind: type) -> dict[str, Any]:
+    """The annotations of the fields; nothing where they name what is not there."""
+    try:
+        return get_type_hints(kind)
+    except (NameError, TypeError, AttributeError):
+        return {}

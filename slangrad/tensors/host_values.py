@@ -1,0 +1,167 @@
+"""Elements of tensors as Python values, one or many, and Python values as elements.
+
+    item(t)     the only element: a number, a host vector or matrix, a dict of a struct, as calls return them
+    listed(t)   nested lists of numbers, vectors too, and dicts of structs: what JSON can hold
+    assign(t, value)   every element gets a number, an array that is broadcast, another tensor, the fields of a struct
+
+Values are converted where none changes; Python's floats are rounded to the element's type, as literals are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slangrad.base.late import Late
+from slangrad.ir.types import Matrix, Pointer, Scalar, Vector
+from slangrad.tensors.conversion import AnyArray, convert_exactly
+from slangrad.tensors.element_types import holds_structs, numpy_layout, slang_name
+from slangrad.tensors.torch_exchange import host_array_of
+from slangrad.tensors.torch_types import is_torch_type
+from slangrad.tensors.transfer import structs_of
+
+if TYPE_CHECKING:
+    from slangrad.tensors.strided import StridedView
+    from slangrad.tensors.tensor import Tensor
+
+VECTORS = Late("slangrad.marshal.vectors")
+CHUNK = 4096  # elements that are read at once; memory that changes meanwhile is seen from one to the next
+
+
+def item(view: StridedView) -> Any:
+    """The only element."""
+    if view.element_count != 1:
+        raise ValueError(
+            f"item: a tensor of shape {view.shape} has {view.element_count} elements, not one; use tolist()"
+        )
+    return view.to_numpy().item() if _is_number(view) else view.cursor()[0].read()
+
+
+def listed(view: StridedView) -> Any:
+    """All elements in lists, one inside of the other for each dimension."""
+    return _plain(view.to_numpy(structured=holds_structs(view.element_type)))
+
+
+def _plain(array: AnyArray) -> Any:
+    """An array as nested lists; records become dicts."""
+    if array.dtype.names is None:
+        return array.tolist()
+    names = array.dtype.names
+    columns = [_plain(array[name].reshape(array.size, *array[name].shape[array.ndim :])) for name in names]
+    rows = zip(*columns) if names else [()] * array.size
+    made: list[Any] = [dict(zip(names, row)) for row in rows]
+    for size in reversed(array.shape[1:]):
+        made = [made[i : i + size] for i in range(0, len(made), size)] if size else []
+    return made if array.shape else made[0]
+
+
+def iterated(view: Tensor) -> Iterator[Any]:
+    """Views along the first dimension; the elements themselves where there is only one."""
+    if len(view.shape) > 1:
+        return (view[i] for i in range(view.shape[0]))
+    return _elements(view)
+
+
+def _elements(view: Tensor) -> Iterator[Any]:
+    for start in range(0, view.shape[0], CHUNK):
+        yield from _chunk(view[start : start + CHUNK])
+
+
+def _chunk(view: Tensor) -> list[Any]:
+    """The elements of a view of one dimension."""
+    t = view.element_type
+    if isinstance(t, Vector):
+        made = VECTORS.vector_class(t.element, t.length)
+    elif isinstance(t, Matrix) and not t.transposed:
+        made = VECTORS.matrix_class(t.element, t.rows, t.columns)
+    elif _is_number(view):
+        found: list[Any] = view.to_numpy().tolist()
+        return found
+    else:
+        return [each.read() for each in view.cursor()]
+    return list(map(made.of, view.to_numpy().astype(made.dtype, copy=False)))
+
+
+def _is_number(view: StridedView) -> bool:
+    return isinstance(view.element_type, (Scalar, Pointer))
+
+
+def assign(view: StridedView, value: Any) -> None:
+    """Overwrite all elements of a view."""
+    view.storage.require_writes()
+    if is_torch_type(type(value)):
+        value = host_array_of(value)
+    if hasattr(value, "element_type") and hasattr(value, "host_view"):  # a tensor
+        _assign_tensor(view, value)
+    elif not holds_structs(view.element_type):
+        memory = view.memory()
+        memory[...] = _fitting(_numbers(value, memory.dtype), memory.shape, view)
+    elif isinstance(value, np.ndarray):
+        _assign_structs(view, value)
+    else:
+        _assign_values(view, value)
+
+
+def _assign_tensor(view: StridedView, source: StridedView) -> None:
+    """Elements of the same type are copied as they are. NumPy sees to memory that overlaps."""
+    if source.element_type is not view.element_type:
+        if holds_structs(source.element_type) or holds_structs(view.element_type):
+            names = f"{slang_name(source.element_type)} do not fit {slang_name(view.element_type)}"
+            raise ValueError(f"value: elements of type {names}")
+        assign(view, source.to_numpy())
+        return
+    elements = view.elements()
+    elements[...] = _fitting(source.elements(), elements.shape, view)
+
+
+def _numbers(value: Any, dtype: np.dtype[Any]) -> AnyArray:
+    """Arrays are converted exactly; Python's own floats, and lists of them, are rounded."""
+    found = np.asarray(value)
+    literal = not isinstance(value, np.ndarray)
+    if literal and dtype.kind == "f" and (found.dtype.kind == "f" or found.size == 0):
+        return _rounded(found, dtype)
+    return convert_exactly(found, dtype, "value")
+
+
+def _rounded(given: AnyArray, dtype: np.dtype[Any]) -> AnyArray:
+    with np.errstate(over="ignore"):
+        found = given.astype(dtype)
+    lost = np.isfinite(given) & ~np.isfinite(found)
+    if lost.any():
+        raise ValueError(f"value: {given[lost][0] if given.ndim else given} is too large for {dtype}")
+    return found
+
+
+def _fitting(given: AnyArray, shape: tuple[int, ...], view: StridedView) -> AnyArray:
+    try:
+        return np.broadcast_to(given, shape)
+    except ValueError:
+        inner = numpy_layout(view.element_type)[1]
+        each = f", elements of type {slang_name(view.element_type)} add {inner}" if inner else ""
+        raise ValueError(
+            f"value: shape {given.shape} does not fit a part of shape {tuple(view.shape)}{each}"
+        ) from None
+
+
+def _assign_structs(view: StridedView, records: AnyArray) -> None:
+    """Structured arrays field by field; bytes as they are."""
+    if records.dtype.names is not None:
+        records = structs_of(records, view.element_type)
+        elements = view.elements().view(records.dtype)
+        elements[...] = _fitting(records, elements.shape, view)
+        return
+    memory = view.memory()
+    memory[...] = _fitting(convert_exactly(records, memory.dtype, "value"), memory.shape, view)
+
+
+def _assign_values(view: StridedView, value: Any) -> None:
+    """Fields by their names, for every element or for each one; what is left out stays as it is."""
+    each = isinstance(value, (list, tuple)) and not hasattr(value, "_fields")
+    if each and len(value) != view.element_count:
+        raise ValueError(f"value: {len(value)} values for {view.element_count} elements")
+    cursor = view.cursor()
+    for i in range(view.element_count):
+        cursor[i] = value[i] if each else value
+    cursor.apply()
