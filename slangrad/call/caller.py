@@ -20,14 +20,13 @@ from slangrad.call.given import gathered
 from slangrad.call.launchable import Launchable
 from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
-from slangrad.call.request import RESULT, Request, Settings
+from slangrad.call.request import RESULT, THREADS, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
 
-THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
 

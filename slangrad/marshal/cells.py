@@ -35,7 +35,7 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import flatten, memory_format, rebuild
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.uniform import plain_setter
 from slangrad.marshal.values import DiffPair, ValueRef
 
@@ -66,8 +66,8 @@ class Cell(WritableLeaf):
 
     def _declared(self, part: Part) -> str:
         if part.in_memory:
-            return f"{ELEMENT_TYPES['r']}<{spell(part.checked)}, {self.rank}>"
-        return spell(part.checked)
+            return f"{ELEMENT_TYPES['r']}<{spell_on_page(part.checked)}, {self.rank}>"
+        return spell_on_page(part.checked)
 
     def load(self) -> str:
         return self._read(PRIMAL_PART)

@@ -41,7 +41,7 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.uniform import refuse_writes
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
@@ -75,7 +75,7 @@ class Index(Leaf):
     def before(self, classes: str) -> list[str]:
         if not isinstance(self.type, Array):
             return []
-        element = spell(self.type.element)
+        element = spell_on_page(self.type.element)
         values = ", ".join(f"{element}({each})" for each in self.components())
         return [f"{element} {self.name}_value[{len(self.components())}] = {{ {values} }};"]
 
@@ -83,8 +83,8 @@ class Index(Leaf):
         if isinstance(self.type, Array):
             return f"{self.name}_value"
         if isinstance(self.type, Vector):
-            return f"{spell(self.type)}({', '.join(self.components())})"
-        return f"{spell(self.type)}({self.components()[0]})"
+            return f"{spell_on_page(self.type)}({', '.join(self.components())})"
+        return f"{spell_on_page(self.type)}({self.components()[0]})"
 
 
 def _word(value: int) -> int:
@@ -318,7 +318,7 @@ class HashIndex(FlatIndex):
         words = [f"{self.name}_words[{i}]" for i in range(_length(self.type))]
         if self.floats:
             words = [f"__hashToFloat({word}, {self.name}_low, {self.name}_high)" for word in words]
-        return f"{spell(self.type)}({', '.join(words)})"
+        return f"{spell_on_page(self.type)}({', '.join(words)})"
 
     def setters(self) -> dict[str, Setter]:
         found = {"seed": "word", "warmup": "warmup"}

@@ -25,7 +25,7 @@ from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes,
 from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.values import DiffPair
 from slangrad.tensors.element_types import holds_structs, numpy_layout, scalar_and_sizes
@@ -129,7 +129,7 @@ def ones(t: Type, types: ProgramTypes) -> str:
     tangent = types.tangent(t)
     assert tangent is not None
     if isinstance(tangent, (Scalar, Vector, Matrix)):
-        return f"{spell(tangent)}(1)"
+        return f"{spell_on_page(tangent)}(1)"
     message = f"bwds needs a cotangent of type '{t}': only numbers, vectors and matrices have ones"
     raise CallError("E1007", message, (), "pass _result with gradients")
 

@@ -38,7 +38,7 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
 from slangrad.marshal.patterns import matches, value_matches
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 
 WHOLE = "whole"
 EVEN, UNEVEN = "e", "u"
@@ -200,7 +200,7 @@ class WholeTensor(Leaf):
         return found
 
     def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell(self.type), self.name)]
+        made = [Parameter(spell_on_page(self.type), self.name)]
         rows = zip(classes, self.streams)
         return made + [
             Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
@@ -208,7 +208,7 @@ class WholeTensor(Leaf):
 
     def before(self, classes: str) -> list[str]:
         here = f"{self.name}_here"
-        lines = [f"{spell(self.type)} {here} = {self.name};"]
+        lines = [f"{spell_on_page(self.type)} {here} = {self.name};"]
         for (path, _), stream in zip(self.family.fields, self.streams):
             lines.append(f"{here}.{path}_data = {here}.{path}_data + {stream.name}.at(id);")
         for (path, _), form in zip(self.family.fields, classes[len(self.streams) :]):

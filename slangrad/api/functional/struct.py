@@ -106,7 +106,7 @@ class Struct(Unique, SlangType):
         found = {name: self._find_function(name) for name in self.module.view.member_names(self.checked)}
         return {name: function for name, function in found.items() if function is not None}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the constructor; where none is declared, with a value for each field, in order or by name."""
         return self.constructor()(*args, **kwargs)
 
