@@ -146,7 +146,7 @@ def test_a_dispatched_function(device):
 def test_a_parameter_named_as_the_result(device):
     module = spy.Module.load_from_source(device, "named_result", "int f(int _result) { return _result; }")
     assert module.f(3) == 3
-    with pytest.raises(CallError, match="'_result'.*by position"):
+    with pytest.raises(CallError, match=r"'_result'.*by position"):
         module.f(_result=3)
 
 
