@@ -170,7 +170,7 @@ def _derivative(page: Page, node: Node, name: str) -> str:
     if isinstance(node, Leaf):
         return _writable(node).take()
     assert isinstance(node, Composite) and node.tangent is not None
-    page.say_before(f"{spell_on_page(node.tangent)} {name} = {{}};")
+    page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
     for path, leaf in _taking(node, name):
         page.say_before(f"{path} = {leaf.take()};")
     return name
@@ -259,7 +259,8 @@ def _backward(page: Page) -> str:
 def _cotangent(page: Page, node: Node) -> str:
     """The derivative of an output; that of a number is zero."""
     if isinstance(node, Leaf) and not node.role.takes:
-        page.say_before(f"{spell_on_page(node.type)}.Differential {node.name}_in = {{}};")
+        kind = spell_on_page(node.type)
+        page.say_before(f"{kind}.Differential {node.name}_in = {kind}.dzero();")
         return f"{node.name}_in"
     return _derivative(page, node, f"{node.name}_in")
 

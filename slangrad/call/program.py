@@ -72,6 +72,15 @@ class ModuleTypes:
         """Those of a struct, with what is said about their place in memory."""
         return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
 
+    def initialized_fields(self, t: Type) -> set[str]:
+        found = self.view.fields(t)
+        return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}
+
+    def _initializes_itself(self, t: Type) -> bool:
+        """Whether all fields of a struct have values of their own."""
+        fields = self.view.fields(t)
+        return bool(fields) and len(self.initialized_fields(t)) == len(fields)
+
     def no_diff_fields(self, t: Type) -> set[str]:
         return {each.name for each in self.view.fields(t) if each.no_diff}
 

@@ -71,6 +71,7 @@ class FieldView:
     type: Type
     no_diff: bool
     rules: str = ""  # how it lies in memory
+    is_initialized: bool = False  # by its declaration
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -275,6 +276,7 @@ class Reflection:
                 field_type(self.program, each),
                 has_no_diff(each.declaration),
                 self.program.rules_of_field(each),
+                each.declaration.initializer is not None,
             )
             for each in field_references(kind)
         )

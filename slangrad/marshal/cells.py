@@ -226,7 +226,9 @@ def set_primal(pair: DiffPair, value: Any) -> None:
 
 
 def get_grad(pair: DiffPair) -> Any:
-    return pair.grad
+    """The derivative; None, which is zero, for a dict's that was not given."""
+    grad = pair.grad
+    return None if type(grad) is dict and not grad else grad
 
 
 def set_grad(pair: DiffPair, value: Any) -> None:
