@@ -72,6 +72,9 @@ class ModuleTypes:
         """Those of a struct, with what is said about their place in memory."""
         return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
 
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        return self.view.enumerators(t)
+
     def initialized_fields(self, t: Type) -> set[str]:
         found = self.view.fields(t)
         return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}

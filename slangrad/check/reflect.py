@@ -39,6 +39,7 @@ from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, Ov
 from slangrad.check.model.types import (
     ERROR,
     AssociatedType,
+    EnumType,
     InterfaceType,
     Nominal,
     ParameterType,
@@ -280,6 +281,12 @@ class Reflection:
             )
             for each in field_references(kind)
         )
+
+    def enumerators(self, kind: Type) -> tuple[tuple[str, int], ...]:
+        """Names and values of an enum in the order of their declaration; nothing for other types."""
+        if not isinstance(kind, EnumType):
+            return ()
+        return tuple((each.name, int(self.program.info(each).value)) for each in kind.declaration.members)
 
     def tangent(self, kind: Type) -> Type | None:
         """The Differential of a type; None when it has none."""

@@ -18,6 +18,7 @@ from slangrad.check.model.types import Array, Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
 from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.enums import enum_inside
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Node, ProgramTypes, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, Contents
@@ -49,6 +50,9 @@ class ArrayMarshal(ContainerMarshal):
     def _converted(self, wanted: Type) -> Iterable[Way]:
         """To the scalar of the parameter, where that is known."""
         scalar = _scalar_inside(wanted)
+        enum = enum_inside(wanted) if self.dtype.kind in "iu" else None
+        if enum is not None:
+            return self.as_elements(wanted, enum, CONVERTED)
         if scalar is None or self.dtype.kind not in "biuf" or self.dtype.itemsize > 8:
             return []
         return self.as_elements(wanted, scalar, CONVERTED)

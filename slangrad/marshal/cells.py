@@ -16,6 +16,7 @@ from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.elements import ELEMENT_TYPES
+from slangrad.marshal.enums import Names, named, names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import (
     BACKWARD,
@@ -52,6 +53,7 @@ class Part:
     in_memory: bool
     get: Callable[[Any], Any] | None = None
     put: Callable[[Any, Any], None] | None = None
+    names: Names = ()  # of enums in it
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -112,7 +114,8 @@ class Cell(WritableLeaf):
             if part.put is None:
                 continue
             scalars = memory_format(part.lowered).unpack_from(scratch.memory, offset)
-            part.put(value, rebuild(part.lowered, iter(scalars)))
+            made = rebuild(part.lowered, iter(scalars))
+            part.put(value, named(part.names, made) if part.names else made)
         return value
 
 
@@ -174,7 +177,8 @@ class ValueRefMarshal(Marshal):
         role = spot.role.without_derivative()
         get = get_value if role.reads or self.inner is not None else None
         put = set_value if role.writes else None
-        parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put)]
+        names = names_in(way.type, spot.types)
+        parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put, names)]
         return make_cell(spot, way.type, role, self.described, parts if role.reads or role.writes else [])
 
 

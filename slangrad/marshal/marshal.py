@@ -86,6 +86,9 @@ class ProgramTypes(Protocol):
     def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Fields of a struct, components of a vector."""
 
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        """Names and values of an enum."""
+
     def initialized_fields(self, t: Type) -> set[str]:
         """The fields that have a value by themselves: their declaration gives one."""
 

@@ -20,6 +20,7 @@ from slangrad.ir import types as ir
 from slangrad.marshal.cells import Part, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.containers import CONVERTED
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
@@ -170,7 +171,8 @@ def bind_default(created: Created, dims: int, lowered: ir.Type) -> Leaf:
 
 def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal)]
+    names = names_in(created.type, spot.types)
+    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
     tangent = spot.types.tangent(created.type) if spot.role.gives else None
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:

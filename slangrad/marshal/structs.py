@@ -32,6 +32,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.marshal import cells
 from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
@@ -143,7 +144,8 @@ class DictMarshal(Marshal):
 def _bind_held(way: Way, spot: Spot, described: str) -> Node:
     lowered = spot.types.lower(way.type)
     assert lowered is not None
-    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update)
+    names = names_in(way.type, spot.types)
+    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
     return cells.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
 
 

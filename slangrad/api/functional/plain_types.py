@@ -35,6 +35,9 @@ class PlainTypes:
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return ()
 
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        return ()
+
     def initialized_fields(self, t: Type) -> set[str]:
         return set()
 

@@ -8,9 +8,11 @@ Particle.step(this, 0.1)                       calls a method
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.function import Function
+from slangrad.base.suggestions import near
 from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
@@ -163,7 +165,10 @@ class Struct(Unique, SlangType):
         return found
 
     def _missing(self, name: str) -> NameNotFound:
-        members = ", ".join(self.module.view.member_names(self.checked)) or "none"
-        return NameNotFound(
-            f"Type '{self.name}' has no method or sub-type named '{name}'", f"its members are {members}"
-        )
+        members = self.module.view.member_names(self.checked)
+        message = f"Type '{self.name}' has no method or sub-type named '{name}'"
+        return NameNotFound(message, self._similar(name, members))
+
+    def _similar(self, name: str, members: Iterable[str]) -> str:
+        listed = list(members)
+        return near(name, listed) or f"its members are {', '.join(listed) or 'none'}"

@@ -20,6 +20,7 @@ import numpy as np
 
 from slangrad.check.model.types import (
     Array,
+    EnumType,
     Matrix,
     Pointer,
     StructType,
@@ -33,9 +34,11 @@ from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
+from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import in_memory, is_form_of_numbers, scalars_of
+from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.vectors import HostArray
 from slangrad.marshal.whole import FAMILIES, MOST_ELEMENTS, Family
@@ -96,7 +99,8 @@ class ScalarUniform(Uniform):
         self._kinds: tuple[type, ...] = (*floats, *FLAGS)
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
-        if not isinstance(value, self._kinds):
+        other = isinstance(value, EnumValue) and isinstance(self.type, EnumType) and value.enum != spell(self.type)
+        if other or not isinstance(value, self._kinds):
             raise self.refuse(value, label)
         values[at] = value
 
