@@ -39,10 +39,10 @@ from slangrad.marshal.marshal import (
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
 from slangrad.marshal.patterns import matches, value_matches
 from slangrad.marshal.spelling import spell_on_page
+from slangrad.tensors.shape import MOST_ELEMENTS
 
 WHOLE = "whole"
 EVEN, UNEVEN = "e", "u"
-MOST_ELEMENTS = 1 << 31
 
 
 @dataclass(slots=True, frozen=True)
@@ -246,7 +246,8 @@ class WholeTensor(Leaf):
 
     def _check_extent(self, memory: Memory) -> None:
         span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
-        if 0 not in memory.shape and span // memory.item_size >= MOST_ELEMENTS:
+        most = max(span // memory.item_size, *memory.shape, 0)
+        if 0 not in memory.shape and most >= MOST_ELEMENTS:
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
 

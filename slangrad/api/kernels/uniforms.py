@@ -41,11 +41,12 @@ from slangrad.marshal.plain import in_memory, is_form_of_numbers, scalars_of
 from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.vectors import HostArray
-from slangrad.marshal.whole import FAMILIES, MOST_ELEMENTS, Family
+from slangrad.marshal.whole import FAMILIES, Family
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import numpy_layout, slang_name
+from slangrad.tensors.shape import MOST_ELEMENTS
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.views import reach
 
@@ -99,7 +100,11 @@ class ScalarUniform(Uniform):
         self._kinds: tuple[type, ...] = (*floats, *FLAGS)
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
-        other = isinstance(value, EnumValue) and isinstance(self.type, EnumType) and value.enum != spell(self.type)
+        other = (
+            isinstance(value, EnumValue)
+            and isinstance(self.type, EnumType)
+            and value.enum != spell(self.type)
+        )
         if other or not isinstance(value, self._kinds):
             raise self.refuse(value, label)
         values[at] = value
@@ -335,7 +340,7 @@ class TensorUniform(Uniform):
 
     def _check_extent(self, part: Tensor, label: str) -> None:
         found = reach(part.shape, part.strides)
-        if found is not None and found[1] - found[0] >= MOST_ELEMENTS:
+        if found is not None and max(found[1] - found[0], *part.shape, 0) >= MOST_ELEMENTS:
             message = f"parameter '{label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError(UNFIT, message)
 
