@@ -24,6 +24,7 @@ from slangrad.call.request import RESULT, THREADS, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError
+from slangrad.marshal.indices import FlatIndex, without_shape
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.registry import Told, holds_objects, key_of, marshal_of, unwrap, update
 
@@ -213,7 +214,7 @@ class Caller:
             return self._plans[key]
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
         plan = self._make_plan(request, key)
-        _check_threads(threads, plan.call.call_dims)
+        _check_threads(threads, plan.call)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
         if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
@@ -336,7 +337,12 @@ def _check_count(threads: Any) -> None:
         raise CallError("E1014", f"_thread_count must be a positive int, not {threads!r}")
 
 
-def _check_threads(threads: int | None, call_dims: int) -> None:
+def _check_threads(threads: int | None, call: Launchable) -> None:
+    call_dims = call.call_dims
+    if threads is None and not call_dims:
+        for leaf in call.leaves:
+            if type(leaf) is FlatIndex:
+                raise without_shape(leaf)
     if threads is not None and call_dims:
         message = f"_thread_count needs a call without dimensions, this one has {call_dims}"
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
+from slangrad.base.suggestions import near
 from slangrad.call.bind import Given
 from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
 from slangrad.call.request import CALL_WORDS
@@ -106,8 +107,14 @@ def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marsh
         placed[parameter.name] = each
     for name, named in arguments.named.items():
         if all(parameter.name != name for parameter in parameters):
-            known = ", ".join(parameter.name for parameter in parameters) or "none"
-            return f"No parameter named '{name}'; there are {known}"
+            known = [parameter.name for parameter in parameters]
+            meant = (
+                near(name, [*known, *CALL_WORDS])
+                if f"_{name}" not in CALL_WORDS
+                else f"did you mean '_{name}'?"
+            )
+            listed = f"there are {', '.join(known) or 'none'}"
+            return f"No parameter named '{name}'; {f'{meant} ' if meant else ''}{listed}"
         if name in placed:
             return f"Parameter '{name}' specified multiple times"
         placed[name] = named

@@ -208,8 +208,10 @@ class CallIndex(Index):
 
     def settle(self, call_dims: int) -> None:
         Index.settle(self, call_dims)
+        if call_dims == 0:
+            raise without_shape(self)
         wanted = _length(self.type)
-        has_extra = (isinstance(self.type, Vector) or call_dims == 0) and wanted == call_dims + 1
+        has_extra = isinstance(self.type, Vector) and wanted == call_dims + 1
         if wanted != call_dims and not has_extra:
             message = (
                 f"argument '{self.label}': the call has {call_dims} dimensions, and '{self.type}' "
@@ -225,6 +227,15 @@ class CallIndex(Index):
         count = len(call_shape)
         strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
         return Measure((), strides, [0] * count)
+
+
+def without_shape(leaf: Index) -> CallError:
+    """Nothing says how often the function is called, so there is one call, which needs no number."""
+    message = (
+        f"argument '{leaf.label}': {leaf.described} numbers the calls, and no argument gives the call a shape"
+    )
+    note = "give a shape: grid((4, 3)) in its place, an array or Tensor as another argument, or as _result"
+    return CallError("E1005", message, (), note)
 
 
 def _length(t: Type) -> int:

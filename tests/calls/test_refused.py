@@ -94,3 +94,25 @@ def test_what_is_no_tensor_or_array(module: spy.Module) -> None:
         device.create_buffer(data=np.array([None, "x"], object))
     with pytest.raises(TypeError, match="grid: shape: expected an int or a tuple of ints, not 'ab'"):
         spy.grid("ab")
+
+
+def test_names_that_were_perhaps_meant(device, load):
+    module = load("[Differentiable] float shade(float x, float rate) { return x * rate; } struct Particle { float m; }")
+    rows = [
+        (lambda: module.shad, "did you mean 'shade'?"),
+        (lambda: module.SHADE, "did you mean 'shade'?"),
+        (lambda: module.Partcle, "did you mean 'Particle'?"),
+        (lambda: module.require_struct("Particl"), "did you mean 'Particle'?"),
+        (lambda: module.shade.bwd, "did you mean 'bwds'?"),
+        (lambda: module.shade.retrun_type, "did you mean 'return_type'?"),
+        (lambda: module.shade.backward, "bwds(...) adds gradients up"),
+        (lambda: module.shade(1.0, 2.0, result=3.0), "did you mean '_result'?"),
+        (lambda: module.shade(x=1.0, rat=2.0), "did you mean 'rate'? there are x, rate"),
+        (lambda: spy.Tensr, "did you mean 'Tensor'?"),
+        (lambda: spy.optim.Adamm, "did you mean 'Adam'?"),
+    ]
+    for look, text in rows:
+        with pytest.raises((AttributeError, CallError)) as caught:
+            look()
+        assert text in str(caught.value)
+    assert not hasattr(module.shade, "zzz") and not hasattr(spy, "zzz") and not hasattr(module, "zzz")

@@ -46,6 +46,16 @@ FUNCTIONS, CALL_DATA = (
     Late("slangrad.api.functional.call_data"),
 )
 MOST_IN_GROUP = 1024
+# fmt: off
+_MEANT = {  # what other libraries call it
+    "backward": "bwds(...) adds gradients up, slangrad.grad(f) returns them",
+    "forward":  "f(...) calls it, f.fwds(...) carries tangents along",
+    "grad":     "slangrad.grad(f) is the function that returns gradients",
+    "jvp":      "slangrad.jvp(f, primals, tangents)",
+    "vjp":      "slangrad.vjp(f, *primals)",
+    "hvp":      "slangrad.hvp(f, primals, tangents)",
+}
+# fmt: on
 
 
 class Function(Unique):
@@ -281,7 +291,10 @@ class Function(Unique):
         self._kernel.dispatch(thread_count, values, command_encoder, **given)
 
     def __getattr__(self, name: str) -> Any:
-        raise missing("a function", name)
+        meant = _MEANT.get(name)
+        if meant is not None:
+            raise AttributeError(f"a function has no attribute '{name}': {meant}")
+        raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
 
     def _dispatched(self, value: Any) -> Any:
         """What a kernel gets for a value, which may be an object that stands for another one."""

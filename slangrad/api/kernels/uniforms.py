@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
     Array,
     EnumType,
@@ -482,9 +482,7 @@ def described(value: Any) -> str:
 
 
 def unknown(message: str, name: str, known: Mapping[str, Any]) -> CallError:
-    close = get_close_matches(str(name), list(known), 1)
-    note = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'none'}"
-    return CallError(UNKNOWN, message, (), note)
+    return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 
 def missing(label: str, t: Type) -> CallError:
