@@ -10,8 +10,9 @@ be written, values of users' own types) and what it prints are reasons to make i
 
 from __future__ import annotations
 
-from slangrad.call.bind import BoundCall
+from slangrad.call.bind import BoundArgument, BoundCall
 from slangrad.call.program import ModuleTypes
+from slangrad.check.model.types import StructType
 from slangrad.ir import types as ir
 from slangrad.marshal.buffers import BufferLeaf, standard_name
 from slangrad.marshal.cells import Cell
@@ -29,9 +30,9 @@ _VALUES = (Uniform, Elements, Cell, Index)
 def check_receivers(call: BoundCall, types: ModuleTypes) -> None:
     """CallError for `bwds` without a place for gradients, and for `fwds` without a tangent."""
     if call.mode == BACKWARD and not _leaves_something(call, types):
-        raise _refusal(call, "bwds would do nothing: no argument can receive a gradient")
+        raise _refusal(call, types, "bwds would do nothing: no argument can receive a gradient")
     if call.mode == TANGENT and not any(_may_bring(leaf, types) for leaf in call.leaves):
-        raise _refusal(call, "fwds would give zeros: no argument has a tangent")
+        raise _refusal(call, types, "fwds would give zeros: no argument has a tangent")
 
 
 def _leaves_something(call: BoundCall, types: ModuleTypes) -> bool:
@@ -70,16 +71,29 @@ def _holds_addresses(t: ir.Type) -> bool:
     return isinstance(value, ir.Pointer) or value is ir.U64
 
 
-def _refusal(call: BoundCall, message: str) -> CallError:
+def _refusal(call: BoundCall, types: ModuleTypes, message: str) -> CallError:
     results = _results(call)
     carrying = [leaf for leaf in call.leaves if leaf.carries and leaf.name not in results]
     carrying = [leaf for leaf in carrying if not isinstance(leaf, Index)]
-    if not carrying:
+    structs = [each for each in call.arguments if _is_plain_struct(each, types)]
+    if not carrying and not structs:
         return CallError("E1007", message, (), "its parameters are no_diff, or of types without derivatives")
     details = [
+        f"'{each.node.label}' has no derivative: mark 'struct {each.type} : IDifferentiable'"
+        for each in structs
+    ]
+    details += [
         f"'{leaf.label}' is {_article(leaf.described)}: {_instead(leaf, call.mode)}" for leaf in carrying
     ]
     return CallError("E1007", message, details, "one of these is enough")
+
+
+def _is_plain_struct(argument: BoundArgument, types: ModuleTypes) -> bool:
+    """Whether the struct of a parameter has fields with derivatives, and none itself."""
+    t = argument.type
+    if argument.no_diff or not isinstance(t, StructType) or t.declaration.span.source.is_library:
+        return False
+    return types.tangent(t) is None and any(types.tangent(each) is not None for _, each in types.fields(t))
 
 
 def _results(call: BoundCall) -> set[str]:

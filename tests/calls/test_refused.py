@@ -97,7 +97,9 @@ def test_what_is_no_tensor_or_array(module: spy.Module) -> None:
 
 
 def test_names_that_were_perhaps_meant(device, load):
-    module = load("[Differentiable] float shade(float x, float rate) { return x * rate; } struct Particle { float m; }")
+    module = load(
+        "[Differentiable] float shade(float x, float rate) { return x * rate; } struct Particle { float m; }"
+    )
     rows = [
         (lambda: module.shad, "did you mean 'shade'?"),
         (lambda: module.SHADE, "did you mean 'shade'?"),

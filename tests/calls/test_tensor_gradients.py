@@ -195,3 +195,24 @@ def test_derivatives_inside_of_slang(device, load):
     w.grad.clear()
     module.slope.bwds(spy.diffPair(2.0), w.detach())
     assert w.grad.to_numpy().tolist() == [0, 0]
+
+
+def test_samples_beyond_the_ends(device, load):
+    """Element (row, column) lies at uv = (column, row) / size; beyond the first and the last one the value stays."""
+    module = load(
+        "[Differentiable] double f(float u, ITensor<double, 2> t) { return t.sample(float2(u, 0)); }"
+    )
+    t = Tensor.from_numpy(device, np.array([[10.0, 20.0, 30.0]])).with_grads()
+    u = np.array([-5, -0.4, -0.1, 0, 1 / 6, 1 / 3, 0.5, 2 / 3, 0.9, 1, 7], F)
+    wanted = np.interp(u * 3, [0, 1, 2], [10, 20, 30])
+    np.testing.assert_allclose(module.f(u, t).to_numpy(), wanted, rtol=1e-6)
+    place = Tensor.from_numpy(device, u).with_grads()
+    module.f.bwds(place, t)
+    slopes = np.where((u >= 0) & (u * 3 < 2), 30, 0)
+    np.testing.assert_allclose(place.grad.to_numpy(), slopes, rtol=1e-5)
+    weights = [np.interp(u * 3, [0, 1, 2], row).sum() for row in np.eye(3)]
+    np.testing.assert_allclose(t.grad.to_numpy(), [weights], rtol=1e-6)
+    tangent = module.f.fwds(
+        Tensor.from_numpy(device, u).with_grads(Tensor.ones(device, u.shape, "float")), t.detach()
+    )
+    np.testing.assert_allclose(tangent.grad.to_numpy(), slopes, rtol=1e-5)
