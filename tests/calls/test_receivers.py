@@ -128,3 +128,11 @@ def test_outputs_are_no_receivers(device, module):
         module.number.bwds(np.ones(3, np.float32), _result=cotangent)
     with pytest.raises(CallError, match=r"holds no gradient|has no gradient"):
         module.changed.bwds(floatRef(1.0))
+
+
+def test_a_struct_without_derivatives_is_told(device):
+    text = "struct S { float a; } [Differentiable] float f(S s, float x) { return detach(s.a) * x; }"
+    f = spy.Module.load_from_source(device, "plain_struct", text).f
+    for call in (lambda: f.bwds({"a": 1.0}, 2.0), lambda: spy.grad(f)({"a": 1.0}, 2.0)):
+        with pytest.raises(CallError, match="'s' has no derivative: mark 'struct S : IDifferentiable'"):
+            call()

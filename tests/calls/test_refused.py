@@ -118,3 +118,22 @@ def test_names_that_were_perhaps_meant(device, load):
             look()
         assert text in str(caught.value)
     assert not hasattr(module.shade, "zzz") and not hasattr(spy, "zzz") and not hasattr(module, "zzz")
+
+
+def test_tensors_of_other_numbers(device, load):
+    module = load(
+        "float f(float x) { return x; } float2 g(float2 x) { return x; } int h(int x) { return x; }"
+    )
+    double, whole = (
+        Tensor.from_numpy(device, np.ones((2, 2))),
+        Tensor.from_numpy(device, np.ones(2, np.int64)),
+    )
+    rows = [(module.f, double, "float", "double"), (module.g, double, "float", "double2")]
+    for function, value, dtype, seen in [*rows, (module.h, whole, "int", "int64_t")]:
+        with pytest.raises(
+            CallError, match=rf"dtype='{dtype}', or convert in the call with map\(...='{seen}'\)"
+        ):
+            function(value)
+        assert function.map(x=seen)(value).to_numpy().tolist() == value.to_numpy().tolist()
+    with pytest.raises(TypeError, match="the device comes first"):
+        Tensor.zeros((3,), "float")
