@@ -128,7 +128,7 @@ def _find(name: str) -> Any:
         return sorted([*_HOME_OF, *_ALIASES, *vectors.class_names()])
     found = vectors.class_named(name)
     if found is None:
-        raise import_module("slangrad.absent").missing("module 'slangrad'", name)
+        raise import_module("slangrad.absent").missing("module 'slangrad'", name, _find("__all__"))
     return found
 
 

@@ -7,6 +7,10 @@ The errors are AttributeErrors, so `hasattr` and `getattr` with a default work a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from slangrad.base.suggestions import near
+
 _TEXTURES = "there are no textures; use a Tensor: its last dimensions are rows and columns"
 _IMAGES = (
     "there are no images as objects; Tensor.load_from_image(device, path) reads a file, save(path) writes one"
@@ -40,9 +44,10 @@ _ROWS = {
 _INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.split()}
 
 
-def missing(owner: str, name: str) -> AttributeError:
-    """The error for a name that `owner` has not."""
+def missing(owner: str, name: str, known: Iterable[str] = ()) -> AttributeError:
+    """The error for a name that `owner` has not; it names the one of `known` that was perhaps meant."""
     instead = _INSTEAD.get(name)
     if instead is None:
-        return AttributeError(f"{owner} has no attribute '{name}'")
+        meant = None if name.startswith("_") else near(name, known)
+        return AttributeError(f"{owner} has no attribute '{name}'{'' if meant is None else f': {meant}'}")
     return AttributeError(f"{owner} has no '{name}': {instead}")

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from slangrad.base.page_words import PAGE_WORDS
 from slangrad.call.broadcast import align_right, call_dimensions
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.mapping import MAPPED
@@ -112,7 +113,7 @@ def bind_call(
     order: int = 1,
 ) -> BoundCall:
     """`global_values` are leaves for values outside of functions; the kernel does not declare them again."""
-    names = _Names({*taken_names, *function.words, "shape", "thread", "id", "group", "kernel"})
+    names = _Names({*taken_names, *function.words, *PAGE_WORDS})
     arguments = []
     sources: list[tuple[Node, int]] = []
     for parameter, each in zip(function.parameters, given):

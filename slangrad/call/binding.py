@@ -14,6 +14,7 @@ from slangrad.call import mapping
 from slangrad.call.bind import BoundCall, bind_call, set_group
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import Candidate, ModuleTypes
+from slangrad.call.receivers import check_receivers
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
@@ -57,6 +58,7 @@ class Binder:
             settings.mode, function, given, wanted, self._types, taken, set_values, settings.order
         )
         _check_cotangent(call)
+        check_receivers(call, self._types)
         call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
         if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
             call.group = ()

@@ -21,15 +21,15 @@ from slangrad.call.launchable import Launchable
 from slangrad.call.open_sizes import counted_dimensions, sizes_of
 from slangrad.call.plan import FixedLaunch, Plan
 from slangrad.call.plan_store import Kernels, PlanStore
-from slangrad.call.request import RESULT, Request, Settings
+from slangrad.call.request import RESULT, THREADS, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
 from slangrad.marshal.errors import CallCompileError, CallError
+from slangrad.marshal.indices import FlatIndex, without_shape
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.records import as_fields
 from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, marshal_of, unwrap, update
 
-THREADS = "_thread_count"
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
 
@@ -225,7 +225,7 @@ class Caller:
                 return self._plans[key]
             kept = self._kept(request, key)
         plan = self._make_plan(request, kept)
-        _check_threads(threads, plan.call.call_dims)
+        _check_threads(threads, plan.call)
         returned = -1 if settings.mode in REVERSE else request.result_at
         torch = None
         if request.result_kind == results.TORCH or any(each.is_torch for each in request.marshals):
@@ -366,7 +366,12 @@ def _check_count(threads: Any) -> None:
         raise CallError("E1014", f"_thread_count must be a positive int, not {threads!r}")
 
 
-def _check_threads(threads: int | None, call_dims: int) -> None:
+def _check_threads(threads: int | None, call: Launchable) -> None:
+    call_dims = call.call_dims
+    if threads is None and not call_dims:
+        for leaf in call.leaves:
+            if type(leaf) is FlatIndex:
+                raise without_shape(leaf)
     if threads is not None and call_dims:
         message = f"_thread_count needs a call without dimensions, this one has {call_dims}"
         raise CallError("E1014", message, (), "pass all arguments whole, or leave _thread_count out")

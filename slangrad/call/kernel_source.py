@@ -26,7 +26,7 @@ from slangrad.call.conformances import conformance_text
 from slangrad.call.launchable import SHAPE
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 
 ENTRY = "kernel"
 GROUP = 256
@@ -65,7 +65,7 @@ def write_kernel(call: BoundCall, classes: dict[str, str], alone: frozenset[str]
     """`classes` has the letters of the streams of each leaf, `alone` the leaves whose gradients nobody else
     adds to.
     """
-    page = Page(call, classes, alone)
+    page = Page(call, classes, alone, functions=[(line, "") for line in call.function.outside])
     for leaf in call.leaves:
         page.owner = leaf.label
         page.functions += [(line, leaf.label) for line in leaf.outside()]
@@ -121,12 +121,12 @@ def _value(page: Page, node: Node) -> str:
 def _constant(page: Page, argument: BoundArgument) -> str:
     """An expression for an argument that is read only."""
     value = _value(page, argument.node)
-    return value if argument.converted is None else f"{spell(argument.converted)}({value})"
+    return value if argument.converted is None else f"{spell_on_page(argument.converted)}({value})"
 
 
 def _declare(page: Page, node: Composite, name: str) -> None:
     zero = "" if node.complete else " = {}"
-    page.say_before(f"{spell(node.type)} {name}{zero};")
+    page.say_before(f"{spell_on_page(node.type)} {name}{zero};")
     if node.role.reads:
         for part in node.parts:
             page.say_before(f"{name}{part.access} = {_value(page, part.node)};")
@@ -140,7 +140,7 @@ def _variable(page: Page, node: Node) -> str:
     assert isinstance(node, Leaf)
     name = f"{node.name}_value"
     start = f" = {node.load()}" if node.role.reads else ""
-    page.say_before(f"{spell(node.type)} {name}{start};")
+    page.say_before(f"{spell_on_page(node.type)} {name}{start};")
     return name
 
 
@@ -170,7 +170,7 @@ def _derivative(page: Page, node: Node, name: str) -> str:
     if isinstance(node, Leaf):
         return _writable(node).take()
     assert isinstance(node, Composite) and node.tangent is not None
-    page.say_before(f"{spell(node.tangent)} {name} = {{}};")
+    page.say_before(f"{spell_on_page(node.tangent)} {name} = {spell_on_page(node.type)}.dzero();")
     for path, leaf in _taking(node, name):
         page.say_before(f"{path} = {leaf.take()};")
     return name
@@ -239,7 +239,7 @@ def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
         return _writable(result).store(call)
     for leaf, path in _written(result, f"{result.name}_value"):
         page.say_after(leaf.store(path))
-    return f"{spell(result.type)} {result.name}_value = {call};"
+    return f"{spell_on_page(result.type)} {result.name}_value = {call};"
 
 
 def _backward(page: Page) -> str:
@@ -259,7 +259,8 @@ def _backward(page: Page) -> str:
 def _cotangent(page: Page, node: Node) -> str:
     """The derivative of an output; that of a number is zero."""
     if isinstance(node, Leaf) and not node.role.takes:
-        page.say_before(f"{spell(node.type)}.Differential {node.name}_in = {{}};")
+        kind = spell_on_page(node.type)
+        page.say_before(f"{kind}.Differential {node.name}_in = {kind}.dzero();")
         return f"{node.name}_in"
     return _derivative(page, node, f"{node.name}_in")
 
@@ -299,7 +300,7 @@ def _tangent_argument(page: Page, argument: BoundArgument) -> str:
         return _forward_argument(page, argument)
     pair = f"{node.name}_pair"
     if argument.direction == "out":
-        page.say_before(f"DifferentialPair<{spell(node.type)}> {pair};")
+        page.say_before(f"DifferentialPair<{spell_on_page(node.type)}> {pair};")
     else:
         page.say_before(f"var {pair} = diffPair({_pair(page, argument)});")
     if argument.direction != "in":
@@ -348,7 +349,9 @@ def _higher(page: Page) -> str:
         orders.first.append(page.call.cotangent)
     elif result is not None and page.call.result_differentiable:
         page.owner = result.label
-        orders.constant(f"no_diff {spell(result.type)}.Differential", result.name, _cotangent(page, result))
+        orders.constant(
+            f"no_diff {spell_on_page(result.type)}.Differential", result.name, _cotangent(page, result)
+        )
     for order in range(1, page.call.order + 1):
         page.functions += [(line, "") for line in _order(orders, order, page.call.static_callee)]
     taken = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
@@ -356,7 +359,7 @@ def _higher(page: Page) -> str:
 
 
 def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> None:
-    node, kind = argument.node, spell(argument.node.type)
+    node, kind = argument.node, spell_on_page(argument.node.type)
     if argument.direction == "out":
         if argument.differentiable:
             orders.constant(f"no_diff {kind}.Differential", node.name, _cotangent(page, node))
@@ -382,7 +385,7 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
 
 def _higher_constant(page: Page, orders: _Orders, argument: BoundArgument) -> None:
     """An argument whose derivative nobody asks for."""
-    node, kind = argument.node, spell(argument.type)
+    node, kind = argument.node, spell_on_page(argument.type)
     if not argument.differentiable:
         orders.constant(f"no_diff {kind}" if argument.no_diff else kind, node.name, _constant(page, argument))
         return

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from slangrad.base.page_words import rooted
 from slangrad.call.module_index import reachable
 from slangrad.check.model.declref import visible_parameters
 from slangrad.check.model.types import (
@@ -29,7 +30,7 @@ from slangrad.check.reflect import FunctionView, ParameterView, Reflection, Reso
 from slangrad.ir import types as ir
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
-from slangrad.marshal.spelling import namespaces_of, spell, spell_argument
+from slangrad.marshal.spelling import namespaces_of, spell_argument, spell_on_page
 from slangrad.marshal.type_map import TypeMap
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -70,6 +71,18 @@ class ModuleTypes:
     def stored_fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Those of a struct, with what is said about their place in memory."""
         return tuple((each.name, stored(each.type, each.rules)) for each in self.view.fields(t))
+
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        return self.view.enumerators(t)
+
+    def initialized_fields(self, t: Type) -> set[str]:
+        found = self.view.fields(t)
+        return {each.name for each in found if each.is_initialized or self._initializes_itself(each.type)}
+
+    def _initializes_itself(self, t: Type) -> bool:
+        """Whether all fields of a struct have values of their own."""
+        fields = self.view.fields(t)
+        return bool(fields) and len(self.initialized_fields(t)) == len(fields)
 
     def no_diff_fields(self, t: Type) -> set[str]:
         return {each.name for each in self.view.fields(t) if each.no_diff}
@@ -216,6 +229,7 @@ class FoundFunction:
     static_callee: str
     imports: Imports
     generics: tuple[tuple[str, str], ...] = ()  # arguments that the callee's name ends with, by parameter
+    outside: tuple[str, ...] = ()  # lines that a page needs to name it
 
     def static_with(self, arguments: Mapping[str, str]) -> str:
         """How it is named with other generic arguments."""
@@ -229,16 +243,22 @@ class FoundFunction:
     @property
     def words(self) -> set[str]:
         """Words that variables of the kernel must not hide."""
-        types = [spell(each.type) for each in self.parameters]
-        types += [spell(self.result)] if self.result is not None else []
+        types = [spell_on_page(each.type) for each in self.parameters]
+        types += [spell_on_page(self.result)] if self.result is not None else []
         return {word for text in (self.callee, self.static_callee, *types) for word in WORD.findall(text)}
 
 
 def found_function(
-    candidate: Candidate, resolution: Resolution, this: Type | None, types: ModuleTypes, imports: Imports
+    candidate: Candidate,
+    resolution: Resolution,
+    this: Type | None,
+    count: int,
+    types: ModuleTypes,
+    imports: Imports,
 ) -> FoundFunction:
-    """The concrete function that a resolution means."""
-    parameters = resolution.parameters
+    """The concrete function that a resolution means, with the `count` parameters that are given."""
+    parameters = resolution.parameters[:count]
+    is_short = count < len(resolution.parameters)
     if this is not None:
         own = candidate.parameters[0]
         parameters = (ParameterView(THIS, this, own.direction, own.no_diff, False), *parameters)
@@ -249,7 +269,32 @@ def found_function(
     carries = result is not None and not view.no_diff_result and types.tangent(result) is not None
     callee, static = _spelled(candidate, resolution, this, result)
     generics = () if candidate.is_constructor else _explicit(view, resolution)
-    return FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports, generics)
+    made = FoundFunction(view.name, candidate, parameters, result, carries, callee, static, imports, generics)
+    if is_short and view.level != "none":
+        made.outside = _shorter(made)
+        made.static_callee, made.generics = SHORTER, ()
+    return made
+
+
+SHORTER = "__shorter"  # a function on the page, of the parameters that are given
+
+
+def _shorter(function: FoundFunction) -> tuple[str, ...]:
+    """The function without parameters that keep their defaults, which only a call can leave out: derivatives are made
+    of this one."""
+    view = function.candidate.view
+    names = [f"given{i}" for i in range(len(function.parameters))]
+    declared = ", ".join(
+        f"{'no_diff ' if each.no_diff else ''}{each.direction} {spell_on_page(each.type)} {name}"
+        for each, name in zip(function.parameters, names)
+    )
+    this = f"{names.pop(0)}." if function.has_this else ""
+    call = f"{this}{function.callee}({', '.join(names)})"
+    kind = "void" if function.result is None else spell_on_page(function.result)
+    mark = "Differentiable" if view.level == "backward" else "ForwardDifferentiable"
+    start = "no_diff " if view.no_diff_result else ""
+    leave = "" if function.result is None else "return "
+    return (f"[{mark}]", f"{start}{kind} {SHORTER}({declared})", "{", f"    {leave}{call};", "}", "")
 
 
 def _spelled(
@@ -258,16 +303,18 @@ def _spelled(
     """How the kernel calls the function, and how it names it to differentiate it."""
     if candidate.is_constructor:
         assert result is not None
-        return spell(result), spell(result)
+        return spell_on_page(result), spell_on_page(result)
     declaration = candidate.view.declaration
     explicit = [text for _, text in _explicit(candidate.view, resolution)]
     name = candidate.view.name + _listed(explicit)
     if this is not None:
-        return name, f"{spell(this)}.{name}"
+        return name, f"{spell_on_page(this)}.{name}"
     owner = _owner(candidate, resolution)
     if owner:
         return f"{owner}.{name}", f"{owner}.{name}"
+    is_library = declaration.span.source.is_library
     spelled = namespaces_of(declaration) + name
+    spelled = spelled if is_library else rooted(spelled)
     return spelled, spelled
 
 
@@ -289,4 +336,4 @@ def _owner(candidate: Candidate, resolution: Resolution) -> str:
         return ""
     substitution = resolution.reference.substitution
     arguments = tuple(substitution[each] for each in visible_parameters(parent))
-    return spell(nominal(parent, arguments))
+    return spell_on_page(nominal(parent, arguments))

@@ -12,7 +12,11 @@ from typing import Any
 from slangrad.call.given import Source
 from slangrad.marshal.marshal import PRIMAL, Marshal
 
-RESULT = "_result"
+RESULT, THREADS, APPEND = CALL_WORDS = (
+    "_result",
+    "_thread_count",
+    "_append_to",
+)  # what calls are told by name
 Named = tuple[str, str, int]  # an interface, a type that values of it can have, its id
 
 

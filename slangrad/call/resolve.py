@@ -15,8 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 
+from slangrad.base.suggestions import near
 from slangrad.call.bind import Given
 from slangrad.call.program import THIS, Candidate, FoundFunction, Imports, ModuleTypes, found_function
+from slangrad.call.request import CALL_WORDS
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import BoundVariableException, ResolveException
@@ -37,7 +39,7 @@ class Arguments:
 class Survivor:
     function: FoundFunction
     given: list[Given]
-    cost: int
+    cost: tuple[int, int]  # of conversions; how many parameters keep their defaults
 
 
 def resolve(
@@ -90,7 +92,8 @@ def _differentiable(name: str, candidates: Sequence[Candidate], mode: str) -> Se
 
 
 def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marshal]] | str:
-    """The arguments in the order of the parameters, or why they do not fit."""
+    """The arguments in the order of the parameters, or why they do not fit. The last ones may be left out where they
+    have defaults."""
     if candidate.view.throws is not None:
         return f"it throws errors of type '{candidate.view.throws}', which have to be caught in Slang"
     parameters = candidate.parameters
@@ -104,15 +107,31 @@ def arrange(candidate: Candidate, arguments: Arguments) -> list[tuple[int, Marsh
         placed[parameter.name] = each
     for name, named in arguments.named.items():
         if all(parameter.name != name for parameter in parameters):
-            known = ", ".join(parameter.name for parameter in parameters) or "none"
-            return f"No parameter named '{name}'; there are {known}"
+            known = [parameter.name for parameter in parameters]
+            meant = (
+                near(name, [*known, *CALL_WORDS])
+                if f"_{name}" not in CALL_WORDS
+                else f"did you mean '_{name}'?"
+            )
+            listed = f"there are {', '.join(known) or 'none'}"
+            return f"No parameter named '{name}'; {f'{meant} ' if meant else ''}{listed}"
         if name in placed:
             return f"Parameter '{name}' specified multiple times"
         placed[name] = named
-    for parameter in parameters:
+    needed = list(parameters)
+    while needed and needed[-1].has_default and needed[-1].name not in placed:
+        needed.pop()
+    for parameter in needed:
         if parameter.name not in placed:
-            return f"Parameter '{parameter.name}' not specified"
-    return [placed[parameter.name] for parameter in parameters]
+            if parameter.has_default:
+                return f"Parameter '{parameter.name}' not specified: only the last ones can be left out"
+            note = (
+                ": pass it by position, as calls mean something else by this name"
+                if parameter.name in CALL_WORDS
+                else ""
+            )
+            return f"Parameter '{parameter.name}' not specified{note}"
+    return [placed[parameter.name] for parameter in needed]
 
 
 # --- Types --------------------------------------------------------------------------------------------
@@ -150,7 +169,8 @@ def attempt(
             reason = made
             continue
         given = [Given(index, marshal, way) for (index, marshal), way in zip(placed, chosen)]
-        survivors.append(Survivor(made, given, sum(way.cost for way in chosen)))
+        left_out = len(candidate.parameters) - len(chosen)
+        survivors.append(Survivor(made, given, (sum(way.cost for way in chosen), left_out)))
     return survivors or reason
 
 
@@ -166,7 +186,7 @@ def _resolve_types(
     exact = zip(found[0].parameters, own)
     if any(parameter.type is not t for parameter, t in exact):
         return "its parameters have other types"
-    return found_function(candidate, found[0], this, types, imports)
+    return found_function(candidate, found[0], this, len(own), types, imports)
 
 
 # --- Errors -------------------------------------------------------------------------------------------

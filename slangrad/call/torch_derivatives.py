@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from slangrad.base.late import Late
 from slangrad.call.caller import Caller
@@ -31,8 +31,11 @@ from slangrad.check.model.types import StructType, Type
 from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Node, ProgramTypes
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.whole import WholeTensor
+
+if TYPE_CHECKING:
+    from slangrad.call.program import FoundFunction
 
 FRONT = Late("slangrad.call.front")
 NAME = "gradients"
@@ -81,18 +84,23 @@ class Page:
     arguments: list[str] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
 
-    def text(self, imports: tuple[str, ...], callee: str) -> str:
+    def text(self, function: FoundFunction) -> str:
         header = ", ".join(each.text for each in self.parameters)
         generics = f"<{', '.join(self.generics)}>" if self.generics else ""
-        body = [*self.before, f"bwd_diff({callee})({', '.join(self.arguments)});", *self.after]
-        lines = [f'import "{name}";' for name in imports]
-        lines += ["", "[Differentiable]", f"void {NAME}{generics}({header})"]
+        callee = function.static_with(self.replaced)
+        body = [
+            *self.before,
+            f"bwd_diff(::{callee.removeprefix('::')})({', '.join(self.arguments)});",
+            *self.after,
+        ]
+        lines = [f'import "{name}";' for name in function.imports()]
+        lines += ["", *function.outside, "[Differentiable]", f"void {NAME}{generics}({header})"]
         return "\n".join([*lines, "{", *(f"    {line}" for line in body), "}", ""])
 
     def tangent(self, t: Type) -> str:
         found = self.types.tangent(t)
         assert found is not None, t
-        return spell(found)
+        return spell_on_page(found)
 
     def slots_of(self, given: int) -> list[tuple[int, Slot]]:
         return [(i, slot) for i, slot in enumerate(self.site.slots) if slot.given == given]
@@ -113,7 +121,9 @@ class Page:
             return
         _check(argument)
         no_diff = "no_diff " if parameter.no_diff else ""
-        name = self.add(Made(f"input{k}", f"{no_diff}{spell(parameter.type)} input{k}", given, map=own_map))
+        name = self.add(
+            Made(f"input{k}", f"{no_diff}{spell_on_page(parameter.type)} input{k}", given, map=own_map)
+        )
         if argument.differentiable:
             cotangent = self.cotangent_of(k, argument, parameter, given, own_map)
             self.before.append(f"var pair{k} = diffPair({name}{cotangent});")
@@ -131,7 +141,10 @@ class Page:
         made = _COMPOSED.get(standard_name(leaf.type))
         if made is None or isinstance(declared, StructType):
             raise _without_derivative(leaf)
-        element, tangent = f"{spell(leaf.content)}, {leaf.own}", f"{self.tangent(leaf.content)}, {leaf.own}"
+        element, tangent = (
+            f"{spell_on_page(leaf.content)}, {leaf.own}",
+            f"{self.tangent(leaf.content)}, {leaf.own}",
+        )
         fields = [getattr(self, f"_{each}")(k, element, tangent, given, own_map) for each in made.fields]
         kinds, names = zip(*fields)
         kind = f"{made.name}<{', '.join((element, *kinds))}>"
@@ -209,7 +222,7 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
         made = [Slot(-1, (), "_result", False, True, True)] if site.result_carries else []
         filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
         page.add_cotangent("cotangent", function.result, bound.result, made or filled, None)
-    text = page.text(function.imports(), function.static_with(page.replaced))
+    text = page.text(function)
     caller = _caller_of(site.caller.generation, f"{NAME} {next(_numbers)} of {function.name}", text)
     return _site_of(page, caller), _arrangement(page)
 

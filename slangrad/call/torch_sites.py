@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slangrad.call.plan import Plan
-from slangrad.call.request import RESULT, Request, Settings, settings_key
+from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.marshal import HIGHER, Leaf
@@ -25,7 +25,6 @@ from slangrad.marshal.whole import WholeTensor
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_types import is_torch_type
 
-THREADS = "_thread_count"
 ATOMS = (bool, int, float, NoneType)
 
 

@@ -39,6 +39,7 @@ from slangrad.check.model.meanings import Candidate, GenericMeaning, Meaning, Ov
 from slangrad.check.model.types import (
     ERROR,
     AssociatedType,
+    EnumType,
     InterfaceType,
     Nominal,
     ParameterType,
@@ -71,6 +72,7 @@ class FieldView:
     type: Type
     no_diff: bool
     rules: str = ""  # how it lies in memory
+    is_initialized: bool = False  # by its declaration
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -295,9 +297,16 @@ class Reflection:
                 field_type(self.program, each),
                 has_no_diff(each.declaration),
                 self.program.rules_of_field(each),
+                each.declaration.initializer is not None,
             )
             for each in field_references(kind)
         )
+
+    def enumerators(self, kind: Type) -> tuple[tuple[str, int], ...]:
+        """Names and values of an enum in the order of their declaration; nothing for other types."""
+        if not isinstance(kind, EnumType):
+            return ()
+        return tuple((each.name, int(self.program.info(each).value)) for each in kind.declaration.members)
 
     def tangent(self, kind: Type) -> Type | None:
         """The Differential of a type; None when it has none."""

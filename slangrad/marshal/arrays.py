@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.check.model.types import Array, Matrix, Scalar, Type, Vector
+from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.marshal.containers import CONVERTED, ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.enums import enum_inside
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Node, ProgramTypes, Shape, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, Contents
+from slangrad.marshal.patterns import scalar_inside
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import from_numpy_type, numpy_layout, structured_dtype
 
@@ -49,7 +51,10 @@ class ArrayMarshal(ContainerMarshal):
 
     def _converted(self, wanted: Type) -> Iterable[Way]:
         """To the scalar of the parameter, where that is known."""
-        scalar = _scalar_inside(wanted)
+        scalar = scalar_inside(wanted)
+        enum = enum_inside(wanted) if self.dtype.kind in "iu" else None
+        if enum is not None:
+            return self.as_elements(wanted, enum, CONVERTED)
         if scalar is None or self.dtype.kind not in "biuf" or self.dtype.itemsize > 8:
             return []
         return self.as_elements(wanted, scalar, CONVERTED)
@@ -74,12 +79,6 @@ class ArrayMarshal(ContainerMarshal):
         if way.how == CONVERTED:
             leaf.prepare = Converter(numpy_layout(element)[0], spot.label)
         return leaf
-
-
-def _scalar_inside(t: Type) -> Scalar | None:
-    while isinstance(t, (Vector, Matrix, Array)):
-        t = t.element
-    return t if isinstance(t, Scalar) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ BufferCursor(layout, buffer)         BufferCursor(device_type, layout, 100)     
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from slangrad.base.suggestions import suggestion
 from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns, part_of
 from slangrad.ir.layout import layout_of
@@ -373,11 +373,8 @@ class BufferElementCursor:
 
     def _unknown(self, name: str) -> CursorError:
         names = field_names(self._type)
-        close = get_close_matches(name, names, 1)
-        note = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
-        return CursorError(
-            "E1017", f"'{self._label}' of type {slang_name(self._type)} has no field '{name}'", (), note
-        )
+        message = f"'{self._label}' of type {slang_name(self._type)} has no field '{name}'"
+        return CursorError("E1017", message, (), suggestion(name, names))
 
     def _check(self) -> None:
         if not self._valid:

@@ -18,7 +18,7 @@ from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Marshal, Node, Parameter, ProgramTypes, Setter, Spot, Way
 from slangrad.marshal.memory import address_of_array, home_of
 from slangrad.marshal.patterns import consumed, from_elements, pointers_to
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.torch_memory import address_of_torch
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.tensor import Tensor
@@ -95,7 +95,7 @@ class BufferLeaf(Leaf):
         return None
 
     def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell(self.type), self.name)]
+        made = [Parameter(spell_on_page(self.type), self.name)]
         return [*made, Parameter("uint64_t", f"{self.name}_bytes")] if self.bounded else made
 
     def load(self) -> str:

@@ -16,6 +16,7 @@ from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.elements import ELEMENT_TYPES
+from slangrad.marshal.enums import Names, named, names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import (
     BACKWARD,
@@ -35,7 +36,7 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import flatten, memory_format, rebuild
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.uniform import plain_setter
 from slangrad.marshal.values import DiffPair, ValueRef
 
@@ -52,6 +53,7 @@ class Part:
     in_memory: bool
     get: Callable[[Any], Any] | None = None
     put: Callable[[Any, Any], None] | None = None
+    names: Names = ()  # of enums in it
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -66,8 +68,8 @@ class Cell(WritableLeaf):
 
     def _declared(self, part: Part) -> str:
         if part.in_memory:
-            return f"{ELEMENT_TYPES['r']}<{spell(part.checked)}, {self.rank}>"
-        return spell(part.checked)
+            return f"{ELEMENT_TYPES['r']}<{spell_on_page(part.checked)}, {self.rank}>"
+        return spell_on_page(part.checked)
 
     def load(self) -> str:
         return self._read(PRIMAL_PART)
@@ -112,7 +114,8 @@ class Cell(WritableLeaf):
             if part.put is None:
                 continue
             scalars = memory_format(part.lowered).unpack_from(scratch.memory, offset)
-            part.put(value, rebuild(part.lowered, iter(scalars)))
+            made = rebuild(part.lowered, iter(scalars))
+            part.put(value, named(part.names, made) if part.names else made)
         return value
 
 
@@ -174,7 +177,8 @@ class ValueRefMarshal(Marshal):
         role = spot.role.without_derivative()
         get = get_value if role.reads or self.inner is not None else None
         put = set_value if role.writes else None
-        parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put)]
+        names = names_in(way.type, spot.types)
+        parts = [Part(PRIMAL_PART, way.type, lowered, role.writes, get, put, names)]
         return make_cell(spot, way.type, role, self.described, parts if role.reads or role.writes else [])
 
 
@@ -226,7 +230,9 @@ def set_primal(pair: DiffPair, value: Any) -> None:
 
 
 def get_grad(pair: DiffPair) -> Any:
-    return pair.grad
+    """The derivative; None, which is zero, for a dict's that was not given."""
+    grad = pair.grad
+    return None if type(grad) is dict and not grad else grad
 
 
 def set_grad(pair: DiffPair, value: Any) -> None:

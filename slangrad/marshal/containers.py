@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from slangrad.check.model.types import UINT64, Pointer, Type
 from slangrad.ir import types as ir
 from slangrad.marshal import buffers, tensor_views, whole
+from slangrad.marshal.enums import enum_inside
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import Access, Contents
@@ -39,7 +40,10 @@ class ContainerMarshal(Marshal):
         return self.element_for(wanted, types)
 
     def element_for(self, wanted: Type, types: ProgramTypes) -> Type | None:
-        """The checked type of an element."""
+        """The checked type of an element; an enum where one is asked for that lies in memory like it."""
+        enum = enum_inside(whole.element_of(wanted, types) or wanted)
+        if enum is not None and types.lower(enum) is self.contents.element:
+            return enum
         return None if self.contents.element is None else types.lift(self.contents.element)
 
     def as_elements(self, wanted: Type, own: Type, how: str) -> Iterable[Way]:

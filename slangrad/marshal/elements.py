@@ -28,7 +28,7 @@ from slangrad.marshal.marshal import (
     WritableLeaf,
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Memory, Parts, parts_of
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 
 ELEMENT_TYPES = {"c": "ContiguousElements", "s": "StridedElements", "r": "RepeatedElements"}
 
@@ -46,7 +46,10 @@ class Elements(WritableLeaf):
 
     def parameters(self, classes: str) -> list[Parameter]:
         return [
-            Parameter(f"{ELEMENT_TYPES[letter]}<{spell(self._type_of(part))}, {self.rank}>", self.name + part)
+            Parameter(
+                f"{ELEMENT_TYPES[letter]}<{spell_on_page(self._type_of(part))}, {self.rank}>",
+                self.name + part,
+            )
             for letter, part in zip(classes, self.parts)
         ]
 

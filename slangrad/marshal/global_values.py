@@ -18,7 +18,7 @@ from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Measure, Node, Parameter, ProgramTypes, Setter, Shape
 from slangrad.marshal.rows import Cell, cells_of, scalar_count
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import WholeTensor
 
@@ -34,7 +34,7 @@ class GlobalValue(Leaf):
     count: int
 
     def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell(self.type), self.name)]
+        return [Parameter(spell_on_page(self.type), self.name)]
 
     def load(self) -> str:
         return self.name

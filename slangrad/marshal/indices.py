@@ -41,7 +41,7 @@ from slangrad.marshal.marshal import (
     StreamSpec,
     Way,
 )
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.uniform import refuse_writes
 
 INDEX_TYPES = {"c": "ContiguousIndex", "s": "StridedIndex", "r": "RepeatedIndex"}
@@ -75,7 +75,7 @@ class Index(Leaf):
     def before(self, classes: str) -> list[str]:
         if not isinstance(self.type, Array):
             return []
-        element = spell(self.type.element)
+        element = spell_on_page(self.type.element)
         values = ", ".join(f"{element}({each})" for each in self.components())
         return [f"{element} {self.name}_value[{len(self.components())}] = {{ {values} }};"]
 
@@ -83,8 +83,8 @@ class Index(Leaf):
         if isinstance(self.type, Array):
             return f"{self.name}_value"
         if isinstance(self.type, Vector):
-            return f"{spell(self.type)}({', '.join(self.components())})"
-        return f"{spell(self.type)}({self.components()[0]})"
+            return f"{spell_on_page(self.type)}({', '.join(self.components())})"
+        return f"{spell_on_page(self.type)}({self.components()[0]})"
 
 
 def _word(value: int) -> int:
@@ -208,8 +208,10 @@ class CallIndex(Index):
 
     def settle(self, call_dims: int) -> None:
         Index.settle(self, call_dims)
+        if call_dims == 0:
+            raise without_shape(self)
         wanted = _length(self.type)
-        has_extra = (isinstance(self.type, Vector) or call_dims == 0) and wanted == call_dims + 1
+        has_extra = isinstance(self.type, Vector) and wanted == call_dims + 1
         if wanted != call_dims and not has_extra:
             message = (
                 f"argument '{self.label}': the call has {call_dims} dimensions, and '{self.type}' "
@@ -225,6 +227,15 @@ class CallIndex(Index):
         count = len(call_shape)
         strides = [tuple(int(i == own) for i in range(count)) for own in range(count)]
         return Measure((), strides, [0] * count)
+
+
+def without_shape(leaf: Index) -> CallError:
+    """Nothing says how often the function is called, so there is one call, which needs no number."""
+    message = (
+        f"argument '{leaf.label}': {leaf.described} numbers the calls, and no argument gives the call a shape"
+    )
+    note = "give a shape: grid((4, 3)) in its place, an array or Tensor as another argument, or as _result"
+    return CallError("E1005", message, (), note)
 
 
 def _length(t: Type) -> int:
@@ -318,7 +329,7 @@ class HashIndex(FlatIndex):
         words = [f"{self.name}_words[{i}]" for i in range(_length(self.type))]
         if self.floats:
             words = [f"__hashToFloat({word}, {self.name}_low, {self.name}_high)" for word in words]
-        return f"{spell(self.type)}({', '.join(words)})"
+        return f"{spell_on_page(self.type)}({', '.join(words)})"
 
     def setters(self) -> dict[str, Setter]:
         found = {"seed": "word", "warmup": "warmup"}

@@ -86,6 +86,12 @@ class ProgramTypes(Protocol):
     def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Fields of a struct, components of a vector."""
 
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        """Names and values of an enum."""
+
+    def initialized_fields(self, t: Type) -> set[str]:
+        """The fields that have a value by themselves: their declaration gives one."""
+
     def no_diff_fields(self, t: Type) -> set[str]:
         """The fields that carry no derivative, whatever their types are."""
 
@@ -370,7 +376,7 @@ class Composite(Node):
     """A struct, vector or array made in the kernel from its children; `parts` are (access, node, tangent's
     access).
 
-    `complete` is False when parts were left out, which are zero then.
+    `complete` is False when parts were left out: those have values of their own, or nothing reads them.
     """
 
     parts: list[Part] = field(default_factory=list)

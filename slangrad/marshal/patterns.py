@@ -182,3 +182,10 @@ def pointers_to(pattern: Pointer, element: Type) -> Iterator[Type]:
     """The pointer types that a buffer of `element` can be bound to."""
     if matches(pattern.element, element):
         yield pointer(element)
+
+
+def scalar_inside(t: Type) -> Scalar | None:
+    """The numbers that arrays, vectors and matrices are made of."""
+    while isinstance(t, (Vector, Matrix, Array)):
+        t = t.element
+    return t if isinstance(t, Scalar) else None

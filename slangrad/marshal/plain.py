@@ -2,7 +2,7 @@
 
     {"x": 1, "v": float2(2, 3)} as struct { int x; float2 v; }   <->   [1, 2.0, 3.0]
 
-Numbers spread over vectors and matrices; a field that a dict leaves out is zero.
+Numbers spread over vectors and matrices; a dict has all fields.
 """
 
 from __future__ import annotations
@@ -98,8 +98,20 @@ def _flatten_mapping(t: ir.Type, value: Mapping[str, Any], label: str) -> list[A
     unknown = [name for name in value if name != TYPE_KEY and name not in names]
     if unknown:
         raise CallError("E1001", f"'{label}': Slang type '{slang_name(t)}' has no field '{unknown[0]}'")
+    missing = [name for name in names if name not in value]
+    if missing:
+        raise missing_field(label, slang_name(t), missing)
     parts = zip(names, ir.components(t))
-    return [scalar for name, part in parts for scalar in flatten(part, value.get(name), f"{label}.{name}")]
+    return [scalar for name, part in parts for scalar in flatten(part, value[name], f"{label}.{name}")]
+
+
+NEEDED = "lists with a call for each element, a ValueRef and values outside of functions need all fields"
+
+
+def missing_field(label: str, t: str, names: Sequence[str], note: str = NEEDED) -> CallError:
+    plural, listed = "s" if len(names) > 1 else "", ", ".join(map(repr, names))
+    message = f"argument '{label}': the dict lacks the field{plural} {listed} of '{t}'"
+    return CallError("E1001", message, (), note)
 
 
 def _flatten_sequence(t: ir.Type, value: Sequence[Any], label: str) -> list[Any]:

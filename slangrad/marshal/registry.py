@@ -18,11 +18,12 @@ from slangrad.marshal import indices
 from slangrad.marshal.arrays import ArrayMarshal
 from slangrad.marshal.buffers import BufferMarshal
 from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
+from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.records import as_fields, reader_of
-from slangrad.marshal.scalars import HostArrayMarshal, NumberMarshal, UnsupportedMarshal
+from slangrad.marshal.scalars import EnumMarshal, HostArrayMarshal, NumberMarshal, UnsupportedMarshal
 from slangrad.marshal.structs import DictMarshal, Held, ListMarshal
 from slangrad.marshal.tensors import TensorMarshal
 from slangrad.marshal.torch_memory import TorchCurve
@@ -120,6 +121,7 @@ def _make_dict(values: dict[str, Any]) -> Marshal:
 _KEYS: dict[type, Key] = {
     bool:       lambda value: bool,
     int:        lambda value: int,
+    EnumValue:  lambda value: (EnumValue, value.enum),
     float:      lambda value: float,
     Tensor:     _key_of_tensor,
     np.ndarray: _key_of_array,
@@ -135,6 +137,7 @@ _KEYS: dict[type, Key] = {
 _MAKERS: dict[type, Maker] = {
     bool:       lambda value: NumberMarshal(bool),
     int:        lambda value: NumberMarshal(int),
+    EnumValue:  EnumMarshal,
     float:      lambda value: NumberMarshal(float),
     Tensor:     TensorMarshal,
     np.ndarray: lambda array: ArrayMarshal(array.dtype, array.shape, array.flags.writeable),
@@ -213,7 +216,9 @@ def is_built_in(kind: type) -> bool:
 # --- Objects that stand for something else ------------------------------------------------------------
 
 _BUILT_IN = frozenset(_MAKERS)
-_PLAIN = frozenset((bool, int, float, Tensor, np.ndarray, ValueRef, DiffPair, Buffer, str, type(None)))
+_PLAIN = frozenset(
+    (bool, int, EnumValue, float, Tensor, np.ndarray, ValueRef, DiffPair, Buffer, str, type(None))
+)
 
 
 # For classes that were met: what a value of them stands for, None if for itself.

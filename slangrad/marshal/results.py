@@ -20,13 +20,14 @@ from slangrad.ir import types as ir
 from slangrad.marshal.cells import Part, get_primal, make_cell, set_grad, set_primal
 from slangrad.marshal.containers import CONVERTED
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import TANGENT, Leaf, Marshal, Node, ProgramTypes, Shape, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, GIVEN, PRIMAL_PART, TENSOR_ACCESS
 from slangrad.marshal.records import is_record, made_of
 from slangrad.marshal.slang_kinds import slang_type_of
 from slangrad.marshal.slang_type import SlangType
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_PAIR_ACCESS
 from slangrad.marshal.values import DiffPair
 from slangrad.tensors.element_types import holds_structs, scalar_and_sizes, structured_dtype
@@ -134,7 +135,7 @@ def ones(t: Type, types: ProgramTypes) -> str:
     tangent = types.tangent(t)
     assert tangent is not None
     if isinstance(tangent, (Scalar, Vector, Matrix)):
-        return f"{spell(tangent)}(1)"
+        return f"{spell_on_page(tangent)}(1)"
     message = f"bwds needs a cotangent of type '{t}': only numbers, vectors and matrices have ones"
     raise CallError("E1007", message, (), "pass _result with gradients")
 
@@ -175,7 +176,8 @@ def bind_default(created: Created, dims: int, lowered: ir.Type) -> Leaf:
 
 def _bind_value(created: Created, dims: int, lowered: ir.Type) -> Leaf:
     spot = created.spot
-    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal)]
+    names = names_in(created.type, spot.types)
+    parts = [Part(PRIMAL_PART, created.type, lowered, True, None, set_primal, names)]
     tangent = spot.types.tangent(created.type) if spot.role.gives else None
     below = None if tangent is None else spot.types.lower(tangent)
     if tangent is not None and below is not None:

@@ -21,7 +21,7 @@ from slangrad.marshal.elements import make_elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Leaf, Marshal, Node, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS
-from slangrad.marshal.plain import field_names, memory_format, scalars_of
+from slangrad.marshal.plain import field_names, memory_format, missing_field, scalars_of
 from slangrad.marshal.uniform import Uniform, refuse_writes
 from slangrad.marshal.whole import WholeTensor
 
@@ -91,6 +91,11 @@ def cells_of(node: Node, t: ir.Type, at: int = 0) -> Iterator[Cell]:
         yield Cell((), node, at)
         return
     assert isinstance(node, Composite)
+    if not node.complete:
+        given = {part.key for part in node.parts}
+        raise missing_field(
+            node.label, str(node.type), [each for each in field_names(t) if each not in given]
+        )
     parts = list(ir.components(t))
     for part in node.parts:
         index = field_names(t).index(part.key) if isinstance(part.key, str) else part.key
@@ -105,7 +110,7 @@ def scalar_count(t: ir.Type) -> int:
 
 @dataclass(slots=True, frozen=True)
 class RowPacker:
-    """Makes an array of the elements of a list; fields that are left out are zero."""
+    """Makes an array of the elements of a list."""
 
     element: ir.Type
     rows: tuple[tuple[Cell, ...], ...]

@@ -12,6 +12,7 @@ from slangrad.check.model.types import (
     BOOL,
     FLOAT,
     INT,
+    EnumType,
     Matrix,
     ParameterType,
     Pointer,
@@ -20,9 +21,11 @@ from slangrad.check.model.types import (
     Vector,
 )
 from slangrad.marshal.arrays import ArrayMarshal
+from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import BoundVariableException
 from slangrad.marshal.marshal import Leaf, Marshal, Node, ProgramTypes, Spot, Way
 from slangrad.marshal.patterns import from_value
+from slangrad.marshal.spelling import spell
 from slangrad.marshal.uniform import bind_plain, refuse_writes
 from slangrad.marshal.vectors import HostArray
 
@@ -52,6 +55,8 @@ class NumberMarshal(Marshal):
             return [Way(_BY_DEFAULT[self.kind], 0)]
         if isinstance(wanted, Pointer):
             return [Way(wanted, 0)] if self.kind is int and not wanted.abstract else []
+        if isinstance(wanted, EnumType):
+            return [Way(wanted, 0, cost=1)] if self.kind is int else []
         element = wanted.element if isinstance(wanted, (Vector, Matrix)) else wanted
         fits = isinstance(element, Scalar) and element.kind in _GOES_TO[self.kind]
         return [Way(wanted, 0, cost=int(element is not wanted))] if fits and not wanted.abstract else []
@@ -63,9 +68,31 @@ class NumberMarshal(Marshal):
         element = wanted.element if isinstance(wanted, Vector) else wanted
         if self.kind is float and isinstance(element, Scalar) and element.is_integer:
             return f"a Python float does not fit '{wanted}': use int(x) if cutting off is meant"
+        if isinstance(wanted, EnumType):
+            return f"a Python {self.kind.__name__} does not fit the enum '{wanted}': pass an int or one of its values"
         if self.kind is int and element is BOOL:
             return f"a Python int does not fit '{wanted}': use bool(x)"
         return super().reason(wanted, types)
+
+
+class EnumMarshal(NumberMarshal):
+    """A value that says of which enum it is."""
+
+    def __init__(self, value: EnumValue) -> None:
+        super().__init__(int)
+        self.enum = value.enum
+        self.described = f"value of the enum '{value.enum}'"
+
+    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
+        if isinstance(wanted, EnumType):
+            return [Way(wanted, 0)] if spell(wanted) == self.enum else []
+        own = types.find(self.enum) if isinstance(wanted, ParameterType) else None
+        if own is not None:
+            return [Way(own, 0)]
+        return [Way(way.type, way.dims, way.how, way.cost + 1) for way in super().ways(wanted, types, mode)]
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        return f"a {self.described} does not fit '{wanted}': pass int(x) if its number is meant"
 
 
 class HostArrayMarshal(Marshal):
@@ -117,5 +144,5 @@ _TEACH = "give its class a method get_this(), or tell register_type() what it st
 _INSTEAD: dict[type, str] = {
     tuple: "pass a list for an array, or spy.float3(...) and the like for a vector",
     set: "pass a list",
-    str: "functions take no texts; what they choose between can be a number",
+    str: "functions take no texts; what they choose between can be a number or an enum",
 }

@@ -5,8 +5,10 @@ struct Ray in namespace scene   ->   scene::Ray        method of Box<float>   ->
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from slangrad.base.page_words import rooted
 from slangrad.check.model.types import (
     Array,
     Matrix,
@@ -22,15 +24,25 @@ from slangrad.check.model.types import (
 
 def spell(t: Type) -> str:
     """A type as it is written outside of all namespaces."""
+    return _spell(t, lambda t, name: name)
+
+
+def spell_on_page(t: Type) -> str:
+    """The same on the page of a call, where words of the page are hidden by nothing that the program declares."""
+    return _spell(t, lambda t, name: name if t.declaration.span.source.is_library else rooted(name))
+
+
+def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
     if isinstance(t, Pointer):
-        return f"Ptr<{spell(t.element)}>" if isinstance(t.element, Stored) else f"{spell(t.element)}*"
+        element = _spell(t.element, named)
+        return f"Ptr<{element}>" if isinstance(t.element, Stored) else f"{element}*"
     if isinstance(t, Stored):
-        return t.around(spell(t.element))
+        return t.around(_spell(t.element, named))
     if isinstance(t, Array):
-        return f"{spell(t.element)}[{'' if t.count is None else t.count}]"
+        return f"{_spell(t.element, named)}[{'' if t.count is None else t.count}]"
     if isinstance(t, Nominal):
-        name = nominal_name(t.declaration, tuple(map(spell_argument, t.arguments)))
-        return namespaces_of(t.declaration) + name
+        own = [_spell(each, named) if isinstance(each, Type) else str(each) for each in t.arguments]
+        return named(t, namespaces_of(t.declaration) + nominal_name(t.declaration, tuple(own)))
     return str(t)
 
 
@@ -59,8 +71,8 @@ def _full_argument(argument: Any) -> Any:
 
 
 def spell_argument(argument: Any) -> str:
-    """A generic argument: a type or a value."""
-    return spell(argument) if isinstance(argument, Type) else str(argument)
+    """A generic argument on the page of a call: a type or a value."""
+    return spell_on_page(argument) if isinstance(argument, Type) else str(argument)
 
 
 def namespaces_of(declaration: Any) -> str:

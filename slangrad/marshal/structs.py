@@ -32,11 +32,12 @@ from slangrad.ir.layout import layout_of
 from slangrad.marshal import cells
 from slangrad.marshal.containers import CONVERTED, ELEMENTS
 from slangrad.marshal.elements import make_elements
+from slangrad.marshal.enums import names_in
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Composite, Marshal, Node, Part, ProgramTypes, Role, Spot, Way
 from slangrad.marshal.memory import ARRAY_ACCESS, PRIMAL_PART
 from slangrad.marshal.patterns import matches
-from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format
+from slangrad.marshal.plain import TYPE_KEY, flatten, memory_format, missing_field
 from slangrad.marshal.rows import bind_rows
 from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.uniform import bind_plain, refuse_writes
@@ -74,10 +75,20 @@ class DictMarshal(Marshal):
             if not found:
                 return []
             parts.append(min(found, key=lambda way: way.cost))
-        plain = all(part.dims == 0 and child.is_plain for part, child in zip(parts, self.children.values()))
+        complete = len(fields) == len(parts)
+        plain = complete and all(map(_is_packed, parts)) and self.is_plain
         dims = max((part.dims for part in parts), default=0)
         how = PLAIN if plain and types.lower(t) is not None else PARTS
-        return [Way(t, dims, how, max((part.cost for part in parts), default=0), tuple(parts))]
+        cost = max((part.cost for part in parts), default=0) + (not complete)
+        return [Way(t, dims, how, cost, tuple(parts))]
+
+    def _check_fields(self, t: Type, fields: Mapping[str, Type], spot: Spot) -> None:
+        """CallError where the function would read a field that was left out, and that has no value of its own."""
+        own = spot.types.initialized_fields(t)
+        missing = [name for name in fields if name not in self.children and name not in own]
+        if missing and spot.role.reads:
+            note = f"give it a value, or an initializer in Slang: '... {missing[0]} = ...;'"
+            raise missing_field(spot.label, str(t), missing, note)
 
     def _type(self, wanted: Type, types: ProgramTypes) -> Type | None:
         if self.type_name is not None:
@@ -117,6 +128,7 @@ class DictMarshal(Marshal):
             return _bind_held(way, spot, self.described)
         node = _composite(way, spot, self.described)
         fields = dict(spot.types.fields(way.type))
+        self._check_fields(way.type, fields, spot)
         for (name, child), part in zip(self.children.items(), way.parts):
             tangent_name = spot.types.tangent_field(way.type, name) if spot.role.differentiates else None
             role = spot.role if tangent_name is not None else _without(spot)
@@ -132,7 +144,8 @@ class DictMarshal(Marshal):
 def _bind_held(way: Way, spot: Spot, described: str) -> Node:
     lowered = spot.types.lower(way.type)
     assert lowered is not None
-    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update)
+    names = names_in(way.type, spot.types)
+    part = cells.Part(PRIMAL_PART, way.type, lowered, True, _itself, Held.update, names)
     return cells.make_cell(spot, way.type, spot.role.without_derivative(), described, [part])
 
 
@@ -198,7 +211,7 @@ class ListMarshal(Marshal):
             return
         for parts in self._common(pattern, types, mode):
             t = _made_of(wanted, parts[0].type, count)
-            plain = self.is_plain and all(part.dims == 0 for part in parts)
+            plain = self.is_plain and all(map(_is_packed, parts))
             dims = max(part.dims for part in parts)
             if t is not None and matches(wanted, t):
                 yield Way(t, dims, PLAIN if plain else PARTS, max(part.cost for part in parts), parts)
@@ -235,6 +248,11 @@ class ListMarshal(Marshal):
             if pattern is not None and not list(child.ways(pattern, types, "")):
                 return f"element {i}: {child.reason(pattern, types)}"
         return super().reason(wanted, types)
+
+
+def _is_packed(part: Way) -> bool:
+    """Whether a plain value goes to the kernel as it is: no dimensions, no field to be initialized there."""
+    return part.dims == 0 and part.how != PARTS
 
 
 def _has_no_elements(way: Way) -> bool:

@@ -5,11 +5,13 @@ x of (n,) floats with gradients, in `bwds`  ->  ContiguousElements<float, 1> x, 
 
 from __future__ import annotations
 
+from slangrad.check.model.types import Type, Vector, vector
+from slangrad.marshal import whole
 from slangrad.marshal.containers import ContainerMarshal, role_with
 from slangrad.marshal.elements import make_elements
-from slangrad.marshal.marshal import Node, Spot, Way
+from slangrad.marshal.marshal import Node, ProgramTypes, Spot, Way
 from slangrad.marshal.memory import TENSOR_ACCESS, Contents
-from slangrad.marshal.patterns import consumed
+from slangrad.marshal.patterns import consumed, scalar_inside
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.tensor import Tensor
 
@@ -29,8 +31,30 @@ class TensorMarshal(ContainerMarshal):
         plural = "s" if rank != 1 else ""
         self.described = f"Tensor of {slang_name(tensor.element_type)} with {rank} dimension{plural}"
 
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        """Another type of numbers is named with what converts them."""
+        said = super().reason(wanted, types)
+        own = self.element_for(wanted, types)
+        asked = whole.element_of(wanted, types) or wanted
+        scalar = scalar_inside(asked)
+        if own is None or asked.abstract or scalar is None or scalar_inside(own) in (None, scalar):
+            return said
+        note = f"{said}: make it with dtype='{scalar}'"
+        return (
+            note
+            if asked is not wanted
+            else f"{note}, or convert in the call with map(...='{_as_seen(asked, own)}')"
+        )
+
     def bind_elements(self, way: Way, spot: Spot) -> Node:
         role = role_with(self.contents, spot, self.described)
         own = self.element_for(way.type, spot.types)
         trailing = None if own is None else consumed(way.type, own)
         return make_elements(way, spot, role, self.described, TENSOR_ACCESS, trailing or ())
+
+
+def _as_seen(wanted: Type, own: Type) -> Type:
+    """The parameter's type with numbers of another type."""
+    scalar = scalar_inside(own)
+    assert scalar is not None
+    return vector(scalar, wanted.count) if isinstance(wanted, Vector) else scalar

@@ -13,7 +13,7 @@ from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Leaf, Parameter, Setter, Spot, Way
 from slangrad.marshal.plain import flatten
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -24,7 +24,7 @@ class Uniform(Leaf):
     read: Callable[[Any], Any] | None = None
 
     def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell(self.type), self.name)]
+        return [Parameter(spell_on_page(self.type), self.name)]
 
     def load(self) -> str:
         return self.name

@@ -38,11 +38,11 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Contents, Memory
 from slangrad.marshal.patterns import consumed, from_elements, value_matches
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
+from slangrad.tensors.shape import MOST_ELEMENTS
 
 WHOLE = "whole"
 EVEN, UNEVEN = "e", "u"
-MOST_ELEMENTS = 1 << 31
 
 
 @dataclass(slots=True, frozen=True)
@@ -203,7 +203,7 @@ class WholeTensor(Leaf):
         return found
 
     def parameters(self, classes: str) -> list[Parameter]:
-        made = [Parameter(spell(self.type), self.name)]
+        made = [Parameter(spell_on_page(self.type), self.name)]
         rows = zip(classes, self.streams)
         return made + [
             Parameter(f"{INDEX_TYPES[letter]}<{self.rank}>", stream.name) for letter, stream in rows
@@ -211,7 +211,7 @@ class WholeTensor(Leaf):
 
     def before(self, classes: str) -> list[str]:
         here = f"{self.name}_here"
-        lines = [f"{spell(self.type)} {here} = {self.name};"]
+        lines = [f"{spell_on_page(self.type)} {here} = {self.name};"]
         for (path, _), stream in zip(self.family.fields, self.streams):
             lines.append(f"{here}.{path}_data = {here}.{path}_data + {stream.name}.at(id);")
         for (path, _), form in zip(self.family.fields, classes[len(self.streams) :]):
@@ -266,7 +266,8 @@ class WholeTensor(Leaf):
 
     def _check_extent(self, memory: Memory) -> None:
         span = sum((size - 1) * abs(step) for size, step in zip(memory.shape, memory.strides))
-        if 0 not in memory.shape and span // memory.item_size >= MOST_ELEMENTS:
+        most = max(span // memory.item_size, *memory.shape, 0)
+        if 0 not in memory.shape and most >= MOST_ELEMENTS:
             message = f"argument '{self.label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError("E1005", message)
 

@@ -25,7 +25,7 @@ from slangrad.runtime.memory import Block, foreign_block
 from slangrad.tensors.conversion import AnyArray, convert_exactly
 from slangrad.tensors.element_types import element_type as find_element_type
 from slangrad.tensors.element_types import holds_structs, numpy_layout
-from slangrad.tensors.shape import contiguous_strides
+from slangrad.tensors.shape import check_count, contiguous_strides
 from slangrad.tensors.torch_types import TORCH
 from slangrad.tensors.views import reach
 
@@ -166,6 +166,7 @@ class Buffer:
         zero: bool = False,
     ) -> Buffer:
         """A buffer of `count` elements."""
+        check_count(count)
         stride = layout_of(element).size
         block = runtime_of(device).allocate(count * stride, zero)
         return Buffer(device, block, count * stride, element, stride, usage, memory_type)
@@ -183,6 +184,7 @@ class Buffer:
         """A buffer over memory of the device that somebody else allocated; `owner` is kept alive. `frozen`: nobody may
         write there."""
         runtime_of(device)
+        check_count(size // (layout_of(element).size or 1))
         block = foreign_block(address, size, owner)
         made = Buffer(device, block, size, element, layout_of(element).size, usage)
         made.frozen = frozen

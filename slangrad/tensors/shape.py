@@ -12,6 +12,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from math import prod
 
+MOST_ELEMENTS = 1 << 31
+
 
 class Shape(tuple[int, ...]):
     """A tuple of whole numbers: sizes or strides of dimensions."""
@@ -77,6 +79,22 @@ class _NoShape(Shape):
         return "[invalid]"
 
     __repr__ = __str__
+
+
+class TooManyElements(ValueError, MemoryError):
+    """More elements than the indices of a tensor can tell apart."""
+
+    code = "E1005"
+
+    def __init__(self, count: int) -> None:
+        message = f"error[{self.code}]: {count} elements: a tensor has less than {MOST_ELEMENTS}"
+        super().__init__(f"{message}\nnote: indices have 32 bits; make several tensors")
+
+
+def check_count(count: int) -> None:
+    """TooManyElements where no tensor has so many."""
+    if count >= MOST_ELEMENTS:
+        raise TooManyElements(count)
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:

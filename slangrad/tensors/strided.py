@@ -22,6 +22,7 @@ from slangrad.tensors.buffer import Buffer, BufferUsage, MemoryType, as_source
 from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import TypeView, holds_structs, structured_dtype
 from slangrad.tensors.host_values import assign, item, listed
+from slangrad.tensors.operators import Operators
 from slangrad.tensors.shape import Shape, is_contiguous
 from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
 from slangrad.tensors.transfer import region_of, source_for, whole_elements
@@ -31,7 +32,7 @@ IMAGES = Late("slangrad.tensors.images")
 CURSOR = Late("slangrad.marshal.buffer_cursor")
 
 
-class StridedView:
+class StridedView(Operators):
     """Elements of one type in a buffer. `address` is that of the first one, and `element_size` its bytes."""
 
     # fmt: off

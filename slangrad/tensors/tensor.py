@@ -576,6 +576,8 @@ def _whole(shape: Shape) -> View:
 def _allocate(
     device: object, shape: object, dtype: object, usage: BufferUsage, memory_type: MemoryType, zero: bool
 ) -> Tensor:
+    if isinstance(device, (int, tuple, list)):
+        raise TypeError("device: the device comes first: Tensor.zeros(device, (3,), 'float')")
     element = find_element_type(dtype)
     sizes = as_shape(shape)
     if not sizes:

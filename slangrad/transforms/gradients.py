@@ -46,7 +46,7 @@ class Gradient:
     reduction: str
     order: int = 1
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         given = given_of(self.function, args, kwargs)
         f, args, kwargs = given.function, given.args, given.kwargs
         chosen = _chosen(self, args, kwargs)
@@ -65,7 +65,7 @@ class ValueAndGradient:
 
     gradient: Gradient
 
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         own = self.gradient
         given = given_of(own.function, args, kwargs)
         f, args, kwargs = given.function, given.args, given.kwargs
@@ -136,7 +136,7 @@ def jvp(
     return given.value(value, call), given.value(tangent, call)
 
 
-def vjp(f: Function, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(f: Function, /, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The value of `f(*primals, **fixed)`, and a function from its cotangent to those of the primals.
 
     Primals are kept as they are now: what is written to them later changes nothing. Constants have None.

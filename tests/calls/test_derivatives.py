@@ -193,7 +193,11 @@ def test_missing_gradients_are_named(device, load):
 
 def test_numbers_only(load):
     module = load(POLYNOMIAL)
-    assert module.polynomial.bwds(1, 2, 3, 4, 5.0) is None
+    with pytest.raises(
+        CallError, match="bwds would do nothing: no argument can receive a gradient"
+    ) as caught:
+        module.polynomial.bwds(1, 2, 3, 4, 5.0)
+    assert caught.value.code == "E1007"
 
 
 def test_functions_without_derivative(device, load):

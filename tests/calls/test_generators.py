@@ -58,7 +58,7 @@ def test_the_index_of_the_call(device, load):
     found = into(device, (2, 3), "uint3")
     module.three(spy.call_id(), _result=found)
     assert found.to_numpy()[1, 2].tolist() == [2, 1, 0]
-    assert module.number(spy.call_id()) == 0
+
     with pytest.raises(CallError, match="the call has 2 dimensions"):
         module.number(spy.call_id(), _result=into(device, (2, 3), "int"))
 
@@ -122,3 +122,24 @@ def test_many_threads_of_one_call(device, load):
     assert caught.value.code == "E1014"
     with pytest.raises(CallError, match="_thread_count must be a positive int"):
         module.mark(spy.thread_id(), marks, _thread_count=0)
+
+
+def test_without_a_shape_there_is_nothing_to_number(device, load):
+    module = load("void f(int i) {} void g(int2 i) {} int h(int i) { return i; } void k(uint3 i) {}")
+    y = Tensor.zeros(device, (3,), "int")
+    for function, given in (
+        (module.f, spy.call_id()),
+        (module.g, spy.call_id()),
+        (module.k, spy.thread_id()),
+    ):
+        with pytest.raises(
+            CallError, match=r"numbers the calls, and no argument gives the call a shape"
+        ) as caught:
+            function(given)
+        assert caught.value.code == "E1005" and "grid((4, 3))" in str(caught.value)
+    with pytest.raises(CallError, match="give a shape"):
+        module.h(spy.thread_id())
+    module.h(spy.call_id(), _result=y)
+    assert y.to_numpy().tolist() == [0, 1, 2]
+    module.k(spy.thread_id(), _thread_count=4)
+    assert 0 <= load("float f(float x) { return x; }").f(spy.rand_float()) < 1

@@ -11,6 +11,7 @@ from slangrad import (
     InstanceTensor,
     Tensor,
     ValueRef,
+    diffPair,
     float2,
     floatRef,
     pack,
@@ -115,7 +116,7 @@ def test_numbers_of_objects_are_written_back(device, load):
     assert (own.values["count"], own.values["at"]) == (4, float2(13, 24))
     module.reset(own, 3.0)
     assert own.values["inner"] == {"x": 3} and module.Counter.length(own) == pytest.approx(18**0.5)
-    module.grow.fwds(own, 2.0)
+    module.grow.fwds(own, diffPair(2.0, 1.0))
     assert own.values["at"] == float2(6, 6)
     assert module.both(own, Tensor.from_numpy(device, np.array([4], F))) == 10
     encoder = device.create_command_encoder()

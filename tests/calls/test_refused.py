@@ -94,3 +94,46 @@ def test_what_is_no_tensor_or_array(module: spy.Module) -> None:
         device.create_buffer(data=np.array([None, "x"], object))
     with pytest.raises(TypeError, match="grid: shape: expected an int or a tuple of ints, not 'ab'"):
         spy.grid("ab")
+
+
+def test_names_that_were_perhaps_meant(device, load):
+    module = load(
+        "[Differentiable] float shade(float x, float rate) { return x * rate; } struct Particle { float m; }"
+    )
+    rows = [
+        (lambda: module.shad, "did you mean 'shade'?"),
+        (lambda: module.SHADE, "did you mean 'shade'?"),
+        (lambda: module.Partcle, "did you mean 'Particle'?"),
+        (lambda: module.require_struct("Particl"), "did you mean 'Particle'?"),
+        (lambda: module.shade.bwd, "did you mean 'bwds'?"),
+        (lambda: module.shade.retrun_type, "did you mean 'return_type'?"),
+        (lambda: module.shade.backward, "bwds(...) adds gradients up"),
+        (lambda: module.shade(1.0, 2.0, result=3.0), "did you mean '_result'?"),
+        (lambda: module.shade(x=1.0, rat=2.0), "did you mean 'rate'? there are x, rate"),
+        (lambda: spy.Tensr, "did you mean 'Tensor'?"),
+        (lambda: spy.optim.Adamm, "did you mean 'Adam'?"),
+    ]
+    for look, text in rows:
+        with pytest.raises((AttributeError, CallError)) as caught:
+            look()
+        assert text in str(caught.value)
+    assert not hasattr(module.shade, "zzz") and not hasattr(spy, "zzz") and not hasattr(module, "zzz")
+
+
+def test_tensors_of_other_numbers(device, load):
+    module = load(
+        "float f(float x) { return x; } float2 g(float2 x) { return x; } int h(int x) { return x; }"
+    )
+    double, whole = (
+        Tensor.from_numpy(device, np.ones((2, 2))),
+        Tensor.from_numpy(device, np.ones(2, np.int64)),
+    )
+    rows = [(module.f, double, "float", "double"), (module.g, double, "float", "double2")]
+    for function, value, dtype, seen in [*rows, (module.h, whole, "int", "int64_t")]:
+        with pytest.raises(
+            CallError, match=rf"dtype='{dtype}', or convert in the call with map\(...='{seen}'\)"
+        ):
+            function(value)
+        assert function.map(x=seen)(value).to_numpy().tolist() == value.to_numpy().tolist()
+    with pytest.raises(TypeError, match="the device comes first"):
+        Tensor.zeros((3,), "float")

@@ -147,28 +147,35 @@ def test_samples_between_elements(device, load):
 
 def test_no_diff_says_that_it_is_constant(device, load):
     module = load("""
-        [Differentiable] float f(int i, no_diff ITensor<float, 1> x) { return x[i] * x[i]; }
-        [Differentiable] float g(int i, no_diff IDiffTensor<float, 1> x, no_diff Tensor<float, 1> y) { return x[i] * y[i]; }
+        [Differentiable] float f(int i, no_diff ITensor<float, 1> x, float s) { return x[i] * x[i] * s; }
+        [Differentiable] float g(int i, no_diff IDiffTensor<float, 1> x, no_diff Tensor<float, 1> y, float s)
+        { return x[i] * y[i] * s; }
     """)
     x = tensor(device, [1, 2, 3]).with_grads()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        module.f.bwds(spy.grid((3,)), x)
-        module.g.bwds(spy.grid((3,)), x, x)
-        module.f.fwds(spy.grid((3,)), x)
+        s = spy.diffPair(1.0, 1.0)
+        module.f.bwds(spy.grid((3,)), x, s)
+        module.g.bwds(spy.grid((3,)), x, x, s)
+        module.f.fwds(spy.grid((3,)), x, s)
+    with pytest.raises(CallError, match="bwds would do nothing") as caught:
+        module.f.bwds(spy.grid((3,)), x, 1.0)
+    assert "'s' is a float: pass diffPair(s)" in str(caught.value) and "'x'" not in str(caught.value)
     assert x.grad.to_numpy().tolist() == [0, 0, 0]
 
 
 def test_a_type_that_takes_no_gradients_is_told(device, load):
-    module = load("[Differentiable] float f(int i, Tensor<float, 1> x) { return x[i] * x[i]; }")
-    x = tensor(device, [1, 2, 3])
+    module = load("[Differentiable] float f(int i, Tensor<float, 1> x, float s) { return s * x[i] * x[i]; }")
+    x, s = tensor(device, [1, 2, 3]), spy.diffPair(1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        module.f.bwds(spy.grid((3,)), x)
+        module.f.bwds(spy.grid((3,)), x, s)
     with pytest.warns(
         UserWarning, match="'x' has gradients, and a parameter of type 'Tensor<float, 1>' takes none"
     ):
-        module.f.bwds(spy.grid((3,)), x.with_grads())
+        module.f.bwds(spy.grid((3,)), x.with_grads(), s)
+    with pytest.raises(CallError, match="bwds would do nothing"):
+        module.f.bwds(spy.grid((3,)), x.with_grads(), 1.0)
 
 
 def test_derivatives_inside_of_slang(device, load):
@@ -186,5 +193,26 @@ def test_derivatives_inside_of_slang(device, load):
     module.step(2.0, w)
     assert w.grad.to_numpy().tolist() == [2 * 2 * 3 * 5, 2 * 9]
     w.grad.clear()
-    module.slope.bwds(2.0, w.detach())
+    module.slope.bwds(spy.diffPair(2.0), w.detach())
     assert w.grad.to_numpy().tolist() == [0, 0]
+
+
+def test_samples_beyond_the_ends(device, load):
+    """Element (row, column) lies at uv = (column, row) / size; beyond the first and the last one the value stays."""
+    module = load(
+        "[Differentiable] double f(float u, ITensor<double, 2> t) { return t.sample(float2(u, 0)); }"
+    )
+    t = Tensor.from_numpy(device, np.array([[10.0, 20.0, 30.0]])).with_grads()
+    u = np.array([-5, -0.4, -0.1, 0, 1 / 6, 1 / 3, 0.5, 2 / 3, 0.9, 1, 7], F)
+    wanted = np.interp(u * 3, [0, 1, 2], [10, 20, 30])
+    np.testing.assert_allclose(module.f(u, t).to_numpy(), wanted, rtol=1e-6)
+    place = Tensor.from_numpy(device, u).with_grads()
+    module.f.bwds(place, t)
+    slopes = np.where((u >= 0) & (u * 3 < 2), 30, 0)
+    np.testing.assert_allclose(place.grad.to_numpy(), slopes, rtol=1e-5)
+    weights = [np.interp(u * 3, [0, 1, 2], row).sum() for row in np.eye(3)]
+    np.testing.assert_allclose(t.grad.to_numpy(), [weights], rtol=1e-6)
+    tangent = module.f.fwds(
+        Tensor.from_numpy(device, u).with_grads(Tensor.ones(device, u.shape, "float")), t.detach()
+    )
+    np.testing.assert_allclose(tangent.grad.to_numpy(), slopes, rtol=1e-5)

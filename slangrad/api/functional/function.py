@@ -22,7 +22,7 @@ from slangrad.call.given import Source, Tree, gathered, merge
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.launchable import Launchable
 from slangrad.call.repeated import RepeatedCall
-from slangrad.call.request import Settings, settings_key
+from slangrad.call.request import APPEND, Settings, settings_key
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, TANGENT
@@ -48,7 +48,16 @@ FUNCTIONS, CALL_DATA = (
 )
 DESCRIBE = Late("slangrad.api.functional.describe")
 MOST_IN_GROUP = 1024
-APPEND = "_append_to"
+# fmt: off
+_MEANT = {  # what other libraries call it
+    "backward": "bwds(...) adds gradients up, slangrad.grad(f) returns them",
+    "forward":  "f(...) calls it, f.fwds(...) carries tangents along",
+    "grad":     "slangrad.grad(f) is the function that returns gradients",
+    "jvp":      "slangrad.jvp(f, primals, tangents)",
+    "vjp":      "slangrad.vjp(f, *primals)",
+    "hvp":      "slangrad.hvp(f, primals, tangents)",
+}
+# fmt: on
 
 
 class Function(Unique):
@@ -80,7 +89,7 @@ class Function(Unique):
         self._group: tuple[int, int, int] | None = None
         self._kernel: ComputeKernel | None = None
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call it: once for each element of the arguments, after broadcasting.
 
         Arguments are in the order of the parameters or by their names; methods take `this` first. `_result` is what
@@ -107,17 +116,17 @@ class Function(Unique):
     def _caller(self) -> Caller:
         return self._calls.current()
 
-    def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, /, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
         """Record the call: it is checked and compiled now, and runs when the commands are submitted."""
         caller = self._caller
         COMMANDS.check_encoder(command_encoder, caller.session.device, f"function '{self.name}'")
         command_encoder.record(caller.later(self._settings, args, kwargs))
 
-    def compile(self, *args: Any, **kwargs: Any) -> Any:
+    def compile(self, /, *args: Any, **kwargs: Any) -> Any:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
         return self._caller.compile(self._settings, args, kwargs).stages
 
-    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
+    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CallData:
         """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
         compiled, and not run.
         """
@@ -173,7 +182,7 @@ class Function(Unique):
         made._group = self._group
         return made
 
-    def map(self, *args: Any, **kwargs: Any) -> Function:
+    def map(self, /, *args: Any, **kwargs: Any) -> Function:
         """Say to which call dimensions an argument's dimensions go, or as which type it is seen.
 
         For each parameter, by position or name: a tuple with the call dimension of each dimension of the argument,
@@ -182,7 +191,7 @@ class Function(Unique):
         """
         return self._with(map_positional=args, map_named=kwargs)
 
-    def set(self, *args: Any, **kwargs: Any) -> Function:
+    def set(self, /, *args: Any, **kwargs: Any) -> Function:
         """Values outside of functions: by name, as a dict, or a callable that each call asks for one."""
         if args and kwargs:
             raise CallError("E1013", "Set accepts either positional or keyword arguments, not both")
@@ -263,6 +272,7 @@ class Function(Unique):
 
     def dispatch(
         self,
+        /,
         thread_count: Any,
         vars: Mapping[str, Any] | None = None,
         command_encoder: Any = None,
@@ -289,7 +299,10 @@ class Function(Unique):
             return f"{owner}{self.name}"
         if name == "__signature__":
             return DESCRIBE.signature_of(self, isinstance(self, BoundFunction))
-        raise missing("a function", name)
+        meant = _MEANT.get(name)
+        if meant is not None:
+            raise AttributeError(f"a function has no attribute '{name}': {meant}")
+        raise missing("a function", name, (each for each in dir(Function) if not each.startswith("_")))
 
     def _dispatched(self, value: Any) -> Any:
         """What a kernel gets for a value, which may be an object that stands for another one."""
@@ -342,11 +355,11 @@ class Function(Unique):
         """What calls were told to return: "tensor", "numpy" or nothing."""
         return results.kind_of(self._settings.result) or "" if self._settings.result is not None else ""
 
-    def bound(self, *args: Any, **kwargs: Any) -> Launchable:
+    def bound(self, /, *args: Any, **kwargs: Any) -> Launchable:
         """How the arguments of a call are bound; nothing is run."""
         return self._caller.bound(self._settings, args, kwargs)
 
-    def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def bind_call(self, /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         """The call as a function without arguments, which costs a launch: its arguments are checked, and its kernel is
         compiled, now. Tensors and arrays may change what they hold, numbers stay what they are. Raises as a call does.
         """
@@ -368,24 +381,24 @@ class BoundFunction(Function):
     ) -> Function:
         return BoundFunction(super()._copy(module, calls, struct, settings), self.this)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return super().__call__(self.this, *args, **kwargs)
 
     call = __call__
 
-    def append_to(self, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
+    def append_to(self, /, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
         super().append_to(command_encoder, self.this, *args, **kwargs)
 
-    def compile(self, *args: Any, **kwargs: Any) -> Any:
+    def compile(self, /, *args: Any, **kwargs: Any) -> Any:
         return super().compile(self.this, *args, **kwargs)
 
-    def debug_build_call_data(self, *args: Any, **kwargs: Any) -> CallData:
+    def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CallData:
         return super().debug_build_call_data(self.this, *args, **kwargs)
 
-    def bound(self, *args: Any, **kwargs: Any) -> Launchable:
+    def bound(self, /, *args: Any, **kwargs: Any) -> Launchable:
         return super().bound(self.this, *args, **kwargs)
 
-    def bind_call(self, *args: Any, **kwargs: Any) -> Callable[[], Any]:
+    def bind_call(self, /, *args: Any, **kwargs: Any) -> Callable[[], Any]:
         return super().bind_call(self.this, *args, **kwargs)
 
 

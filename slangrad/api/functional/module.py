@@ -14,19 +14,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slangrad.api.devices.device import Device
+from slangrad.api.functional.enums import Enum
 from slangrad.api.functional.function import DESCRIBE, Function
 from slangrad.api.functional.own_texts import OwnText
 from slangrad.api.functional.struct import Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
+from slangrad.base.suggestions import suggestion
 from slangrad.base.unique import Unique
 from slangrad.call.caller import Caller
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.module_index import UNKNOWN
 from slangrad.call.plan_store import PlanStore
 from slangrad.call.torch_graphs import leave_out_of_graphs
-from slangrad.check.model.types import Type
+from slangrad.check.model.types import EnumType, Type
+from slangrad.ir import types as ir
 from slangrad.marshal.errors import CallError, NameNotFound
 from slangrad.marshal.literals import spell_value
 from slangrad.marshal.saved import Unsaved, restored_type, saved_type
@@ -253,7 +256,8 @@ class Module(Unique):
         key = checked.spelled if isinstance(checked, SavedType) else spell(checked)
         found = self._structs.get(key)
         if found is None:
-            found = self._structs[key] = Struct(self, checked)
+            made = Enum if _is_enum(checked) else Struct
+            found = self._structs[key] = made(self, checked)
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -297,11 +301,16 @@ class Module(Unique):
     def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
         return NameNotFound(
             f"Could not find {what} '{name}' in module '{self.name}'",
-            f"there are {', '.join(known) or 'none'}",
+            suggestion(name, known),
         )
 
 
 Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_of_module(module))
+
+
+def _is_enum(t: Type) -> bool:
+    """Of declared types only enums are numbers in memory."""
+    return isinstance(t.lowered, ir.Scalar) if isinstance(t, SavedType) else isinstance(t, EnumType)
 
 
 def _session_of(device: object) -> SlangSession:

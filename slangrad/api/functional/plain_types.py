@@ -35,6 +35,12 @@ class PlainTypes:
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return ()
 
+    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
+        return ()
+
+    def initialized_fields(self, t: Type) -> set[str]:
+        return set()
+
     def no_diff_fields(self, t: Type) -> set[str]:
         return set()
 

@@ -8,10 +8,12 @@ Particle.step(this, 0.1)                       calls a method
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from slangrad.api.functional.function import DESCRIBE, Function
 from slangrad.api.functional.own_texts import OwnText
+from slangrad.base.suggestions import near
 from slangrad.base.unique import Unique
 from slangrad.check.model.types import Type
 from slangrad.marshal.errors import CallError, NameNotFound
@@ -107,7 +109,7 @@ class Struct(Unique, SlangType):
         found = {name: self._find_function(name) for name in self.module.view.member_names(self.checked)}
         return {name: function for name, function in found.items() if function is not None}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the constructor; where none is declared, with a value for each field, in order or by name."""
         return self.constructor()(*args, **kwargs)
 
@@ -171,10 +173,13 @@ class Struct(Unique, SlangType):
         return found
 
     def _missing(self, name: str) -> NameNotFound:
-        members = ", ".join(self.module.view.member_names(self.checked)) or "none"
-        return NameNotFound(
-            f"Type '{self.name}' has no method or sub-type named '{name}'", f"its members are {members}"
-        )
+        members = self.module.view.member_names(self.checked)
+        message = f"Type '{self.name}' has no method or sub-type named '{name}'"
+        return NameNotFound(message, self._similar(name, members))
+
+    def _similar(self, name: str, members: Iterable[str]) -> str:
+        listed = list(members)
+        return near(name, listed) or f"its members are {', '.join(listed) or 'none'}"
 
 
 Struct.__doc__ = OwnText(Struct.__doc__, lambda struct: DESCRIBE.documentation_of_type(struct))

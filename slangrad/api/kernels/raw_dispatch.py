@@ -21,11 +21,12 @@ from slangrad.api.kernels.shader import (
     is_entry,
 )
 from slangrad.api.marshalls.types import dispatched as dispatched
+from slangrad.base.page_words import unlike
 from slangrad.call.program import Candidate
 from slangrad.call.request import Named
 from slangrad.check.reflect import ParameterView
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 
 THREAD = "dispatchThreadID"
 GROUP = (32, 1, 1)
@@ -56,7 +57,8 @@ def make_kernel(
     _check(name, candidate)
     text = _page(module.known.imports(), candidate, group or GROUP)
     page = session.page(f"launch of {name} {group or ''}", text)
-    return ComputeKernel(session.link_program([module, page], [page.entry_point("launch", given)]), name)
+    entry = page.entry_point(_entry_of(candidate), given)
+    return ComputeKernel(session.link_program([module, page], [entry]), name)
 
 
 def named_conformances(given: Sequence[TypeConformance | tuple[Any, ...]]) -> tuple[Named, ...]:
@@ -90,17 +92,22 @@ def _refused(name: str, reason: str, note: str | None = None) -> CallError:
     return CallError("E1020", f"dispatch: function '{name}' {reason}", (), note)
 
 
+def _entry_of(candidate: Candidate) -> str:
+    return unlike("launch", {candidate.view.name})
+
+
 def _page(imports: tuple[str, ...], candidate: Candidate, group: Group) -> str:
     """The text of a kernel around the function."""
     thread, *others = candidate.parameters
-    declared = [f"{spell(thread.type)} thread : SV_DispatchThreadID"]
-    declared += [f"uniform {spell(each.type)} {each.name}" for each in others]
-    passed = ", ".join(["thread", *(each.name for each in others)])
+    number = unlike("thread", {each.name for each in others})
+    declared = [f"{spell_on_page(thread.type)} {number} : SV_DispatchThreadID"]
+    declared += [f"uniform {spell_on_page(each.type)} {each.name}" for each in others]
+    passed = ", ".join([number, *(each.name for each in others)])
     return "\n".join([
         *(f'import "{name}";' for name in imports),
         f'[shader("compute")] [numthreads({group[0]}, {group[1]}, {group[2]})]',
-        f"void launch({', '.join(declared)})",
+        f"void {_entry_of(candidate)}({', '.join(declared)})",
         "{",
-        f"    {candidate.view.name}({passed});",
+        f"    ::{candidate.view.name}({passed});",
         "}",
     ])  # fmt: skip

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from enum import Enum
 from os import PathLike
 from pathlib import Path
@@ -25,6 +24,7 @@ from slangrad.api.reflection.program_layout import EntryPointLayout, ProgramLayo
 from slangrad.api.reflection.types import Context
 from slangrad.api.sessions.generation import KnownModule, of_generation
 from slangrad.base.module_file import packed, to_bytes
+from slangrad.base.suggestions import suggestion
 from slangrad.base.whole_files import write_output
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import ModuleTypes
@@ -231,8 +231,7 @@ def is_entry(function: ast.Function) -> bool:
 
 
 def _close(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, 1)
-    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'no functions'}"
+    return suggestion(name, known, "no functions")
 
 
 @dataclass(slots=True, frozen=True)

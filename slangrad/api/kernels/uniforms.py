@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from slangrad.base.suggestions import suggestion
 from slangrad.check.model.types import (
     Array,
+    EnumType,
     Matrix,
     Pointer,
     StructType,
@@ -33,17 +34,20 @@ from slangrad.ir import types as ir
 from slangrad.ir.forms import lies_by_columns
 from slangrad.ir.layout import layout_of
 from slangrad.marshal.buffers import BYTES, MOST, STRUCTURED, standard_name
+from slangrad.marshal.enums import EnumValue
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
 from slangrad.marshal.plain import in_memory, is_form_of_numbers, scalars_of
 from slangrad.marshal.records import as_fields
+from slangrad.marshal.spelling import spell
 from slangrad.marshal.tensor_views import MOST_DIMENSIONS, VIEWS
 from slangrad.marshal.vectors import HostArray
-from slangrad.marshal.whole import FAMILIES, MOST_ELEMENTS, Family
+from slangrad.marshal.whole import FAMILIES, Family
 from slangrad.runtime.device import Device
 from slangrad.tensors.buffer import Buffer
 from slangrad.tensors.conversion import convert_exactly
 from slangrad.tensors.element_types import numpy_layout, slang_name
+from slangrad.tensors.shape import MOST_ELEMENTS
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.views import reach
 
@@ -97,7 +101,12 @@ class ScalarUniform(Uniform):
         self._kinds: tuple[type, ...] = (*floats, *FLAGS)
 
     def put(self, values: Values, at: int, value: Any, label: str) -> None:
-        if not isinstance(value, self._kinds):
+        other = (
+            isinstance(value, EnumValue)
+            and isinstance(self.type, EnumType)
+            and value.enum != spell(self.type)
+        )
+        if other or not isinstance(value, self._kinds):
             raise self.refuse(value, label)
         values[at] = value
 
@@ -333,7 +342,7 @@ class TensorUniform(Uniform):
 
     def _check_extent(self, part: Tensor, label: str) -> None:
         found = reach(part.shape, part.strides)
-        if found is not None and found[1] - found[0] >= MOST_ELEMENTS:
+        if found is not None and max(found[1] - found[0], *part.shape, 0) >= MOST_ELEMENTS:
             message = f"parameter '{label}': a tensor parameter takes less than {MOST_ELEMENTS} elements"
             raise CallError(UNFIT, message)
 
@@ -475,9 +484,7 @@ def described(value: Any) -> str:
 
 
 def unknown(message: str, name: str, known: Mapping[str, Any]) -> CallError:
-    close = get_close_matches(str(name), list(known), 1)
-    note = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known) or 'none'}"
-    return CallError(UNKNOWN, message, (), note)
+    return CallError(UNKNOWN, message, (), suggestion(name, known))
 
 
 def missing(label: str, t: Type) -> CallError:

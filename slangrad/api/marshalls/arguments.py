@@ -36,7 +36,7 @@ from slangrad.marshal.marshal import (
 )
 from slangrad.marshal.marshal import Shape as Sizes
 from slangrad.marshal.plain import memory_format
-from slangrad.marshal.spelling import spell
+from slangrad.marshal.spelling import spell_on_page
 from slangrad.marshal.uniform import refuse_writes
 from slangrad.tensors.shape import Shape
 
@@ -252,17 +252,17 @@ class TaughtLeaf(WritableLeaf):
             lines += [f"{kind} {name}_at;", f"{name}_at.thread_id = shape.number(id);"]
             lines += [f"{name}_at.call_id[{i}] = int(id.at[{k}]);" for i, k in enumerate(along)]
         if self.role.reads:
-            lines.append(f"{spell(self.type)} {name}_loaded;")
+            lines.append(f"{spell_on_page(self.type)} {name}_loaded;")
         return [*lines, *self.text.load]
 
     def parameters(self, classes: str) -> list[Parameter]:
-        return [Parameter(spell(self.text.type), self.name)]
+        return [Parameter(spell_on_page(self.text.type), self.name)]
 
     def load(self) -> str:
         return f"{self.name}_loaded"
 
     def store(self, value: str) -> str:
-        given = f"{spell(self.type)} {self.name}_stored = {value};"
+        given = f"{spell_on_page(self.type)} {self.name}_stored = {value};"
         return " ".join(["{", given, *map(str.strip, self.text.store), "}"])
 
     def take(self) -> str:

@@ -11,7 +11,6 @@ Sizes and offsets are those of memory (ir/layout.py), for parameters as for what
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from slangrad.api.reflection.functions import (
@@ -34,6 +33,7 @@ from slangrad.api.reflection.types import (
     unwrapped,
 )
 from slangrad.base.brace_formats import text_hash
+from slangrad.base.suggestions import suggestion
 from slangrad.call.module_index import reachable
 from slangrad.check.interfaces.lookup import base_of
 from slangrad.check.model.types import VOID, InterfaceType, Type
@@ -370,10 +370,7 @@ class ProgramLayout(BaseReflectionObject):
 
 def _required(found: Found | None, what: str, name: str, known: Iterable[str]) -> Found:
     if found is None:
-        names = list(known)
-        close = get_close_matches(name, names, 1)
-        note = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(names) or 'none'}"
-        raise CallError("E1012", f"there is no {what} named '{name}'", (), note)
+        raise CallError("E1012", f"there is no {what} named '{name}'", (), suggestion(name, known))
     return found
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.base.page_words import is_page_word
 from slangrad.check.generics.bounds import interfaces_in
 from slangrad.check.interfaces.lookup import Member, declared, members
 from slangrad.check.model import checked
@@ -99,7 +100,7 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
     start = _root(scope) if node.from_root else scope
     candidates: list[Candidate] = []
     for distance, level in enumerate(levels(start)):
-        found = level.local(node.name)
+        found = _meant(level, node, level.local(node.name))
         functions = [each for each in found if isinstance(each.declaration, CALLABLE)]
         if functions:
             candidates += _candidates(scope, node, functions, distance)
@@ -108,6 +109,18 @@ def _name(scope: Scope, node: ast.Name) -> Meaning:
     if candidates:
         return OverloadMeaning(node.name, candidates)
     return _otherwise(scope, node)
+
+
+def _meant(level: Scope, node: ast.Name, found: list[Found]) -> list[Found]:
+    """On the page of a call: of words that the page speaks itself, those of the program stand behind `::`."""
+    if not isinstance(level, ModuleScope) or not level.is_page or not is_page_word(node.name):
+        return found
+    return [each for each in found if _is_of_program(each.declaration) == node.from_root]
+
+
+def _is_of_program(declaration: Any) -> bool:
+    source = declaration.span.source
+    return not source.is_library and not source.is_page
 
 
 def _root(scope: Scope) -> Scope:

@@ -1,0 +1,49 @@
+"""Names that the page of a call speaks of itself: its own variables, and what it takes from the library.
+
+A program may use each of them for its own. On a page such a word alone is the page's or the library's, and the one
+after `::` is the program's:
+
+    int id(int x)   ->   _result.store(id, ::id(x.load(id)));
+
+The page is written by `call`, and read by `check`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+_WORDS = """
+    kernel shape thread id group
+    each expand this
+    diffPair bwd_diff fwd_diff DifferentialPair
+    CallId CallShape CallShapeInfo Context0D Context1D Context2D Context3D Context4D Context5D ContextND
+    ContiguousElements RepeatedElements StridedElements ContiguousIndex RepeatedIndex StridedIndex
+    Tensor WTensor RWTensor AtomicTensor PrimalTensor WPrimalTensor RWPrimalTensor DiffTensor WDiffTensor RWDiffTensor
+    TangentTensor WTangentTensor RWTangentTensor CurvedTensor DiffSumTensor GradientTensor SumTensor StoreTensor NoSum
+    TensorView DiffTensorView IDiffTensorWrapper AtomicAdd
+    ITensor IWTensor IRWTensor IDiffTensor IWDiffTensor IRWDiffTensor ISumTensor
+    GradInTensor GradOutTensor GradInOutTensor NDBuffer RWNDBuffer
+    StructuredBuffer RWStructuredBuffer RasterizerOrderedStructuredBuffer ByteAddressBuffer RWByteAddressBuffer
+    Buffer RWBuffer ConstantBuffer ParameterBlock Ptr Optional Tuple vector matrix
+"""
+PAGE_WORDS = frozenset(_WORDS.split())
+_NUMBERS = re.compile(r"(bool|u?int|half|float|double)(8|16|32|64)?(_t)?([1-9](x[1-9])?)?")
+
+
+def is_page_word(name: str) -> bool:
+    """Whether a page may mean something of its own by a name."""
+    return name in PAGE_WORDS or name.startswith("__") or _NUMBERS.fullmatch(name) is not None
+
+
+def rooted(name: str) -> str:
+    """How a page writes the name of something that the program declares, namespaces in front."""
+    first = name.partition("<")[0].partition(".")[0].partition("::")[0]
+    return f"::{name}" if is_page_word(first) else name
+
+
+def unlike(name: str, taken: Collection[str]) -> str:
+    """The name, or one made of it that is none of those taken."""
+    while name in taken:
+        name += "_"
+    return name

@@ -1,0 +1,82 @@
+"""What Python's operators mean for tensors: equality element by element, the truth of one element; no arithmetic.
+
+    x == y            ->   a NumPy array of truth values            x is y   tells whether they are the same object
+    if x: ...         ->   ValueError for more than one element     x + 1    ->   TypeError: Slang functions compute
+
+Tensors are found by identity in dicts and sets, as arrays of PyTorch are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from slangrad.tensors.conversion import AnyArray
+from slangrad.tensors.element_types import holds_structs, slang_name
+
+_ARITHMETIC = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_UNARY = {"-": "neg", "+": "pos", "~": "invert", "abs": "abs"}
+
+
+class Operators:
+    """The operators of a class with `shape`, `element_type` and `to_numpy`."""
+
+    __slots__ = ()
+
+    __hash__ = object.__hash__
+    shape: Any
+    element_type: Any
+    to_numpy: Callable[[], AnyArray]
+
+    def __bool__(self) -> bool:
+        """The truth of the only component. ValueError for more or fewer than one."""
+        found = self.to_numpy()
+        if found.size != 1 or holds_structs(self.element_type):
+            message = f"the truth of a Tensor of shape {tuple(self.shape)} is ambiguous"
+            raise ValueError(f"{message}: say np.any(t.to_numpy()), np.all(t.to_numpy()) or 't is not None'")
+        return bool(found.item())
+
+    def __eq__(self, other: object) -> Any:
+        """Which components are equal to those of another tensor, an array or a number, after NumPy's broadcasting."""
+        return self._compared(other, np.equal, "==")
+
+    def __ne__(self, other: object) -> Any:
+        """Which components are not equal, as `==`."""
+        return self._compared(other, np.not_equal, "!=")
+
+    def _compared(self, other: object, compare: Callable[[Any, Any], Any], sign: str) -> Any:
+        if isinstance(other, Operators):
+            self._refuse_structs(other, sign)
+            return compare(self.to_numpy(), other.to_numpy())
+        if not isinstance(other, (np.ndarray, np.generic, bool, int, float, list)):
+            return NotImplemented
+        self._refuse_structs(self, sign)
+        return compare(self.to_numpy(), other)
+
+    def _refuse_structs(self, other: Operators, sign: str) -> None:
+        for each in (self, other):
+            if holds_structs(each.element_type):
+                name = slang_name(each.element_type)
+                message = f"'{sign}' does not compare Tensors of structs ({name})"
+                raise TypeError(f"{message}: compare fields of t.to_numpy(structured=True)")
+
+
+def _refusal(sign: str) -> Callable[..., Any]:
+    def refused(self: Operators, *other: object) -> Any:
+        raise TypeError(
+            f"Tensors have no operator '{sign}': call a Slang function, or compute with t.to_numpy() on the host"
+        )
+
+    return refused
+
+
+for _sign, _name in (*_ARITHMETIC.items(), *_COMPARISONS.items(), *_UNARY.items()):
+    setattr(Operators, f"__{_name}__", _refusal(_sign))
+for _sign, _name in _ARITHMETIC.items():
+    setattr(Operators, f"__r{_name}__", _refusal(_sign))
