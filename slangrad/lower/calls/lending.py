@@ -72,7 +72,7 @@ class _Search:
         self._ask(reference)
         while self.todo:
             self._look_into(self.todo.pop())
-        while any([self._pass_on(each) for each in self.found.values()]):
+        while any(self._pass_on(each) for each in self.found.values()):
             pass
         return {key: frozenset(each.keys) for key, each in self.found.items()}
 
