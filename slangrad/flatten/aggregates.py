@@ -23,7 +23,7 @@ from slangrad.flatten.leaves import (
     leaf_types,
     span_of,
 )
-from slangrad.flatten.ranges import Ranges
+from slangrad.ir.ranges import Ranges
 from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value

@@ -313,15 +313,17 @@ def test_interpreted() -> None:
     check(t, cases, *run("interpreter", t, cases, threads), threads)
 
 
+PARTS = 16
+
+
 @pytest.mark.deep
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", ["1", "16", "64", "interpreter"])
 @pytest.mark.parametrize("t", DTYPES)
-def test_all(t: str, kind: str) -> None:
-    cases = all_cases(t)
+def test_all(t: str, kind: str, part: int) -> None:
+    cases = all_cases(t)[part::PARTS]
     threads = 50 if kind == "interpreter" else 1000
-    for first in range(0, len(cases), 100):
-        some = cases[first : first + 100]
-        check(t, some, *run(kind, t, some, threads), threads)
+    check(t, cases, *run(kind, t, cases, threads), threads)
 
 
 # --- Derivatives ----------------------------------------------------------------------------------------

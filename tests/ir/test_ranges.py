@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from slangrad.flatten.ranges import Ranges, whole
+from slangrad.ir.ranges import Ranges, whole
 from slangrad.ir import types as t
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Parameter, Program, Region, Value
