@@ -301,15 +301,15 @@ def sample(t: str, count: int) -> list[Case]:
     return new[:count]
 
 
-@pytest.mark.parametrize(("t", "lanes"), [("float", "16"), ("uint", "64"), ("half", "1")])
+@pytest.mark.parametrize(("t", "lanes"), [("float", "16"), ("uint", "64")])
 def test_thousand_threads(t: str, lanes: str) -> None:
-    cases, threads = sample(t, 24), 1000
+    cases, threads = sample(t, 20), 1000
     check(t, cases, *run(lanes, t, cases, threads), threads)
 
 
 def test_interpreted() -> None:
     t, threads = "int64_t", 20
-    cases = sample(t, 40)
+    cases = sample(t, 24)
     check(t, cases, *run("interpreter", t, cases, threads), threads)
 
 
