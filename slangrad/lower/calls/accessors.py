@@ -25,7 +25,7 @@ from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.globals import place_of_global
-from slangrad.lower.places.places import Component, Element, Memory, Temporary, not_atomic
+from slangrad.lower.places.places import Component, Element, Memory, NoPlace, Temporary
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
@@ -116,14 +116,20 @@ class Accessed(Place):
         accessor = self._accessor("__atomic") or self._accessor("ref")
         if accessor is not None:
             return self._referred_by(f, accessor).for_atomics(f)
+        return NoPlace(f.b.zero(self.type), *self._why_none(f))
+
+    def _why_none(self, f: Frame) -> tuple[str, str]:
+        """Why nothing acts on it atomically, and what to write."""
         declared = self.resolved.declaration
         if isinstance(declared, ast.Property) and is_bit_field(declared):
             what = f"the bit field '{declared.name}' lies among others"
-            return not_atomic(f, self, what, "make it a field of its own, without a width")
+            return what, "make it a field of its own, without a width"
         if self._getter(f) is None:
-            return not_atomic(f, self, f"{self._name} can only be written", "take what can be read, too")
-        what = f"{self._name} is read by 'get' and written by 'set'"
-        return not_atomic(f, self, what, "give it 'ref', or name the memory behind it")
+            return f"{self._name} can only be written", "take what can be read, too"
+        return (
+            f"{self._name} is read by 'get' and written by 'set'",
+            "give it 'ref', or name the memory behind it",
+        )
 
     @property
     def _name(self) -> str:
@@ -154,9 +160,9 @@ class Accessed(Place):
 
     def _refuse_copy(self, f: Frame, accessor: ast.Accessor) -> None:
         """A `ref` runs on a copy of its object."""
-        if THIS in acted_on(f, f.resolve(self._reference(accessor))):
+        if THIS in acted_on(f, f.resolve(self._reference(accessor))).atomically:
             what = f"{self._name} changes its object by an atomic operation, and is given a copy"
-            not_atomic(f, self, what, "do that in a method")
+            NoPlace(f.b.zero(self.type), what, "do that in a method").report(f)
 
     def for_parts(self, f: Frame) -> Place:
         return self if self._is_whole(f) else self.referred(f)

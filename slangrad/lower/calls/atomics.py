@@ -10,7 +10,7 @@ from slangrad.ir.primitives import ATOMIC_KINDS
 from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
 from slangrad.lower.calls.references import OneOf
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Memory, Row, in_memory
+from slangrad.lower.places.places import Memory, Row, in_memory, no_place
 
 OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
 STEPS = {"increment": "add", "decrement": "sub"}
@@ -47,6 +47,10 @@ def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
 
 
 def _on_any(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
+    missing = no_place(target)
+    if missing is not None:
+        missing.report(f)
+        return target.get(f)
     memory = in_memory(f, target)
     if memory is not None:
         place = Memory(memory.pointer)

@@ -11,6 +11,7 @@ address, and calls of others that lend them on. All other parameters are values.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-from slangrad.lower.places.places import in_memory, not_atomic
+from slangrad.lower.places.places import Memory, NoPlace, in_memory, no_place
 from slangrad.lower.places.variables import root_of_place
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
@@ -36,10 +37,21 @@ WRITTEN = ("inout", "ref")
 # --- Which parameters ---------------------------------------------------------------------------------
 
 
-def acted_on(f: Frame, reference: DeclRef) -> frozenset[Key]:
-    """The parameters of a function, `this` among them, that it does atomic operations on."""
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """The parameters of a function, `this` among them, that it does atomic operations on, or takes the address of."""
+
+    atomically: frozenset[Key] = frozenset()
+    by_address: frozenset[Key] = frozenset()
+
+
+NONE = Acted()
+
+
+def acted_on(f: Frame, reference: DeclRef) -> Acted:
+    """What a function does with its parameters, or what it calls."""
     if not _can_act(f, reference):
-        return frozenset()
+        return NONE
     known = f.lowering.acting
     if reference.key not in known:
         known.update(_Search(f).of(reference))
@@ -52,86 +64,126 @@ def _can_act(f: Frame, reference: DeclRef) -> bool:
     return changes or any(f.program.info(each).direction in WRITTEN for each in info.parameters)
 
 
+Passed = tuple[
+    Key, tuple[object, ...], Key
+]  # a parameter, the function that it is passed to, which one it is there
+
+
 @dataclass(slots=True)
 class _Found:
-    """What a function does: its own parameters acted on; those passed on, with the function and its parameter."""
+    """What is known of a function."""
 
-    keys: set[Key] = field(default_factory=set)
-    passed: list[tuple[Key, tuple[object, ...], Key]] = field(default_factory=list)
+    reference: DeclRef
+    caller: _Found | None
+    atomically: set[Key] = field(default_factory=set)
+    by_address: set[Key] = field(default_factory=set)
+    passed: list[Passed] = field(default_factory=list)
 
 
 class _Search:
-    """A function and all that it calls, with what is passed from one to the other."""
+    """A function and all that it passes parameters on to."""
 
     def __init__(self, f: Frame) -> None:
         self.f = f
         self.found: dict[tuple[object, ...], _Found] = {}
-        self.todo: list[DeclRef] = []
+        self.todo: list[_Found] = []
 
-    def of(self, reference: DeclRef) -> dict[tuple[object, ...], frozenset[Key]]:
-        self._ask(reference)
+    def of(self, reference: DeclRef) -> dict[tuple[object, ...], Acted]:
+        self._ask(reference, None)
         while self.todo:
             self._look_into(self.todo.pop())
-        while any(self._pass_on(each) for each in self.found.values()):
-            pass
-        return {key: frozenset(each.keys) for key, each in self.found.items()}
+        self._pass_on()
+        return {
+            key: Acted(frozenset(each.atomically), frozenset(each.by_address))
+            for key, each in self.found.items()
+        }
 
-    def _pass_on(self, one: _Found) -> bool:
-        """Whether more of its parameters are acted on than was known."""
-        more = {own for own, callee, key in one.passed if key in self.found[callee].keys} - one.keys
-        one.keys |= more
-        return bool(more)
+    def _pass_on(self) -> None:
+        """What is done with a parameter is done with that of the caller that was passed for it."""
+        callers: dict[tuple[tuple[object, ...], Key], list[tuple[_Found, Key]]] = defaultdict(list)
+        for one in self.found.values():
+            for own, of, key in one.passed:
+                callers[of, key].append((one, own))
+        for kind in ("atomically", "by_address"):
+            todo = [(each, key) for each in self.found.values() for key in getattr(each, kind)]
+            while todo:
+                callee, key = todo.pop()
+                for one, own in callers[callee.reference.key, key]:
+                    if own not in getattr(one, kind):
+                        getattr(one, kind).add(own)
+                        todo.append((one, own))
 
-    def _ask(self, reference: DeclRef) -> tuple[object, ...]:
+    def _ask(self, reference: DeclRef, caller: _Found | None) -> tuple[object, ...]:
         if reference.key not in self.found:
-            self.found[reference.key] = _Found()
-            self.todo.append(reference)
+            found = self.found[reference.key] = _Found(reference, caller)
+            if not self._is_endless(found):
+                self.todo.append(found)
         return reference.key
 
-    def _look_into(self, reference: DeclRef) -> None:
-        f, one, declared = self.f, self.found[reference.key], reference.declaration
+    def _is_endless(self, asked: _Found) -> bool:
+        """A generic that asks for instance after instance of itself is refused when it is lowered."""
+        limits, depth = self.f.lowering.options.limits, 0
+        above = asked.caller
+        while above is not None:
+            depth += above.reference.declaration is asked.reference.declaration
+            above = above.caller
+        return depth > limits.generic_depth or len(self.found) > limits.instances
+
+    def _look_into(self, one: _Found) -> None:
+        f, reference, declared = self.f, one.reference, one.reference.declaration
         info: checked.FunctionInfo = f.program.info(declared)
         key = dispatched(f.lowering, reference)
         if isinstance(key, ast.Interface):
-            self._look_into_kinds(reference, key, one)
+            self._look_into_kinds(one, key)
         elif info.intrinsic is not None:
-            one.keys |= _place_of_intrinsic(f, info)
+            one.atomically |= _place_of_intrinsic(f, info)
         elif getattr(declared, "body", None) is not None:
             f.program.check_body(declared)
             for node in walk(declared.body):
                 if isinstance(node, ast.Expression) and node.ref is not None:
-                    one.passed += self._passed(node.ref, reference.substitution, one)
+                    self._look_at(node.ref, reference.substitution, one)
 
-    def _look_into_kinds(self, reference: DeclRef, key: ast.Interface, one: _Found) -> None:
+    def _look_into_kinds(self, one: _Found, key: ast.Interface) -> None:
         """A requirement called on a value whose type is known at run time only: each that may be meant."""
-        own = _keys(self.f, reference)
+        reference, own = one.reference, _keys(self.f, one.reference)
         for t in self.f.lowering.types.alternatives(reference.substitution[key]):
             meant = self.f.resolve(DeclRef(reference.declaration, {**reference.substitution, key: t}))
             if isinstance(self.f.program.info(meant.declaration), checked.FunctionInfo):
-                callee = self._ask(meant)
+                callee = self._ask(meant, one)
                 pairs = zip(own, _keys(self.f, meant), strict=False)
                 one.passed += [(mine, callee, its) for mine, its in pairs]
 
-    def _passed(
-        self, form: Any, seen: Substitution, one: _Found
-    ) -> Iterator[tuple[Key, tuple[object, ...], Key]]:
+    def _look_at(self, form: Any, seen: Substitution, one: _Found) -> None:
         f = self.f
         if isinstance(form, checked.AddressOf):
-            one.keys |= set(_root(f, form.place, seen))
+            one.by_address |= set(_root(f, form.place, seen))
         elif isinstance(form, checked.Call) and isinstance(form.function, DeclRef):
             resolved = f.program.resolve(form.function, seen)
-            if not _can_act(f, resolved):
-                return
             given = [form.this] if f.program.info(resolved.declaration).this_type is not None else []
-            callee = self._ask(resolved)
-            for key, place in zip(_keys(f, resolved), [*given, *form.arguments], strict=False):
-                yield from ((own, callee, key) for own in _root(f, place, seen))
+            self._pass_parameters(one, resolved, [*given, *form.arguments], seen)
         elif isinstance(form, (checked.Property, checked.Subscript)) and form.base is not None:
             resolved = f.program.resolve(form.reference, seen)
             for each in getattr(resolved.declaration, "accessors", ()):
-                if f.program.info(each).mutating:
-                    callee = self._ask(DeclRef(each, resolved.substitution))
-                    yield from ((own, callee, THIS) for own in _root(f, form.base, seen))
+                self._pass_parameters(one, DeclRef(each, resolved.substitution), [form.base], seen)
+
+    def _pass_parameters(self, one: _Found, callee: DeclRef, places: list[Any], seen: Substitution) -> None:
+        """What a function passes on of its own parameters."""
+        f = self.f
+        if not _can_act(f, callee):
+            return
+        pairs = zip(_keys(f, callee), places, strict=False)
+        rows = [
+            (own, key) for key, place in pairs if _writes(f, callee, key) for own in _root(f, place, seen)
+        ]
+        if rows:
+            to = self._ask(callee, one)
+            one.passed += [(own, to, key) for own, key in rows]
+
+
+def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
+    if key == THIS:
+        return bool(f.program.info(callee.declaration).mutating)
+    return f.program.info(key).direction in WRITTEN  # type: ignore[no-any-return]
 
 
 def _place_of_intrinsic(f: Frame, info: checked.FunctionInfo) -> set[Key]:
@@ -172,50 +224,58 @@ def _leads_elsewhere(f: Frame, place: Any, seen: Substitution) -> bool:
 # --- Lending ------------------------------------------------------------------------------------------
 
 
-def places_to_lend(f: Frame, reference: DeclRef, signature: Signature) -> list[int]:
-    """The numbers of the parameters that take memory of the caller."""
-    acted = acted_on(f, reference)
-    if not acted:
-        return []
-    keys: list[Key] = [THIS] if signature.has_this else []
-    keys += declared_parameters(f.program, reference)
-    pairs = enumerate(zip(keys, signature.parameters, strict=False))
-    return [i for i, (key, p) in pairs if p.direction == "inout" and declaration_of(key) in acted]
-
-
 def lend(f: Frame, reference: DeclRef, signature: Signature, places: list[Place]) -> Signature:
     """The function to call with these places, some of which become memory."""
+    acted = acted_on(f, reference)
+    if acted == NONE:
+        return f.lowering.function(reference, f)
+    keys: list[Key] = [THIS] if signature.has_this else []
+    keys += declared_parameters(f.program, reference)
     given: list[Type | None] = [None for _ in places]
-    for i in places_to_lend(f, reference, signature):
-        place = places[i].for_atomics(f)
-        memory = in_memory(f, place)
-        if memory is not None and _is_lent(f, reference, signature.parameters[i], signature):
-            places[i], given[i] = memory, _form(memory)
-        elif memory is not None or not place.is_own():
-            places[i] = _refused(f, place, signature.parameters[i].name, reference)
-        else:
-            places[i] = place
+    for i, (key, p) in enumerate(zip(keys, signature.parameters, strict=False)):
+        atomically = declaration_of(key) in acted.atomically
+        if p.direction == "inout" and (atomically or declaration_of(key) in acted.by_address):
+            lent = _lent(f, reference, signature, p, places[i], atomically)
+            given[i] = None if lent is None else _form(lent)
+            places[i] = places[i] if lent is None else lent
     if not any(given):
         return f.lowering.function(reference, f)
     return f.lowering.lent(reference, tuple(given), f)
 
 
+def _lent(
+    f: Frame, reference: DeclRef, signature: Signature, p: SignatureParameter, given: Place, atomically: bool
+) -> Memory | None:
+    """The memory behind an argument; None where the argument is copied."""
+    place = given.for_atomics(f)
+    memory, missing = in_memory(f, place), no_place(place)
+    if memory is not None and _takes_memory(f, reference, p, signature):
+        return memory
+    if atomically and missing is not None:
+        missing.report(f)
+    elif atomically and not place.is_own():
+        _refused(f, p, reference)
+    return None
+
+
 def refuse_copies(f: Frame, of: DeclRef, signature: Signature, places: list[Place]) -> None:
     """Report memory that would be copied for `fwd_diff(f)`, though f does atomic operations on that parameter."""
-    acted = {each if each == THIS else each.name for each in acted_on(f, of)}  # type: ignore[attr-defined]
+    acted = acted_on(f, of).atomically
+    names = {each.name if isinstance(each, ast.Parameter) else each for each in acted}
     for p, place in zip(signature.parameters, places, strict=False):
-        if p.direction == "inout" and p.name in acted and not place.for_atomics(f).is_own():
-            _refused(f, place, p.name, of)
+        if p.direction == "inout" and p.name in names:
+            found = place.for_atomics(f)
+            if no_place(found) is not None or not found.is_own():
+                _refused(f, p, of)
 
 
-def _refused(f: Frame, place: Place, name: str, of: DeclRef) -> Place:
-    what = f"'{of.declaration.name}' does atomic operations on '{name}', which would be a copy here"
-    return not_atomic(
-        f, place, what, "pass a variable; or a pointer, or the buffer and an index, instead of an element"
-    )
+def _refused(f: Frame, p: SignatureParameter, of: DeclRef) -> None:
+    what = f"'{of.declaration.name}' does atomic operations on '{p.name}', which would be a copy here"
+    note = "pass a variable; or a pointer, or the buffer and an index, instead of an element"
+    NoPlace(f.b.zero(p.type), what, note).report(f)
 
 
-def _is_lent(f: Frame, reference: DeclRef, p: SignatureParameter, signature: Signature) -> bool:
+def _takes_memory(f: Frame, reference: DeclRef, p: SignatureParameter, signature: Signature) -> bool:
     """Not where a derivative would have to follow, nor where the type decides at run time what is called."""
     given: checked.CustomDerivatives = f.program.derivatives(reference)
     custom = f.differentiable and any((given.forward, given.backward, given.primal_substitute, given.apply))

@@ -72,7 +72,7 @@ class Place(ABC):
 
     def for_atomics(self, f: Frame) -> Place:
         """The place as atomic operations change it: the memory itself, where reading and writing go another way.
-        Reports where there is none."""
+        `NoPlace` where there is none."""
         return self
 
     def is_own(self) -> bool:
@@ -136,7 +136,7 @@ class Lowering(ABC):
         self.parameters = LaunchParameters()
         self.statics = Statics(program, self.unique)
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
-        self.acting: dict[tuple[object, ...], frozenset[Key]] = {}  # functions, see calls/lending.py
+        self.acting: dict[tuple[object, ...], Any] = {}  # functions, see calls/lending.py
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
         self.asked_at: dict[str, Span | None] = {}  # and where
 

@@ -188,16 +188,27 @@ class Swizzle(Aggregate):
         if len(self.picks) == 1:
             return _part(f, parent, self.picks[0])
         if parent.is_own():
-            return self
-        return not_atomic(
-            f, self, "several components are not one place", "name one component for each operation"
-        )
+            return parent if no_place(parent) is not None else self
+        note = "name one component for each operation"
+        return NoPlace(f.b.zero(self.type), "several components are not one place", note)
 
 
-def not_atomic(f: Frame, place: Place, what: str, note: str) -> Place:
-    """Report that nothing can act on a place atomically; a value in its stead."""
-    f.error("E0718", f"{what}: no operation on it is atomic", f.b.span, note)
-    return Temporary(f.b.zero(place.type))
+@dataclass(slots=True)
+class NoPlace(Temporary):
+    """What an atomic operation cannot act on, why, and what to write instead; whoever would act on it reports that."""
+
+    what: str
+    note: str
+
+    def report(self, f: Frame) -> None:
+        f.error("E0718", f"{self.what}: no operation on it is atomic", f.b.span, self.note)
+
+
+def no_place(place: Place) -> NoPlace | None:
+    """Where a place is a part of no place."""
+    while isinstance(place, (Component, Element, Swizzle)):
+        place = place.parent
+    return place if isinstance(place, NoPlace) else None
 
 
 def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:
