@@ -55,7 +55,8 @@ def acted_on(f: Frame, reference: DeclRef) -> Acted:
     known = f.lowering.acting
     if reference.key not in known:
         known.update(_Search(f).of(reference))
-    return known[reference.key]
+    found: Acted = known[reference.key]
+    return found
 
 
 def _can_act(f: Frame, reference: DeclRef) -> bool:
@@ -183,7 +184,7 @@ class _Search:
 def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
     if key == THIS:
         return bool(f.program.info(callee.declaration).mutating)
-    return f.program.info(key).direction in WRITTEN  # type: ignore[no-any-return]
+    return f.program.info(key).direction in WRITTEN
 
 
 def _place_of_intrinsic(f: Frame, info: checked.FunctionInfo) -> set[Key]:
