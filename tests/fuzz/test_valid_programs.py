@@ -12,7 +12,7 @@ import pytest
 
 HERE = Path(__file__).parent
 BATCH = 24  # programs of a process, which parses the library once
-SOME = 3
+SOME = 2
 
 
 @pytest.mark.parametrize("first", range(0, 3 * BATCH, BATCH))

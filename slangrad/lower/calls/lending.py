@@ -65,9 +65,8 @@ def _can_act(f: Frame, reference: DeclRef) -> bool:
     return changes or any(f.program.info(each).direction in WRITTEN for each in info.parameters)
 
 
-Passed = tuple[
-    Key, tuple[object, ...], Key
-]  # a parameter, the function that it is passed to, which one it is there
+# A parameter, the function that it is passed to, which one it is there.
+Passed = tuple[Key, tuple[object, ...], Key]
 
 
 @dataclass(slots=True)
@@ -264,10 +263,8 @@ def refuse_copies(f: Frame, of: DeclRef, signature: Signature, places: list[Plac
     acted = acted_on(f, of).atomically
     names = {each.name if isinstance(each, ast.Parameter) else each for each in acted}
     for p, place in zip(signature.parameters, places, strict=False):
-        if p.direction == "inout" and p.name in names:
-            found = place.for_atomics(f)
-            if no_place(found) is not None or not found.is_own():
-                _refused(f, p, of)
+        if p.direction == "inout" and p.name in names and not place.for_atomics(f).is_own():
+            _refused(f, p, of)
 
 
 def _refused(f: Frame, p: SignatureParameter, of: DeclRef) -> None:

@@ -188,7 +188,7 @@ class Swizzle(Aggregate):
         if len(self.picks) == 1:
             return _part(f, parent, self.picks[0])
         if parent.is_own():
-            return parent if no_place(parent) is not None else self
+            return self
         note = "name one component for each operation"
         return NoPlace(f.b.zero(self.type), "several components are not one place", note)
 
@@ -199,6 +199,9 @@ class NoPlace(Temporary):
 
     what: str
     note: str
+
+    def is_own(self) -> bool:
+        return False
 
     def report(self, f: Frame) -> None:
         f.error("E0718", f"{self.what}: no operation on it is atomic", f.b.span, self.note)
