@@ -13,7 +13,6 @@ import slangrad as spy
 
 MEMORY = 4 << 30
 THREADS = {"interpreter": 20, "1": 40, "16": 70, "64": 150}
-LARGEST = 4096  # bytes of an element
 
 
 def outcome(kind: str, text: str, count: int) -> tuple[list[int], bool]:
@@ -23,7 +22,8 @@ def outcome(kind: str, text: str, count: int) -> tuple[list[int], bool]:
     device = spy.create_device(backend=backend, options=spy.Options(lanes=lanes))
     module = spy.Module.load_from_source(device, "program", text)
     tensors = [spy.Tensor.zeros(device, (ELEMENTS,), module.S0) for _ in range(2)]
-    memory = [device.create_buffer(data=np.zeros(ELEMENTS * LARGEST, np.uint8)) for _ in range(2)]
+    size = tensors[0].storage.to_numpy().nbytes
+    memory = [device.create_buffer(data=np.zeros(size, np.uint8)) for _ in range(2)]
     given = dict(zip(CONTAINERS, (*tensors, memory[0], memory[1].device_address), strict=True))
     found = spy.Tensor.zeros(device, (count,), "double")
     module.start(i=0, **given)
