@@ -122,6 +122,7 @@ CODES: dict[str, str] = {
     "E0711": "loop too long to be unrolled when compiling",
     "E0713": "bit_cast",
     "E0715": "type larger than its interface allows",
+    "E0718": "atomic operation on what is not in memory",
     "E0791": "function too large after inlining",
     "E0792": "loop too long to be unrolled",
     # E08  back end

@@ -23,11 +23,11 @@ from slangrad.flatten.leaves import (
     leaf_types,
     span_of,
 )
-from slangrad.flatten.ranges import Ranges
 from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, WAVES
+from slangrad.ir.ranges import Ranges
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 
 from slangrad.flatten.leaves import UNROLLED
 from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
-from slangrad.flatten.ranges import Ranges
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attribute, Function, Op, Region, Value
+from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import U32, Array, Pointer, Type, pointer

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from slangrad.flatten.ranges import Ranges
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
+from slangrad.ir.ranges import Ranges
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     I64,

@@ -273,7 +273,8 @@ def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     number, part, whole = b.constant_of(xs[1]), b.made_by(xs[2]), b.made_by(xs[0])
     if number is not None and not _is_tape(made) and _reaches(made, number):
         return b.emit("set", xs[0], xs[2], index=int(number))
-    if part is not None and part.name == "index" and part.operands == xs[:2] and _reported(attributes, part):
+    read = part is not None and part.name == "index" and part.operands == xs[:2]
+    if read and not attributes.get("check"):  # a report of what is read goes where nobody uses it
         return xs[0]
     if whole is None or not _reported(attributes, whole):
         return None

@@ -4,7 +4,8 @@
     %a = for %n, %x : f32 (...)
 
 Liveness runs backwards from effects and results; a carried value that only feeds itself is never reached. An
-`if` or `for` without live results and effects goes; a `while` stays, as it may not end. Nothing is reordered.
+`if` or `for` without live results and effects goes; a `while` stays, as it may not end. Nothing is reordered. Of an
+element that is written and never read, the check of its index stays, unless the index surely is in range.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import ALLOCATIONS, primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
+from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.types import Pointer
+from slangrad.ir.types import U32, Array, Pointer, Type, components
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
 ADDRESSES = frozenset({"offset", "member"})
+CHECKED = frozenset({"set_index", "add_index"})
 
 
 def remove_dead(function: Function) -> Function:
@@ -39,9 +42,14 @@ class _Liveness:
         self._around: dict[Op, Op] = {}  # the control op that an op stands in
         self._stores: dict[Value, list[Op]] = defaultdict(list)  # into memory made here, by its address
         self._roots: list[Op] = []
+        self.checks: set[Op] = set()  # writes that report an index out of range
+        self._ranges = Ranges()
         self._scan(function.region, None)
         for op in self._roots:
             self._keep(op)
+        for op in self.checks:
+            self._keep_around(op)
+            self._need(op.operands[1:2])
         self._need(function.region.yields)
         while self._todo:
             self._follow(self._todo.pop())
@@ -57,6 +65,8 @@ class _Liveness:
             self._classify(op)
             for inner in op.regions:
                 first = 1 if op.name == "for" else 0
+                if first:
+                    self._ranges.counted(self, op.operands[0], inner.parameters[0])
                 self._made.update((p, (op, i - first)) for i, p in enumerate(inner.parameters))
                 self._scan(inner, op)
 
@@ -64,11 +74,24 @@ class _Liveness:
         """Ops with effects are roots, but for making local memory and writing to it."""
         if op.name in WRITES_TO_FIRST and (base := self._base(op.operands[0])) is not None:
             self._stores[base].append(op)
+        elif op.name in CHECKED and self._reports(op):
+            self.checks.add(op)
         elif op.name not in PRIMITIVES:
             if not op.regions or op.name == "while":
                 self._roots.append(op)
         elif op.name not in ALLOCATIONS and primitive_effect(op.name, op.operands) == WRITE:
             self._roots.append(op)
+
+    def _reports(self, op: Op) -> bool:
+        """Whether the index may be out of range, and the program is to say so."""
+        extent = _extent(op.operands[0].type)
+        checked = op.attributes.get("check") and extent is not None
+        return bool(checked) and not self._ranges.is_below(self, op.operands[1], extent or 0)
+
+    def made_by(self, value: Value) -> Op | None:
+        """The op that has the value as a result."""
+        op, i = self._made.get(value, (None, 0))
+        return op if op is not None and 0 <= i < len(op.results) and op.results[i] is value else None
 
     def _base(self, address: Value) -> Value | None:
         """The memory made in this function that an address surely points into."""
@@ -98,8 +121,7 @@ class _Liveness:
         if op in self.kept:
             return
         self.kept.add(op)
-        if op in self._around:
-            self._keep(self._around[op])
+        self._keep_around(op)
         if op.name == "while":
             self._need(op.regions[0].yields)
         elif op.regions:
@@ -109,6 +131,10 @@ class _Liveness:
             self._need(op.operands[1:])
         else:
             self._need(op.operands)
+
+    def _keep_around(self, op: Op) -> None:
+        if op in self._around:
+            self._keep(self._around[op])
 
     def _follow(self, value: Value) -> None:
         """What a live value is made from."""
@@ -128,13 +154,24 @@ class _Remove(Rebuild):
     """The rebuilt function, without what is not live."""
 
     def __init__(self, liveness: _Liveness) -> None:
-        super().__init__({"if": self._if, "for": self._for, "while": self._while})
+        writes = dict.fromkeys(CHECKED, self._write)
+        super().__init__({"if": self._if, "for": self._for, "while": self._while, **writes})
         self._live = liveness.live
         self._kept = liveness.kept
+        self._checks = liveness.checks
 
     def op(self, b: Builder, op: Op) -> None:
-        if op in self._kept:
+        if op in self._kept or op in self._checks:
             super().op(b, op)
+
+    def _write(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        """An element that is written; where nobody reads it, the check alone, and a value that nobody uses."""
+        if op in self._kept:
+            return self.default(rebuild, b, op)
+        extent = _extent(op.operands[0].type)
+        assert extent is not None
+        b.emit("in_bounds", self.value(op.operands[1]), b.constant(U32, extent))
+        return (Value(op.results[0].type),)
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         live = [r in self._live for r in op.results]
@@ -173,6 +210,11 @@ class _Remove(Rebuild):
         types = tuple(r.type for r, is_live in zip(op.results, live, strict=True) if is_live)
         made = iter(b.control(op.name, self.values(operands), types, regions, op.attributes))
         return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))
+
+
+def _extent(t: Type) -> int | None:
+    """How many elements there are; None of a tape."""
+    return t.length if isinstance(t, Array) else sum(1 for _ in components(t))
 
 
 def _filter(values: Iterable[Value], live: list[bool]) -> tuple[Value, ...]:

@@ -327,7 +327,7 @@ class FunctionParser(StatementParser):
         while self.kind == "name" and self.token.text in MODIFIERS:
             modifiers.append(self.advance().text)
         word = self.token
-        if self.kind != "name" or word.text not in ("get", "set", "ref"):
+        if self.kind != "name" or word.text not in ("get", "set", "ref", "__atomic"):
             raise self.failure("E0201", f"expected 'get', 'set' or 'ref', found {word.shown()}")
         self.advance()
         accessor = Accessor(word.span, word.text, word.span, None, None)

@@ -89,3 +89,33 @@ def test_two_reads_of_buffers_have_a_place_each() -> None:
         module.f(data, 8, 0)
     with pytest.raises(spy.BoundsError, match=r"index 7[\s\S]*reads:4:16"):
         module.f(data, 0, 7)
+
+
+UNREAD = """
+[Differentiable] float array(float x, int i) { float a[4]; a[i] = x; return x * x; }
+[Differentiable] float loop(float x, int i) { float a[4]; for (int k = 0; k < i; k++) a[k] = x; return x * x; }
+[Differentiable] float whole(float x, int i) { int a[4]; a[i] = 1; return x * x; }
+"""
+
+
+@pytest.mark.parametrize("way", ["call", "bwds", "fwds"])
+@pytest.mark.parametrize("name", ["array", "loop", "whole"])
+@pytest.mark.parametrize("backend", ["cpu", "interpreter"])
+def test_a_write_that_nobody_reads_is_told_of(backend, name, way):
+    device = spy.create_device(backend=backend)
+    function = getattr(spy.Module.load_from_source(device, "unread", UNREAD), name)
+    ones = np.ones(3, np.float32)
+    x, result = (
+        spy.Tensor.from_numpy(device, ones).with_grads(
+            grad_in=spy.Tensor.from_numpy(device, ones), grad_out=spy.Tensor.zeros(device, (3,), "float")
+        )
+        for _ in range(2)
+    )
+    call = {
+        "call": function,
+        "bwds": lambda x, i: function.bwds(x, i, _result=result),
+        "fwds": function.fwds,
+    }[way]
+    call(x, np.array([0, 3, 2], np.int32))
+    with pytest.raises(spy.BoundsError, match="out of range: there are 4 elements"):
+        call(x, np.array([0, 3, 7], np.int32))

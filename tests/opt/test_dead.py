@@ -158,3 +158,44 @@ def test_a_copied_tape_is_read():
       yield %y
     }"""
     assert_becomes(remove_dead, text, text)
+
+
+def test_of_a_write_that_nobody_reads_the_check_stays():
+    before = """
+    func @f(%c: bool, %n: i32, %i: i32, %x: f32) -> (f32) {
+      %a = zero : [4 x f32]
+      if %c {
+        %y = sqrt %x
+        %b = set_index %a, %i, %y {check=true}
+        yield
+      } { yield }
+      yield %x
+    }"""
+    after = """
+    func @f(%c: bool, %n: i32, %i: i32, %x: f32) -> (f32) {
+      if %c {
+        %e = const 4 : u32
+        %b = in_bounds %i, %e
+        yield
+      } { yield }
+      yield %x
+    }"""
+    assert_becomes(remove_dead, before, after)
+
+
+def test_nothing_stays_of_a_write_that_is_surely_in_range():
+    before = """
+    func @f(%i: i32, %x: f32) -> (f32) {
+      %a = zero : [4 x f32]
+      %four = const 4 : i32
+      %b = for %four, %a : [4 x f32] (%k: i32, %p: [4 x f32]) {
+        %q = set_index %p, %k, %x {check=true}
+        yield %q
+      }
+      %three = const 3 : i32
+      %j = and %i, %three
+      %c = set_index %b, %j, %x {check=true}
+      %d = set_index %c, %i, %x
+      yield %x
+    }"""
+    assert_becomes(remove_dead, before, "func @f(%i: i32, %x: f32) -> (f32) { yield %x }")

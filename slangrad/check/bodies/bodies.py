@@ -96,7 +96,7 @@ def _constructor(world: World, node: ast.Constructor) -> None:
 def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
     world.info(node)
     for accessor in node.accessors:
-        if accessor.name not in ("get", "set", "ref"):
+        if accessor.name not in ("get", "set", "ref", "__atomic"):
             world.error(
                 "E0324", f"'{accessor.name}' is no accessor; there are get, set and ref", accessor.span
             )

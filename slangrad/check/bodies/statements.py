@@ -31,7 +31,7 @@ from slangrad.check.model.types import (
     Type,
 )
 from slangrad.check.names.attributes import check_attributes, check_modifiers
-from slangrad.check.names.places import gives_address, not_a_place, value_type
+from slangrad.check.names.places import is_referring, not_a_place, value_type
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
 
@@ -276,9 +276,7 @@ def _return(scope: Scope, node: ast.Return) -> None:
 
 
 def _refers(declaration: Any) -> bool:
-    return (
-        isinstance(declaration, ast.Accessor) and declaration.name == "ref" and not gives_address(declaration)
-    )
+    return isinstance(declaration, ast.Accessor) and is_referring(declaration)
 
 
 def _return_place(scope: Scope, body: Body, value: ast.Expression, wanted: Type) -> None:

@@ -140,6 +140,11 @@ def gives_address(accessor: ast.Declaration) -> bool:
     return accessor.attribute("gives_address") is not None
 
 
+def is_referring(accessor: ast.Accessor) -> bool:
+    """Whether an accessor returns a place: `ref`, and `__atomic`, which atomic operations alone ask."""
+    return accessor.name in ("ref", "__atomic") and not gives_address(accessor)
+
+
 def referred(world: World, declaration: ast.Subscript | ast.Property) -> list[ast.Expression]:
     """The places that the `ref` accessor of a declaration may return, if it has one that returns places."""
     found: list[ast.Expression] = []

@@ -13,16 +13,19 @@ from dataclasses import dataclass
 
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
+from slangrad.check.names.bit_fields import is_bit_field
 from slangrad.check.names.places import gives_address
 from slangrad.ir.core import Value
 from slangrad.ir.types import U64, Type, component
 from slangrad.lower.calls import any_places, references
 from slangrad.lower.calls.arguments import argument_value
 from slangrad.lower.calls.calls import call_function
+from slangrad.lower.calls.lending import acted_on
 from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.flow import THIS
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.globals import place_of_global
-from slangrad.lower.places.places import Component, Element, Memory, Temporary
+from slangrad.lower.places.places import Component, Element, Memory, NoPlace, Temporary
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
 
@@ -109,10 +112,43 @@ class Accessed(Place):
         whole = self.for_parts(f)
         return Element(self, index, component(self.type, 0)) if whole is self else whole.element(f, index)
 
+    def for_atomics(self, f: Frame) -> Place:
+        accessor = self._accessor("__atomic") or self._accessor("ref")
+        if accessor is not None:
+            return self._referred_by(f, accessor).for_atomics(f)
+        return NoPlace(f.b.zero(self.type), *self._why_none(f))
+
+    def _why_none(self, f: Frame) -> tuple[str, str]:
+        """Why nothing acts on it atomically, and what to write."""
+        declared = self.resolved.declaration
+        if isinstance(declared, ast.Property) and is_bit_field(declared):
+            what = f"the bit field '{declared.name}' lies among others"
+            return what, "make it a field of its own, without a width"
+        if self._getter(f) is None:
+            return f"{self._name} can only be written", "take what can be read, too"
+        return (
+            f"{self._name} is read by 'get' and written by 'set'",
+            "give it 'ref', or name the memory behind it",
+        )
+
+    @property
+    def _name(self) -> str:
+        declared = self.resolved.declaration
+        if isinstance(declared, ast.Property):
+            return f"the property '{declared.name}'"
+        owner = declared.parent
+        whose = getattr(owner, "name", "") or getattr(self.resolved.substitution.get(owner), "name", "")
+        return f"the subscript of '{whose}'" if whose else "the subscript"
+
     def referred(self, f: Frame) -> Place:
         """The place that `ref` gives."""
         accessor = self._accessor("ref")
         assert accessor is not None
+        return self._referred_by(f, accessor)
+
+    def _referred_by(self, f: Frame, accessor: ast.Accessor) -> Place:
+        if self.owner is not None and not self.owner.is_own():
+            self._refuse_copy(f, accessor)
         if gives_address(accessor):
             return self._memory(f, accessor)
         resolved = f.resolve(self._reference(accessor))
@@ -121,6 +157,12 @@ class Accessed(Place):
         referring = f.lowering.referring(resolved)
         told = references.ask(f, referring, self.owner, self.arguments)
         return references.put_together(f, referring, self.owner, told)
+
+    def _refuse_copy(self, f: Frame, accessor: ast.Accessor) -> None:
+        """A `ref` runs on a copy of its object."""
+        if THIS in acted_on(f, f.resolve(self._reference(accessor))).atomically:
+            what = f"{self._name} changes its object by an atomic operation, and is given a copy"
+            NoPlace(f.b.zero(self.type), what, "do that in a method").report(f)
 
     def for_parts(self, f: Frame) -> Place:
         return self if self._is_whole(f) else self.referred(f)

@@ -102,3 +102,6 @@ class Narrowed(Aggregate):
 
     def set(self, f: Frame, value: Value) -> None:
         self.whole.set(f, widen(f, value, self.own, self.wide, self.number))
+
+    def is_own(self) -> bool:
+        return self.whole.is_own()

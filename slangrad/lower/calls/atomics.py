@@ -8,8 +8,9 @@ from __future__ import annotations
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import ATOMIC_KINDS
 from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
+from slangrad.lower.calls.references import OneOf
 from slangrad.lower.model.frame import Frame, Place
-from slangrad.lower.places.places import Memory, in_memory
+from slangrad.lower.places.places import Memory, Row, in_memory, no_place
 
 OPERANDS = {"load": 0, "increment": 0, "decrement": 0, "compare_exchange": 2, "compare_exchange_bits": 2}
 STEPS = {"increment": "add", "decrement": "sub"}
@@ -24,11 +25,7 @@ def apply(f: Frame, kind: str, places: list[Place], t: Type | None) -> Value | N
         not operands or operands[-1].type is value_of(target.type.element)
     ):
         target = Memory(target.get(f))
-    memory = in_memory(f, target)
-    if memory is None:
-        old = _on_local(f, kind, target, operands)
-    else:
-        old = memory.guarded(f, lambda: _on_memory(f, kind, memory.pointer, operands), memory.type)
+    old = _on_any(f, kind, target if kind == "load" else target.for_atomics(f), operands)
     for original in places[1 + count :]:
         original.set(f, old)
     value = _unwrapped(f, old, t)
@@ -49,8 +46,23 @@ def _unwrapped(f: Frame, old: Value, t: Type | None) -> Value | None:
     return f.emit("get", old, index=0)
 
 
-def _on_memory(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
-    return _on_place(f, kind, Memory(address), operands)
+def _on_any(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
+    missing = no_place(target)
+    if missing is not None:
+        missing.report(f)
+        return target.get(f)
+    memory = in_memory(f, target)
+    if memory is not None:
+        place = Memory(memory.pointer)
+        return memory.guarded(f, lambda: _on_place(f, kind, place, operands), memory.type)
+    if kind == "load":
+        return target.get(f)
+    if isinstance(target, OneOf):
+        return target.chosen(f, lambda each: (_on_any(f, kind, each, operands),))[0]
+    if isinstance(target, Row):
+        return _on_place(f, kind, target, operands)
+    assert target.is_own(), target
+    return _on_own(f, kind, target, operands)
 
 
 def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
@@ -94,7 +106,8 @@ def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
 ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}
 
 
-def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
+def _on_own(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
+    """What no other thread sees is just changed."""
     old = target.get(f)
     place = target.component(f, 0) if isinstance(target.type, Struct) else target
     before = place.get(f)
@@ -106,9 +119,7 @@ def _on_local(f: Frame, kind: str, target: Place, operands: list[Value]) -> Valu
     elif kind in STEPS:
         assert isinstance(before.type, Scalar)
         new = f.emit(STEPS[kind], before, f.b.constant(before.type, 1))
-    elif kind != "load":
-        new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
     else:
-        return old
+        new = f.emit(ON_VALUES[kind], before, operands[0]) if kind in ON_VALUES else operands[0]
     place.set(f, new)
     return old

@@ -12,7 +12,7 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import EMPTY, DeclRef
 from slangrad.ir.core import Value
-from slangrad.lower.calls import intrinsics
+from slangrad.lower.calls import intrinsics, lending
 from slangrad.lower.calls.arguments import argument_value, passed
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.model.signatures import Signature, SignatureParameter
@@ -29,7 +29,7 @@ def lower_call(
     an error."""
     if isinstance(form.function, checked.Derivative):
         this = form.this if form.this is not None else form.function.this
-        return _call(f, _derivative(f, form.function), this, form.arguments, DeclRef(None, EMPTY), cut)
+        return _call(f, form, _derivative(f, form.function), this, DeclRef(None, EMPTY), cut)
     reference = f.resolve(form.function)
     info: checked.FunctionInfo = f.program.info(reference.declaration)
     key = dispatched(f.lowering, reference)
@@ -37,8 +37,8 @@ def lower_call(
         return _without_type(f, reference, key)
     if info.intrinsic is not None and key is None:
         return intrinsics.lower_intrinsic(f, info, reference, form)
-    signature = f.lowering.function(reference, f)
-    return _call(f, signature, form.this, form.arguments, reference, cut, thrown)
+    signature = f.lowering.signature(reference, f)
+    return _call(f, form, signature, form.this, reference, cut, thrown)
 
 
 def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | None:
@@ -50,7 +50,8 @@ def call_function(f: Frame, reference: DeclRef, places: list[Place]) -> Value | 
         return _without_type(f, resolved, key)
     if info.intrinsic is not None and key is None:
         return intrinsics.apply(f, info, resolved, places)
-    return finish_call(f, f.lowering.function(resolved, f), places)
+    given = list(places)
+    return finish_call(f, lending.lend(f, resolved, f.lowering.signature(resolved, f), given), given)
 
 
 def _without_type(f: Frame, reference: DeclRef, key: ast.Interface) -> Value | None:
@@ -70,16 +71,22 @@ def _derivative(f: Frame, form: checked.Derivative) -> Signature:
     return f.lowering.derivative(form.mode, of, shape, f.b.span)
 
 
+def _innermost(f: Frame, form: checked.Derivative) -> DeclRef:
+    """The function whose derivative it is."""
+    function = form.function
+    return _innermost(f, function) if isinstance(function, checked.Derivative) else f.resolve(function)
+
+
 def _call(
     f: Frame,
+    form: checked.Call,
     signature: Signature,
     this: checked.Base | None,
-    given: tuple[checked.Argument, ...],
     of: DeclRef,
     cut: bool,
     thrown: tuple[Place, ...] = (),
 ) -> Value | None:
-    parameters = iter(signature.parameters)
+    parameters, given = iter(signature.parameters), form.arguments
     arguments: list[Place] = []
     if this is not None and _takes_this(f, signature, given):
         arguments.append(_place(f, next(parameters), this))
@@ -90,7 +97,12 @@ def _call(
                 arguments.append(_passed_part(f, next(parameters), part, of))
         else:
             arguments.append(_argument(f, next(parameters), argument, of))
-    return finish_call(f, signature, [*arguments, *thrown], cut)
+    arguments += thrown
+    if isinstance(form.function, checked.Derivative):
+        lending.refuse_copies(f, _innermost(f, form.function), signature, arguments)
+    else:
+        signature = lending.lend(f, of, signature, arguments)
+    return finish_call(f, signature, arguments, cut)
 
 
 def _takes_this(f: Frame, signature: Signature, given: tuple[checked.Argument, ...]) -> bool:
@@ -118,7 +130,11 @@ def _place(f: Frame, parameter: SignatureParameter, argument: checked.Base) -> P
 def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: bool = False) -> Value | None:
     """Read the arguments, call, write back."""
     pairs = list(zip(signature.parameters, arguments, strict=True))
-    operands = [passed(f, p, place) for p, place in pairs if p.direction != "out"]
+    operands = [
+        lending.passed(f, p, place) if p.lent else passed(f, p, place)
+        for p, place in pairs
+        if p.direction != "out"
+    ]
     results = f.b.control("call", tuple(operands), signature.result_types, (), {"callee": signature.name})
     if f.differentiable:
         flags = signature.result_flags

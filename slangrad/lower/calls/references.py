@@ -72,6 +72,12 @@ class Constant(Place):
     def for_update(self, f: Frame) -> Place:
         return Constant(self.inner.for_update(f))
 
+    def is_own(self) -> bool:
+        return self.inner.is_own()
+
+    def for_atomics(self, f: Frame) -> Place:
+        return Constant(self.inner.for_atomics(f))
+
     def component(self, f: Frame, index: int) -> Place:
         return Constant(self.inner.component(f, index))
 
@@ -91,17 +97,17 @@ class OneOf(Aggregate):
         return self.places[0].type
 
     def read(self, f: Frame) -> Value:
-        return self._chosen(f, lambda each: (each.get(f),))[0]
+        return self.chosen(f, lambda each: (each.get(f),))[0]
 
     def peek(self, f: Frame) -> Value:
-        return self._chosen(f, lambda each: (each.peek(f),))[0]
+        return self.chosen(f, lambda each: (each.peek(f),))[0]
 
     def set(self, f: Frame, value: Value) -> None:
         def store(each: Place) -> tuple[Value, ...]:
             each.set(f, value)
             return ()
 
-        self._chosen(f, store)
+        self.chosen(f, store)
 
     def address(self, f: Frame) -> Address | None:
         pointers = {self._pointer_type(f, each) for each in self.places}
@@ -113,11 +119,17 @@ class OneOf(Aggregate):
             assert memory is not None
             return memory.pointer, f.true() if memory.guard is None else memory.guard
 
-        pointer, guard = self._chosen(f, at)
+        pointer, guard = self.chosen(f, at)
         return Memory(pointer, guard)
 
     def for_update(self, f: Frame) -> Place:
         return OneOf(self.which, [each.for_update(f) for each in self.places])
+
+    def is_own(self) -> bool:
+        return all(each.is_own() for each in self.places)
+
+    def for_atomics(self, f: Frame) -> Place:
+        return OneOf(self.which, [each.for_atomics(f) for each in self.places])
 
     @staticmethod
     def _pointer_type(f: Frame, each: Place) -> Type | None:
@@ -131,11 +143,12 @@ class OneOf(Aggregate):
         f.arm(look)
         return found[0] if found else None
 
-    def _chosen(
+    def chosen(
         self, f: Frame, access: Callable[[Place], tuple[Value, ...]], start: int = 0
     ) -> tuple[Value, ...]:
+        """What an access to the place that it is gives."""
         each = self.places[start]
         if start == len(self.places) - 1:
             return access(each)
         is_it = f.emit("equal", self.which, f.b.constant(U32, start))
-        return f.branch(is_it, lambda: access(each), lambda: self._chosen(f, access, start + 1))
+        return f.branch(is_it, lambda: access(each), lambda: self.chosen(f, access, start + 1))

@@ -14,6 +14,7 @@ from slangrad.check.model.types import is_pack
 from slangrad.ir.core import BODILESS, Attribute, Derivatives, Function, Region, Value
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls import intrinsics
+from slangrad.lower.calls.lending import received
 from slangrad.lower.instances.applied import lower_applied
 from slangrad.lower.instances.dispatch import lower_dispatch
 from slangrad.lower.model.flow import ERROR, RESULT, RETURNED, THIS, THROWN, Key, PackPart
@@ -64,6 +65,10 @@ def enter(
     keys += [THROWN, ERROR] if signature.throws else []
     inputs = []
     for key, parameter in zip(keys, signature.parameters, strict=True):
+        if parameter.lent:
+            inputs.append(Value(parameter.type, parameter.name))
+            f.lent[key] = received(f, inputs[-1])
+            continue
         value = (
             f.b.zero(parameter.type)
             if parameter.direction == "out"
@@ -135,6 +140,8 @@ def _yields(f: Frame, signature: Signature, keys: list[Key], result: Key) -> tup
 
 
 def _custom_derivatives(lowering: Lowering, signature: Signature, reference: DeclRef) -> Derivatives | None:
+    if any(p.lent for p in signature.parameters):
+        return None  # no derivative is asked for, see lending.py
     given: checked.CustomDerivatives = lowering.program.derivatives(reference)
     forward, backward, substitute = (
         None if each is None else lowering.function(each).name

@@ -22,6 +22,7 @@ from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.standard import TEXTURES
 from slangrad.ir import core
+from slangrad.ir.types import Type
 from slangrad.lower.instances import derivatives, functions
 from slangrad.lower.instances.initializers import Initializers
 from slangrad.lower.instances.referring import lower_referring
@@ -47,6 +48,7 @@ class Instances(Lowering):
         super().__init__(program, options, reporter, alternatives)
         self._signatures: dict[tuple[object, ...], Signature] = {}
         self._worklist: list[tuple[Signature, DeclRef]] = []
+        self._wanted: set[str] = set()  # names of what was in the worklist
         self._referring: dict[tuple[object, ...], Referring] = {}
         self._entered: list[tuple[object, ...]] = []  # those being lowered
         self._derived: dict[tuple[object, ...], Signature] = {}
@@ -54,15 +56,42 @@ class Instances(Lowering):
 
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
+        found = self.signature(reference, caller)
+        self._want(found, reference)
+        return found
+
+    def signature(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
+        """The same, for those who only want to know."""
         found = self._signatures.get(reference.key)
         if found is None:
             self._refuse_endless(reference, caller)
             self._refuse_textures(reference, caller)
             found = self._signatures[reference.key] = self._declare(reference)
-            self._worklist.append((found, reference))
-            self.asked_by[found.name] = (reference, None if caller is None else caller.name)
-            self.asked_at[found.name] = None if caller is None else caller.b.span
+            self._note_caller(found, reference, caller)
         return found
+
+    def lent(self, reference: DeclRef, given: tuple[Type | None, ...], caller: Frame) -> Signature:
+        """The function with some of its parameters as memory of the caller: what is passed for each of these."""
+        key = (*reference.key, given)
+        found = self._signatures.get(key)
+        if found is None:
+            own = self.signature(reference, caller)
+            parameters = (p if t is None else _lent(p, t) for p, t in zip(own.parameters, given, strict=True))
+            name = self.unique(f"{own.name}.lent")
+            found = self._signatures[key] = replace(own, name=name, parameters=tuple(parameters))
+            self._note_caller(found, reference, caller)
+            self._want(found, reference)
+        return found
+
+    def _note_caller(self, asked: Signature, reference: DeclRef, caller: Frame | None) -> None:
+        self.asked_by[asked.name] = (reference, None if caller is None else caller.name)
+        self.asked_at[asked.name] = None if caller is None else caller.b.span
+
+    def _want(self, signature: Signature, reference: DeclRef) -> None:
+        """Its body is lowered, once."""
+        if signature.name not in self._wanted:
+            self._wanted.add(signature.name)
+            self._worklist.append((signature, reference))
 
     def referring(self, reference: DeclRef) -> Referring:
         """What a `ref` accessor became that tells the place it returns."""
@@ -232,6 +261,10 @@ class Instances(Lowering):
             note = "pass the values in a buffer or tensor"
             self.reporter.error("E9001", "textures are not supported", span, note)
             self.reporter.raise_if_errors()
+
+
+def _lent(p: SignatureParameter, t: Type) -> SignatureParameter:
+    return replace(p, type=t, direction="in", differentiable=False, cut=False, dual=None, lent=True)
 
 
 def _readable(reference: DeclRef) -> str:

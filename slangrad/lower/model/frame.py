@@ -70,6 +70,15 @@ class Place(ABC):
         """The place for reading it and then writing it: what says where it is runs and is checked once."""
         return self
 
+    def for_atomics(self, f: Frame) -> Place:
+        """The place as atomic operations change it: the memory itself, where reading and writing go another way.
+        `NoPlace` where there is none."""
+        return self
+
+    def is_own(self) -> bool:
+        """Whether no other thread sees it: a variable of the thread, a value, or a part of these."""
+        return False
+
     def for_parts(self, f: Frame) -> Place:
         """The place as what parts of it are read from and written to: what says where it is runs once."""
         return self
@@ -127,12 +136,21 @@ class Lowering(ABC):
         self.parameters = LaunchParameters()
         self.statics = Statics(program, self.unique)
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
+        self.acting: dict[tuple[object, ...], Any] = {}  # functions, see calls/lending.py
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
         self.asked_at: dict[str, Span | None] = {}  # and where
 
     @abstractmethod
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
         """The signature of a function with concrete type arguments; its body is lowered later."""
+
+    @abstractmethod
+    def signature(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
+        """The same, for those who only want to know."""
+
+    @abstractmethod
+    def lent(self, reference: DeclRef, given: tuple[Type | None, ...], caller: Frame) -> Signature:
+        """The function with some of its parameters as memory of the caller: what is passed for each of these."""
 
     @abstractmethod
     def referring(self, reference: DeclRef) -> Referring:
@@ -165,6 +183,7 @@ class Frame(Flow, ABC):
         self.differentiable = differentiable
         self.addressed: set[Key] = set()  # variables that live in memory, see places/variables.py
         self.homes: Variables = {}  # where they do
+        self.lent: dict[Key, Address] = {}  # parameters that are memory of the caller, see calls/lending.py
         self.exits: list[object] = []  # the loops and switches around this point, see exits.py
         # `return` in what gives a place, see instances/referring.py, and what it sets then.
         self.refers: Callable[[ast.Expression], None] | None = None

@@ -21,6 +21,7 @@ class SignatureParameter:
     differentiable: bool  # neither no_diff nor of a type without derivative
     cut: bool  # of a type with derivative, but none passes: what is given to it is detached
     dual: Type | None = None  # of a pointer whose derivatives are followed: the type of its other half
+    lent: bool = False  # memory of the caller, by its address (calls/lending.py)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,5 +21,5 @@ def capture(f: Frame, function: ast.Function, t: Type) -> Value:
 
 
 def _captured(f: Frame, declared: ast.Declaration) -> Value:
-    known = declared in f.variables or declared in f.homes
+    known = declared in f.variables or declared in f.homes or declared in f.lent
     return held(f, declared if known else THIS)

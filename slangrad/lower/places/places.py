@@ -33,6 +33,9 @@ from slangrad.lower.values import any_values
 class Aggregate(Place):
     """What is read and written as a whole: parts of it are parts of its value."""
 
+    def is_own(self) -> bool:
+        return True
+
     def component(self, f: Frame, index: int) -> Place:
         return Component(self, index, component(self.type, index))
 
@@ -96,6 +99,13 @@ class Component(Aggregate):
     def for_update(self, f: Frame) -> Place:
         return Component(self.parent.for_update(f), self.index, self.type)
 
+    def is_own(self) -> bool:
+        return self.parent.is_own()
+
+    def for_atomics(self, f: Frame) -> Place:
+        parent = self.parent.for_atomics(f)
+        return self if parent is self.parent else parent.component(f, self.index)
+
 
 @dataclass(slots=True)
 class Element(Aggregate):
@@ -122,6 +132,13 @@ class Element(Aggregate):
 
     def for_update(self, f: Frame) -> Place:
         return Element(self.parent.for_update(f), self.index, self.type, check_reads=False)
+
+    def is_own(self) -> bool:
+        return self.parent.is_own()
+
+    def for_atomics(self, f: Frame) -> Place:
+        parent = self.parent.for_atomics(f)
+        return self if parent is self.parent else parent.element(f, self.index)
 
 
 @dataclass(slots=True)
@@ -162,6 +179,39 @@ class Swizzle(Aggregate):
 
     def for_update(self, f: Frame) -> Place:
         return Swizzle(self.parent.for_update(f), self.picks, self.type)
+
+    def is_own(self) -> bool:
+        return self.parent.is_own()
+
+    def for_atomics(self, f: Frame) -> Place:
+        parent = self.parent.for_atomics(f)
+        if len(self.picks) == 1:
+            return _part(f, parent, self.picks[0])
+        if parent.is_own():
+            return self
+        note = "name one component for each operation"
+        return NoPlace(f.b.zero(self.type), "several components are not one place", note)
+
+
+@dataclass(slots=True)
+class NoPlace(Temporary):
+    """What an atomic operation cannot act on, why, and what to write instead; whoever would act on it reports that."""
+
+    what: str
+    note: str
+
+    def is_own(self) -> bool:
+        return False
+
+    def report(self, f: Frame) -> None:
+        f.error("E0718", f"{self.what}: no operation on it is atomic", f.b.span, self.note)
+
+
+def no_place(place: Place) -> NoPlace | None:
+    """Where a place is a part of no place."""
+    while isinstance(place, (Component, Element, Swizzle)):
+        place = place.parent
+    return place if isinstance(place, NoPlace) else None
 
 
 def _part(f: Frame, whole: Place, pick: tuple[int, ...]) -> Place:

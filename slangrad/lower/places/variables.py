@@ -22,11 +22,11 @@ from slangrad.syntax.walk import walk
 def addressed_variables(body: ast.Node) -> set[Key]:
     """The variables of a checked body, parameters and `this` among them, whose address is taken in it."""
     forms = (node.ref for node in walk(body) if isinstance(node, ast.Expression))
-    roots = (_root(form.place) for form in forms if isinstance(form, checked.AddressOf))
+    roots = (root_of_place(form.place) for form in forms if isinstance(form, checked.AddressOf))
     return {key for key in roots if key is not None}
 
 
-def _root(place: ast.Expression | checked.ThisValue | None) -> Key | None:
+def root_of_place(place: ast.Expression | checked.ThisValue | None) -> Key | None:
     """The variable that a place is a part of; None where a pointer leads there."""
     while place is not None:
         if isinstance(place, checked.ThisValue):
@@ -96,13 +96,16 @@ def declare(f: Frame, key: Key, value: Value) -> None:
 
 def begin_body(f: Frame, body: ast.Node) -> None:
     """What was entered as values and has its address taken in the body goes to memory."""
-    f.addressed = addressed_variables(body)
+    f.addressed = addressed_variables(body) | {declaration_of(key) for key in f.lent}
     for key in [key for key in f.variables if declaration_of(key) in f.addressed]:
         with f.at(getattr(declaration_of(key), "span", None)):
             declare(f, key, f.variables.pop(key))
 
 
 def place_of_variable(f: Frame, key: Key, no_diff: bool = False) -> Place:
+    if key in f.lent:
+        lent = f.lent[key]
+        return Memory(lent.pointer, lent.guard, lent.cut or no_diff)
     if key in f.homes and key not in f.variables:
         return Memory(f.homes[key], cut=no_diff)
     return Local(key, f.variables[key].type, no_diff)

@@ -10,8 +10,8 @@ type's range.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
-from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.type_rules import scalar_type
@@ -22,17 +22,23 @@ Range = tuple[int, int]  # the least and the greatest, both included
 DEEPEST = 24
 
 
+class Makers(Protocol):
+    """What tells which op made a value: a builder, or a pass that looked at all ops."""
+
+    def made_by(self, value: Value) -> Op | None: ...
+
+
 class Ranges:
     """The ranges of values, remembered. Indices of loops are told by `counted`."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Range] = {}
 
-    def counted(self, b: Builder, count: Value, index: Value) -> None:
+    def counted(self, b: Makers, count: Value, index: Value) -> None:
         """`index` is that of a loop of `count` iterations."""
         self._known[index] = (0, max(0, self.of(b, count)[1] - 1))
 
-    def of(self, b: Builder, value: Value, depth: int = 0) -> Range:
+    def of(self, b: Makers, value: Value, depth: int = 0) -> Range:
         """The range of an integer or truth value that is in scope of the builder."""
         found = self._known.get(value)
         if found is not None:
@@ -46,7 +52,7 @@ class Ranges:
         made = self._known[value] = made if low <= made[0] and made[1] <= high else (low, high)
         return made
 
-    def is_below(self, b: Builder, value: Value, extent: int) -> bool:
+    def is_below(self, b: Makers, value: Value, extent: int) -> bool:
         """Whether surely 0 <= value < extent."""
         low, high = self.of(b, value)
         return low >= 0 and high < extent

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from slangrad.flatten.ranges import Ranges, whole
 from slangrad.ir import types as t
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Parameter, Program, Region, Value
 from slangrad.ir.interpret import evaluate
+from slangrad.ir.ranges import Ranges, whole
 from tests.ir.random_programs import random_number
 
 BINARY = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "shr")

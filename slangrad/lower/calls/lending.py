@@ -1,0 +1,302 @@
+"""Parameters that atomic operations act on: memory of the caller is lent to them, by its address.
+
+void bump(inout uint x) { InterlockedAdd(x, 1); }
+
+bump(b[i])      %p = offset %b, %i      call @bump %p          memory: the operation acts on it
+bump(n)         %n1 = call @bump.1 %n                          a variable of the thread: copied in and out, as ever
+
+Which parameters these are is found out by looking into functions: operations on them or on parts of them, their
+address, and calls of others that lend them on. All other parameters are values.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from slangrad.check.generics.signatures import declared_parameters
+from slangrad.check.model import checked
+from slangrad.check.model.declref import DeclRef, Substitution
+from slangrad.check.names.places import is_nonmutating
+from slangrad.ir.core import Value
+from slangrad.ir.types import BOOL, Struct, Type, struct
+from slangrad.lower.model.addresses import Address
+from slangrad.lower.model.flow import THIS, Key, declaration_of
+from slangrad.lower.model.frame import Frame, Place
+from slangrad.lower.model.signatures import Signature, SignatureParameter
+from slangrad.lower.places.places import Memory, NoPlace, in_memory, no_place
+from slangrad.lower.places.variables import root_of_place
+from slangrad.lower.values.runtime_types import dispatched
+from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
+
+WRITTEN = ("inout", "ref")
+
+# --- Which parameters ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """The parameters of a function, `this` among them, that it does atomic operations on, or takes the address of."""
+
+    atomically: frozenset[Key] = frozenset()
+    by_address: frozenset[Key] = frozenset()
+
+
+NONE = Acted()
+
+
+def acted_on(f: Frame, reference: DeclRef) -> Acted:
+    """What a function does with its parameters, or what it calls."""
+    if not _can_act(f, reference):
+        return NONE
+    known = f.lowering.acting
+    if reference.key not in known:
+        known.update(_Search(f).of(reference))
+    found: Acted = known[reference.key]
+    return found
+
+
+def _can_act(f: Frame, reference: DeclRef) -> bool:
+    info: checked.FunctionInfo = f.program.info(reference.declaration)
+    changes = info.this_type is not None and info.mutating
+    return changes or any(f.program.info(each).direction in WRITTEN for each in info.parameters)
+
+
+# A parameter, the function that it is passed to, which one it is there.
+Passed = tuple[Key, tuple[object, ...], Key]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What is known of a function."""
+
+    reference: DeclRef
+    caller: _Found | None
+    atomically: set[Key] = field(default_factory=set)
+    by_address: set[Key] = field(default_factory=set)
+    passed: list[Passed] = field(default_factory=list)
+
+
+class _Search:
+    """A function and all that it passes parameters on to."""
+
+    def __init__(self, f: Frame) -> None:
+        self.f = f
+        self.found: dict[tuple[object, ...], _Found] = {}
+        self.todo: list[_Found] = []
+
+    def of(self, reference: DeclRef) -> dict[tuple[object, ...], Acted]:
+        self._ask(reference, None)
+        while self.todo:
+            self._look_into(self.todo.pop())
+        self._pass_on()
+        return {
+            key: Acted(frozenset(each.atomically), frozenset(each.by_address))
+            for key, each in self.found.items()
+        }
+
+    def _pass_on(self) -> None:
+        """What is done with a parameter is done with that of the caller that was passed for it."""
+        callers: dict[tuple[tuple[object, ...], Key], list[tuple[_Found, Key]]] = defaultdict(list)
+        for one in self.found.values():
+            for own, of, key in one.passed:
+                callers[of, key].append((one, own))
+        for kind in ("atomically", "by_address"):
+            todo = [(each, key) for each in self.found.values() for key in getattr(each, kind)]
+            while todo:
+                callee, key = todo.pop()
+                for one, own in callers[callee.reference.key, key]:
+                    if own not in getattr(one, kind):
+                        getattr(one, kind).add(own)
+                        todo.append((one, own))
+
+    def _ask(self, reference: DeclRef, caller: _Found | None) -> tuple[object, ...]:
+        if reference.key not in self.found:
+            found = self.found[reference.key] = _Found(reference, caller)
+            if not self._is_endless(found):
+                self.todo.append(found)
+        return reference.key
+
+    def _is_endless(self, asked: _Found) -> bool:
+        """A generic that asks for instance after instance of itself is refused when it is lowered."""
+        limits, depth = self.f.lowering.options.limits, 0
+        above = asked.caller
+        while above is not None:
+            depth += above.reference.declaration is asked.reference.declaration
+            above = above.caller
+        return depth > limits.generic_depth or len(self.found) > limits.instances
+
+    def _look_into(self, one: _Found) -> None:
+        f, reference, declared = self.f, one.reference, one.reference.declaration
+        info: checked.FunctionInfo = f.program.info(declared)
+        key = dispatched(f.lowering, reference)
+        if isinstance(key, ast.Interface):
+            self._look_into_kinds(one, key)
+        elif info.intrinsic is not None:
+            one.atomically |= _place_of_intrinsic(f, info)
+        elif getattr(declared, "body", None) is not None:
+            f.program.check_body(declared)
+            for node in walk(declared.body):
+                if isinstance(node, ast.Expression) and node.ref is not None:
+                    self._look_at(node.ref, reference.substitution, one)
+
+    def _look_into_kinds(self, one: _Found, key: ast.Interface) -> None:
+        """A requirement called on a value whose type is known at run time only: each that may be meant."""
+        reference, own = one.reference, _keys(self.f, one.reference)
+        for t in self.f.lowering.types.alternatives(reference.substitution[key]):
+            meant = self.f.resolve(DeclRef(reference.declaration, {**reference.substitution, key: t}))
+            if isinstance(self.f.program.info(meant.declaration), checked.FunctionInfo):
+                callee = self._ask(meant, one)
+                pairs = zip(own, _keys(self.f, meant), strict=False)
+                one.passed += [(mine, callee, its) for mine, its in pairs]
+
+    def _look_at(self, form: Any, seen: Substitution, one: _Found) -> None:
+        f = self.f
+        if isinstance(form, checked.AddressOf):
+            one.by_address |= set(_root(f, form.place, seen))
+        elif isinstance(form, checked.Call) and isinstance(form.function, DeclRef):
+            resolved = f.program.resolve(form.function, seen)
+            given = [form.this] if f.program.info(resolved.declaration).this_type is not None else []
+            self._pass_parameters(one, resolved, [*given, *form.arguments], seen)
+        elif isinstance(form, (checked.Property, checked.Subscript)) and form.base is not None:
+            resolved = f.program.resolve(form.reference, seen)
+            for each in getattr(resolved.declaration, "accessors", ()):
+                self._pass_parameters(one, DeclRef(each, resolved.substitution), [form.base], seen)
+
+    def _pass_parameters(self, one: _Found, callee: DeclRef, places: list[Any], seen: Substitution) -> None:
+        """What a function passes on of its own parameters."""
+        f = self.f
+        if not _can_act(f, callee):
+            return
+        pairs = zip(_keys(f, callee), places, strict=False)
+        rows = [
+            (own, key) for key, place in pairs if _writes(f, callee, key) for own in _root(f, place, seen)
+        ]
+        if rows:
+            to = self._ask(callee, one)
+            one.passed += [(own, to, key) for own, key in rows]
+
+
+def _writes(f: Frame, callee: DeclRef, key: Key) -> bool:
+    if key == THIS:
+        return bool(f.program.info(callee.declaration).mutating)
+    return f.program.info(key).direction in WRITTEN
+
+
+def _place_of_intrinsic(f: Frame, info: checked.FunctionInfo) -> set[Key]:
+    """An atomic operation acts on `this`, or on the first of its arguments."""
+    if info.intrinsic is None or not info.intrinsic.startswith("atomic."):
+        return set()
+    if info.this_type is not None:
+        return {THIS}
+    return {each for each in info.parameters[:1] if f.program.info(each).direction in WRITTEN}
+
+
+def _keys(f: Frame, reference: DeclRef) -> list[Key]:
+    """The parameters as they are passed, a pack once."""
+    info: checked.FunctionInfo = f.program.info(reference.declaration)
+    return [*([] if info.this_type is None else [THIS]), *info.parameters]
+
+
+def _root(f: Frame, place: Any, seen: Substitution) -> Iterator[Key]:
+    """The variable that a place is a part of, unless an accessor leads out of it."""
+    key = None if isinstance(place, checked.Default) else root_of_place(place)
+    if key is not None and not _leads_elsewhere(f, place, seen):
+        yield key
+
+
+def _leads_elsewhere(f: Frame, place: Any, seen: Substitution) -> bool:
+    """Whether the memory is behind something that the variable holds, as an element of a buffer is."""
+    while isinstance(place, ast.Expression):
+        form = place.ref
+        if isinstance(form, (checked.Property, checked.Subscript)):
+            declared = f.program.resolve(form.reference, seen).declaration
+            refers = [x for x in getattr(declared, "accessors", ()) if x.name in ("ref", "__atomic")]
+            if refers and all(is_nonmutating(each) for each in refers):
+                return True
+        place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
+    return False
+
+
+# --- Lending ------------------------------------------------------------------------------------------
+
+
+def lend(f: Frame, reference: DeclRef, signature: Signature, places: list[Place]) -> Signature:
+    """The function to call with these places, some of which become memory."""
+    acted = acted_on(f, reference)
+    if acted == NONE:
+        return f.lowering.function(reference, f)
+    keys: list[Key] = [THIS] if signature.has_this else []
+    keys += declared_parameters(f.program, reference)
+    given: list[Type | None] = [None for _ in places]
+    for i, (key, p) in enumerate(zip(keys, signature.parameters, strict=False)):
+        atomically = declaration_of(key) in acted.atomically
+        if p.direction == "inout" and (atomically or declaration_of(key) in acted.by_address):
+            lent = _lent(f, reference, signature, p, places[i], atomically)
+            given[i] = None if lent is None else _form(lent)
+            places[i] = places[i] if lent is None else lent
+    if not any(given):
+        return f.lowering.function(reference, f)
+    return f.lowering.lent(reference, tuple(given), f)
+
+
+def _lent(
+    f: Frame, reference: DeclRef, signature: Signature, p: SignatureParameter, given: Place, atomically: bool
+) -> Memory | None:
+    """The memory behind an argument; None where the argument is copied."""
+    place = given.for_atomics(f)
+    memory, missing = in_memory(f, place), no_place(place)
+    if memory is not None and _takes_memory(f, reference, p, signature):
+        return memory
+    if atomically and missing is not None:
+        missing.report(f)
+    elif atomically and not place.is_own():
+        _refused(f, p, reference)
+    return None
+
+
+def refuse_copies(f: Frame, of: DeclRef, signature: Signature, places: list[Place]) -> None:
+    """Report memory that would be copied for `fwd_diff(f)`, though f does atomic operations on that parameter."""
+    acted = acted_on(f, of).atomically
+    names = {each.name if isinstance(each, ast.Parameter) else each for each in acted}
+    for p, place in zip(signature.parameters, places, strict=False):
+        if p.direction == "inout" and p.name in names and not place.for_atomics(f).is_own():
+            _refused(f, p, of)
+
+
+def _refused(f: Frame, p: SignatureParameter, of: DeclRef) -> None:
+    what = f"'{of.declaration.name}' does atomic operations on '{p.name}', which would be a copy here"
+    note = "pass a variable; or a pointer, or the buffer and an index, instead of an element"
+    NoPlace(f.b.zero(p.type), what, note).report(f)
+
+
+def _takes_memory(f: Frame, reference: DeclRef, p: SignatureParameter, signature: Signature) -> bool:
+    """Not where a derivative would have to follow, nor where the type decides at run time what is called."""
+    given: checked.CustomDerivatives = f.program.derivatives(reference)
+    custom = f.differentiable and any((given.forward, given.backward, given.primal_substitute, given.apply))
+    carries = signature.differentiable and p.differentiable
+    return not custom and not carries and dispatched(f.lowering, reference) is None
+
+
+def _form(memory: Address) -> Type:
+    pointer = memory.pointer.type
+    return pointer if memory.guard is None else struct("lent", (("address", pointer), ("there", BOOL)))
+
+
+def passed(f: Frame, p: SignatureParameter, place: Place) -> Value:
+    """What goes in for a parameter that is lent."""
+    memory = place.address(f)
+    assert memory is not None
+    if memory.guard is None:
+        return memory.pointer
+    return f.emit("make", memory.pointer, memory.guard, type=p.type)
+
+
+def received(f: Frame, value: Value) -> Address:
+    """The memory, in the function that it is lent to."""
+    if not isinstance(value.type, Struct):
+        return Address(value)
+    return Address(f.emit("get", value, index=0), f.emit("get", value, index=1))
