@@ -133,6 +133,14 @@ def test_outputs_are_no_receivers(device, module):
 def test_a_struct_without_derivatives_is_told(device):
     text = "struct S { float a; } [Differentiable] float f(S s, float x) { return detach(s.a) * x; }"
     f = spy.Module.load_from_source(device, "plain_struct", text).f
-    for call in (lambda: f.bwds({"a": 1.0}, 2.0), lambda: spy.grad(f)({"a": 1.0}, 2.0)):
-        with pytest.raises(CallError, match="'s' has no derivative: mark 'struct S : IDifferentiable'"):
-            call()
+    with pytest.raises(CallError, match="'s' has no derivative: mark 'struct S : IDifferentiable'"):
+        f.bwds({"a": 1.0}, 2.0)
+    with pytest.raises(CallError, match="has no gradient\\nnote: mark 'struct S : IDifferentiable'"):
+        spy.grad(f)({"a": 1.0}, 2.0)
+
+
+def test_gradients_of_parameters_that_take_none(device, module):
+    with pytest.raises(CallError, match="has no gradient\\nnote: declare 'x' ITensor instead of Tensor"):
+        spy.grad(module.plain)(np.ones(3, np.float32))
+    with pytest.raises(CallError, match="has no gradient\\nnote: declare 'x' without no_diff"):
+        spy.grad(module.told)(1.0)

@@ -42,7 +42,7 @@ class Enum(Struct):
             return self.values[name]
         return super().__getitem__(name)
 
-    def __call__(self, value: Any, /) -> EnumValue:  # type: ignore[override]
+    def __call__(self, value: Any, /) -> EnumValue:
         """The value of a whole number. CallError (E1010) where the enum's type cannot hold it."""
         if isinstance(value, str):
             raise CallError(
