@@ -146,6 +146,25 @@ def cos(x: Formula) -> Formula:
     return x.apply("cos")
 
 
+def exp(x: Formula) -> Formula:
+    return x.apply("exp")
+
+
+def bell(x: Formula) -> Formula:
+    """e^(-x^2): an error of the square would be multiplied by x^2, so what its rounding leaves is added."""
+    square = x * x
+    power = exp(-square)
+    return power - power * x.apply("fma", x, -square)
+
+
+def sinpi(x: Formula) -> Formula:
+    return x.apply("sinpi")
+
+
+def cospi(x: Formula) -> Formula:
+    return x.apply("cospi")
+
+
 def sinh(x: Formula) -> Formula:
     return x.apply("sinh")
 
