@@ -281,14 +281,12 @@ row("tanpi",    1, lambda m, x: m.tanpi(x),              lambda m, x: m.pi / m.c
 
 
 def _smooth_ratio(m: Any, low: Any, high: Any, x: Any) -> Any:
-    """The place of `x` between the bounds. Where they are equal, the smooth step is a step, and 0 on it."""
-    below = m.where(high == low, 1.0, high - low)
+    """The place of `x` between the bounds, from 0 to 1. Where they are equal that is a step, and 0 on it."""
     if m is Mp:
-        ratio = (x - low) / below
-        return (0 if x <= low else 1) if high == low else min(max(ratio, 0), 1)
-    ratio = (x - low) / below
-    ratio = np.where(ratio > 0, np.minimum(ratio, 1.0), np.where(np.isnan(ratio), np.nan, 0.0))
-    return np.where((high == low) & np.isfinite(x), np.where(x <= low, 0.0, 1.0), ratio)
+        return min(max((x - low) / (high - low), 0), 1)
+    ratio = (x / 4 - low / 4) / (high / 4 - low / 4)
+    on_step = (x == low) & (high == low) & np.isfinite(x)
+    return np.where(np.isnan(ratio) & ~on_step, np.nan, np.where(ratio > 0, np.minimum(ratio, 1.0), 0.0))
 
 
 def _smoothstep(m: Any, low: Any, high: Any, x: Any) -> Any:
