@@ -64,8 +64,8 @@ class _Facts:
     def zeros(self, op: Op) -> list[Value]:
         """The factors of a `scale` that win over the other one where they are zero."""
         p, d = op.operands
-        found = [d] if p in self._singular and (d in self._masked or not op.attributes.get("masks_only")) else []
-        return [*found, p] if d in self._singular and p in self._masked else found
+        always = not op.attributes.get("masks_only")
+        return [x for x, other in ((d, p), (p, d)) if other in self._singular and (always or x in self._masked)]
 
     def _add(self, op: Op) -> None:
         self._made_by.update(dict.fromkeys(op.results, op))
