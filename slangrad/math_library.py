@@ -6,13 +6,13 @@ MathLibrary(checked, options)["sin", F32]    ->   func @sin(%x: f32) -> (f32) {.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import ClassVar
 
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import STD
+from slangrad.check.texts.standard import MATHS
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.small_arrays import split_small_arrays
@@ -32,31 +32,37 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
 
     def __init__(self, checked: CheckedProgram, options: Options) -> None:
         self._checked, self._options = checked, options
+        self._unread = iter(MATHS)
+        self._declared: dict[tuple[str, Scalar], ast.Function] = {}
 
-    @cached_property
-    def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
-        found: dict[tuple[str, Scalar], ast.Function] = {}
-        for name in ("math_functions", "math_functions_double"):
-            members = self._checked.load_module(str(STD / f"{name}.slang")).declaration.members
-            for member in (each for each in members if isinstance(each, ast.Function)):
+    def _read(self, part: str) -> None:
+        """The functions of one file of the library."""
+        for member in self._checked.load_module(str(STD / f"{part}.slang")).declaration.members:
+            if isinstance(member, ast.Function):
                 info = self._checked.info(member)
                 if info.math_function is not None:
-                    found[info.math_function, SCALARS[info.result]] = member
-        return found
+                    self._declared[info.math_function, SCALARS[info.result]] = member
+
+    def _declaration(self, key: tuple[str, Scalar]) -> ast.Function:
+        while key not in self._declared and (part := next(self._unread, None)) is not None:
+            self._read(part)
+        return self._declared[key]
 
     def __getitem__(self, key: tuple[str, Scalar]) -> Function:
         if key not in self._made:
-            reference = DeclRef(self._declared[key], {})
+            reference = DeclRef(self._declaration(key), {})
             program, (name,) = lower_functions(self._checked, [reference], self._options)
             function = inline(program, everything=True).functions[name]
             self._made[key] = remove_dead(flatten(function, self._options))
         return self._made[key]
 
     def __iter__(self) -> Iterator[tuple[str, Scalar]]:
+        for part in self._unread:
+            self._read(part)
         return iter(self._declared)
 
     def __len__(self) -> int:
-        return len(self._declared)
+        return sum(1 for _ in self)
 
 
 def flatten(function: Function, options: Options) -> Function:

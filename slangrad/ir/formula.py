@@ -152,7 +152,7 @@ def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
 
 def slope_of_tanh(x: Formula, r: Formula) -> Formula:
     """1 - r * r; where r is near 1 and that cancels, 4 e / (1 + e)^2 with e = exp(-2 |x|)."""
-    e = (-2 * abs(x)).apply("exp")
+    e = exp(-2 * abs(x))
     return where(abs(r) < 0.5, 1 - r * r, 4 * e / ((e + 1) * (e + 1)))
 
 
@@ -195,6 +195,25 @@ def sin(x: Formula) -> Formula:
 
 def cos(x: Formula) -> Formula:
     return x.apply("cos")
+
+
+def exp(x: Formula) -> Formula:
+    return x.apply("exp")
+
+
+def bell(x: Formula) -> Formula:
+    """e^(-x^2): an error of the square would be multiplied by x^2, so what its rounding leaves is added."""
+    square = x * x
+    power = exp(-square)
+    return where(power > 0, power - power * x.apply("fma", x, -square), power)
+
+
+def sinpi(x: Formula) -> Formula:
+    return x.apply("sinpi")
+
+
+def cospi(x: Formula) -> Formula:
+    return x.apply("cospi")
 
 
 def sinh(x: Formula) -> Formula:

@@ -77,6 +77,7 @@ def row(
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
 HUGE = 2.0**30  # its square is a float still, and 1 is nothing beside it in any type
+ERF_SLOPE = 2.0 / math.sqrt(math.pi)  # of erf at 0
 
 # fmt: off
 # --- arithmetic. Integers wrap; x / 0 = x % 0 = 0, MIN / -1 = MIN, MIN % -1 = 0; float `rem` is C's fmod.
@@ -121,6 +122,13 @@ row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (f.slope
 row("asinh",         SAME,    n.real(math.asinh),          lambda x, r: (1 / f.where(f.abs(x) < HUGE, f.sqrt(x * x + 1), f.abs(x)),), 24, kinds="f")
 row("acosh",         SAME,    n.real(math.acosh),          lambda x, r: (1 / f.where(x < HUGE, f.sqrt((x - 1) * (x + 1)), x),), 24, kinds="f")
 row("atanh",         SAME,    n.inverse_tanh,              lambda x, r: (1 / ((1 - x) * (x + 1)),),    24, kinds="f")
+row("expm1",         SAME,    n.real(math.expm1),          lambda x, r: (f.exp(x),),                  20, kinds="f")
+row("log1p",         SAME,    n.logarithm_of_sum,          lambda x, r: (1 / (1 + x),),               20, kinds="f")
+row("erf",           SAME,    n.real(math.erf),            lambda x, r: (f.bell(x) * ERF_SLOPE,),     24, kinds="f")
+row("erfc",          SAME,    n.real(math.erfc),           lambda x, r: (f.bell(x) * -ERF_SLOPE,),    30, kinds="f")
+row("sinpi",         SAME,    n.sine_of_half_turns,        lambda x, r: (f.cospi(x) * math.pi,),      20, kinds="f")
+row("cospi",         SAME,    n.cosine_of_half_turns,      lambda x, r: (f.sinpi(x) * -math.pi,),     20, kinds="f")
+row("tanpi",         SAME,    n.tangent_of_half_turns,     lambda x, r: ((1 + r * r) * math.pi,),     24, kinds="f")
 # --- comparison: false when an operand is NaN, but for not_equal.
 row("less",          COMPARE, lambda t, x, y: x < y,       NOT_DIFFERENTIABLE,                          1, kinds="suf")
 row("less_equal",    COMPARE, lambda t, x, y: x <= y,      NOT_DIFFERENTIABLE,                          1, kinds="suf")
@@ -230,6 +238,7 @@ row("tape_elements", GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 INEXACT = frozenset({
     "exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "expm1", "log1p", "erf", "erfc", "sinpi", "cospi", "tanpi",
 })  # fmt: skip
 
 CONTROL = frozenset({"if", "for", "while", "call"})
