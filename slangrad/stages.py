@@ -47,6 +47,7 @@ from slangrad.opt.hoist_checks import hoist_checks
 from slangrad.opt.inline import inline_into
 from slangrad.opt.null_checks import check_null
 from slangrad.opt.pointer_checks import check_pointers
+from slangrad.opt.products import settle_products
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
 from slangrad.opt.unroll_steps import unroll_steps
@@ -129,7 +130,7 @@ def differentiate_requests(c: Compilation) -> None:
 def inline_all(c: Compilation) -> None:
     begun = begin_statics(c.program, c.function)
     inlined = inline_into(c.program, begun, lambda _: False, c.options.limits)
-    c.replace(settle_variables(settle_statics(inlined)))
+    c.replace(settle_products(settle_variables(settle_statics(inlined))))
     refuse_escapes([c.function])
     if c.options.check:
         c.replace(check_finite(check_pointers(c.program, c.function, c.by_hand)))

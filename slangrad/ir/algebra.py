@@ -130,6 +130,21 @@ def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
     return None
 
 
+def _scale(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """Plain multiplication by a finite number; zero by zero."""
+    for x, y in (xs, xs[::-1]):
+        number = b.constant_of(y)
+        if number is not None and number == 0:
+            return b.constant(made, 0)
+        if number is not None and math.isfinite(number):
+            return b.emit("mul", x, y)
+    for x, y in (xs, xs[::-1]):
+        negated = _negated(b, y)
+        if negated is not None:
+            return b.emit("neg", b.emit("scale", x, negated, **attributes))
+    return None
+
+
 def _div(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     number = b.constant_of(xs[1])
     return xs[0] if number is not None and number == 1 else None
@@ -356,6 +371,7 @@ RULES: dict[str, Callable[[Scope, tuple[Value, ...], Attributes, Type], Value | 
     "add": _add,
     "sub": _sub,
     "mul": _mul,
+    "scale": _scale,
     "div": _div,
     "neg": _neg,
     "and": _and,

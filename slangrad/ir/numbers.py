@@ -113,6 +113,21 @@ def divide(t: Scalar, x: Number, y: Number) -> Number:
     return math.copysign(INF, x) * math.copysign(1.0, y)
 
 
+def scale(t: Scalar, x: float, y: float) -> float:
+    """The product, but zero where a factor is."""
+    return x * y if x != 0.0 and y != 0.0 else 0.0
+
+
+def least_normal(t: Scalar) -> float:
+    """The smallest normal number of a floating-point type."""
+    return float(np.finfo(numpy_dtype(t)).smallest_normal)
+
+
+def least_root(t: Scalar) -> float:
+    """The square root of that; it is exact, as the exponents are even."""
+    return math.sqrt(least_normal(t))
+
+
 def _truncated_quotient(x: int, y: int) -> int:
     quotient = abs(x) // abs(y)
     return quotient if (x < 0) == (y < 0) else -quotient
