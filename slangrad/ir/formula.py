@@ -142,7 +142,7 @@ def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
     large, small = where(flat, x, y), where(flat, y, x)
     ratio, size = small / large, abs(large)
     slope = 1 / (large * (ratio * ratio + 1))
-    less = ratio * slope
+    less = product(ratio, slope)
     nowhere = equal(size, 0).apply("or", equal(size, math.inf))
     return (
         Choice(nowhere, 0, where(flat, slope, less)),
