@@ -200,9 +200,10 @@ def errors(got: np.ndarray, exact: Pair, number: str, of: np.ndarray | None = No
         off = np.where(scaled == wanted, np.where(small & (result == head), tail / unit, np.minimum(np.abs(off), 0.5)), off)
         off = np.abs(off)
     nan = np.isnan(head)
-    if of is not None:  # a term is beyond the range
-        off = np.where(of < float(info.max), off, 0.0)
-        nan = nan | ~(of < float(info.max)) & np.isnan(result)
+    if of is not None:  # a term may be beyond the range
+        beyond = ~(of < float(info.max) / 2)
+        off = np.where(beyond, 0.0, off)
+        nan = nan | beyond & np.isnan(result)
     off = np.where(np.isnan(result) != nan, np.inf, np.where(nan, 0.0, off))
     if signs:
         wrong = (head == 0) & (result == 0) & (np.signbit(head) != np.signbit(result))

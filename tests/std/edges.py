@@ -1,8 +1,9 @@
-"""THE TABLE of conventions of derivatives at edges, as `docs/gradients.md` has it: where they are not the exact partials.
+"""Where the partials of `std` are conventions, or where any answer holds; tests/gradients/edges.py tests the conventions.
 
     EDGES["hypot"] = [(where, partials)]     `where(info, x, y)`: a mask over float64 arrays; `info` is NumPy's finfo
 
-Elsewhere a partial is at most PARTIAL_ULP units in the last place off. A partial of NaN says that any answer holds.
+Elsewhere a partial is at most PARTIAL_ULP units in the last place off. One smaller than the smallest normal number may be
+zero. A partial of NaN says that any answer holds.
 """
 
 from __future__ import annotations
@@ -26,23 +27,24 @@ def anywhere_infinite(info: np.finfo, *xs: np.ndarray) -> np.ndarray:
     return ~np.isfinite(sum(xs))
 
 
+# fmt: off
 EDGES: dict[str, list[Convention]] = {
-    "abs": [(lambda info, x: x == 0, (0.0,))],
-    "fabs": [(lambda info, x: x == 0, (0.0,))],
-    "sqrt": [(lambda info, x: x <= 16 * info.smallest_normal, (ANY,))],
-    "rcp": [(lambda info, x: x * x <= 16 * info.smallest_normal, (ANY,))],
-    "cbrt": [(lambda info, x: x == 0, (ANY,))],
-    "hypot": [(lambda info, x, y: (x == 0) & (y == 0), (0.0, 0.0)), (anywhere_infinite, (ANY, ANY))],
-    "atan2": [(lambda info, x, y: (x == 0) & (y == 0), (0.0, 0.0)), (anywhere_infinite, (ANY, ANY))],
-    "pow": [
+    "abs":      [(lambda info, x: x == 0, (0.0,))],
+    "sqrt":     [(lambda info, x: x < info.smallest_normal, (ANY,))],
+    "exp2":     [(lambda info, x: x >= info.maxexp, (ANY,))],  # infinite like the value, a little early; so for pow
+    "hypot":    [(lambda info, x, y: (x == 0) & (y == 0), (0.0, 0.0)), (anywhere_infinite, (ANY, ANY))],
+    "atan2":    [(lambda info, x, y: (x == 0) & (y == 0), (0.0, 0.0)), (anywhere_infinite, (ANY, ANY))],
+    "pow":      [
         (lambda info, x, y: x <= 0, (0.0, 0.0)),
+        (lambda info, x, y: np.power(x, y) >= float(info.max), (ANY, ANY)),
         (anywhere_infinite, (ANY, ANY)),
     ],
-    "fma": [(anywhere_nan, (ANY, ANY, ANY))],
-    "mad": [(anywhere_nan, (ANY, ANY, ANY))],
-    "lerp": [(anywhere_nan, (ANY, ANY, ANY))],
     "copysign": [(lambda info, x, y: (x == 0) | (y == 0) | np.isnan(x + y), (ANY, 0.0))],
-    "fmod": [(lambda info, x, y: (y == 0) | ~np.isfinite(x), (ANY, ANY))],
-    "fdim": [(anywhere_nan, (ANY, ANY))],
+    "fmod":     [(lambda info, x, y: (y == 0) | ~np.isfinite(x), (ANY, ANY))],
+    "fdim":     [(anywhere_nan, (ANY, ANY))],
+    "fma":      [(anywhere_nan, (ANY, ANY, ANY))],
+    "mad":      [(anywhere_nan, (ANY, ANY, ANY))],
+    "lerp":     [(anywhere_nan, (ANY, ANY, ANY))],
 }
-EDGES["powr"] = EDGES["pow"]
+EDGES |= {"fabs": EDGES["abs"], "powr": EDGES["pow"]}
+# fmt: on

@@ -10,6 +10,7 @@ infinities, NaN and the signs of zeros. EXACT is mpmath with 320 bits, for doubl
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -188,14 +189,16 @@ def nan_wins(m: Any, value: Any, *xs: Any) -> Any:
     return np.where(np.isnan(sum(xs)), np.nan, value)
 
 
-def prefer(first: Callable[[Any, Any], Any]) -> Formula:
-    """The slope of min and max by an operand: 1 if it is chosen, half at a tie, for NaN to the number."""
+def takes(index: int, first: Callable[[Any, Any], Any]) -> Formula:
+    """The slope of min and max by operand `index`: 1 if `first` of it and the other, half at a tie; a number is taken
+    beside NaN."""
 
-    def slope(m: Any, x: Any, y: Any) -> Any:
+    def slope(m: Any, *operands: Any) -> Any:
+        x, other = operands[index], operands[1 - index]
         if m is Mp:
-            return EXACT.mpf(1 if first(x, y) else 0.5 if x == y else 0)
-        number = np.where(np.isnan(y), np.where(np.isnan(x), np.nan, 1.0), 0.0)
-        return np.where(first(x, y), 1.0, np.where(x == y, 0.5, number))
+            return EXACT.mpf(1 if first(x, other) else 0.5 if x == other else 0)
+        beside_nan = np.where(np.isnan(other), np.where(np.isnan(x), np.nan, 1.0), 0.0)
+        return np.where(first(x, other), 1.0, np.where(x == other, 0.5, beside_nan))
 
     return slope
 
@@ -222,8 +225,8 @@ row("rsqrt",    1, lambda m, x: 1 / m.sqrt(x),           lambda m, x: -0.5 / (x 
 row("cbrt",     1, lambda m, x: m.cbrt(x),               lambda m, x: 1 / (3 * m.cbrt(x) * m.cbrt(x)))
 row("radians",  1, lambda m, x: x * (m.pi / 180),        lambda m, x: m.pi / 180 + x * 0)
 row("degrees",  1, lambda m, x: x * (180 / m.pi),        lambda m, x: 180 / m.pi + x * 0)
-row("min",      2, lambda m, x, y: m.min(x, y),          prefer(lambda x, y: x < y), prefer(lambda y, x: x < y), ulp=ONCE, zero_sign=False)
-row("max",      2, lambda m, x, y: m.max(x, y),          prefer(lambda x, y: x > y), prefer(lambda y, x: x > y), ulp=ONCE, zero_sign=False)
+row("min",      2, lambda m, x, y: m.min(x, y),          takes(0, operator.lt), takes(1, operator.lt), ulp=ONCE, zero_sign=False)
+row("max",      2, lambda m, x, y: m.max(x, y),          takes(0, operator.gt), takes(1, operator.gt), ulp=ONCE, zero_sign=False)
 row("fmin",     2, ROWS["min"].value,                    *ROWS["min"].partials, ulp=ONCE, zero_sign=False)
 row("fmax",     2, ROWS["max"].value,                    *ROWS["max"].partials, ulp=ONCE, zero_sign=False)
 row("fmod",     2, lambda m, x, y: m.rem(x, y),          lambda m, x, y: 1 + x * 0, lambda m, x, y: -m.round((x - m.rem(x, y)) / y), ulp=ONCE)
@@ -242,9 +245,9 @@ row("fmedian3", 3, lambda m, x, y, z: m.max(m.min(x, y), m.min(m.max(x, y), z)),
 row("clamp",    3, lambda m, x, y, z: m.where(m.where(x >= y, x, y) > z, z, m.where(x >= y, x, y)), ulp=ONCE, zero_sign=False)
 row("fma",      3, lambda m, x, y, z: m.fma(x, y, z),    lambda m, x, y, z: y, lambda m, x, y, z: x, lambda m, x, y, z: 1 + z * 0, ulp=ONCE)
 row("mad",      3, lambda m, x, y, z: m.fma(x, y, z),    lambda m, x, y, z: y, lambda m, x, y, z: x, lambda m, x, y, z: 1 + z * 0,
-                   of=lambda m, x, y, z: m.abs(x * y) + m.abs(z), ulp=(1.5, 1.5, 1.5))
+                   of=lambda m, x, y, z: m.abs(x * y) + m.abs(z), ulp=(1.5, 1.5, 1.5), zero_sign=False)
 row("lerp",     3, lambda m, x, y, s: x * (1 - s) + y * s, lambda m, x, y, s: 1 - s, lambda m, x, y, s: s, lambda m, x, y, s: y - x,
-                   of=lambda m, x, y, s: m.abs(x) * m.max(m.abs(s), 1) + m.abs(y * s), ulp=(4.0, 4.0, 4.0))
+                   of=lambda m, x, y, s: m.abs(x) * m.max(m.abs(s), 1) + m.abs(y * s), ulp=(4.0, 4.0, 4.0), zero_sign=False)
 # --- Exponentials and logarithms
 row("exp",      1, lambda m, x: m.exp(x),                lambda m, x: m.exp(x), ulp=VIA_FLOAT)
 row("exp2",     1, lambda m, x: m.exp2(x),               lambda m, x: m.exp2(x) * ln2(m), ulp=VIA_FLOAT)

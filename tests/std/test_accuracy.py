@@ -103,13 +103,14 @@ def partial_errors(row, j, formula, number, xs, got) -> np.ndarray:
     """Errors of a partial: against the table of edges where it has a row, else against the exact one. Where there is no
     exact one, any answer holds."""
     head, tail = reference(row, formula, xs, number == "double")
-    wide = [x.astype(np.float64) for x in xs]
     with np.errstate(all="ignore"):
+        wide = [x.astype(np.float64) for x in xs]
         for where, partials in EDGES.get(row.name, ()):
             here = where(np.finfo(TYPES[number]), *wide)
             head, tail = np.where(here, partials[j], head), np.where(here, 0.0, tail)
         off = errors(got, (head, tail), number, signs=False)
-    return np.where(np.isnan(head), 0.0, off)
+    underflow = (np.abs(head) < float(np.finfo(TYPES[number]).smallest_normal)) & (got == 0)
+    return np.where(np.isnan(head) | underflow, 0.0, off)
 
 
 @pytest.mark.parametrize(("number", "arity"), KINDS)
