@@ -27,6 +27,9 @@ class Scope(Protocol):
     def emit(
         self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
     ) -> Value: ...
+    def primitive(
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
+    ) -> Value: ...
     def constant(self, t: Type, value: Number) -> Value: ...
     def zero(self, t: Type) -> Value: ...
     def made_by(self, value: Value) -> Op | None: ...
@@ -141,7 +144,7 @@ def _scale(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) 
     for x, y in (xs, xs[::-1]):
         negated = _negated(b, y)
         if negated is not None:
-            return b.emit("neg", b.emit("scale", x, negated, **attributes))
+            return b.emit("neg", b.primitive("scale", (x, negated), None, attributes))
     return None
 
 

@@ -141,7 +141,7 @@ def taken(x: Formula, y: Formula, r: Formula) -> tuple[Choice, Choice]:
 
 
 def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
-    """The derivatives of atan2, from the ratio of the smaller operand to the larger one, so that no square overflows."""
+    """The derivatives of atan2, from the ratio of the smaller operand to the larger one: no square overflows."""
     flat = abs(y) <= abs(x)
     large, small = where(flat, x, y), where(flat, y, x)
     size = abs(large)
@@ -157,7 +157,7 @@ def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
 
 
 def slope_of_tanh(x: Formula) -> Choice:
-    """1 / cosh(x)^2, as 1 - r * r cancels where r is near 1; and 0 before that underflows, so that cosh does not overflow."""
+    """1 / cosh(x)^2, as 1 - r * r cancels where r is near 1. 0 before that underflows: cosh does not overflow."""
     far = abs(x) >= _least_slope_of_tanh
     inverse = 1 / cosh(where(far, 0, x))
     return Choice(far, 0, inverse * inverse)
@@ -241,4 +241,3 @@ def cosh(x: Formula) -> Formula:
 
 def pow(x: Formula, y: Operand) -> Formula:
     return x.apply("pow", y)
-

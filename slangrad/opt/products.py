@@ -5,9 +5,9 @@
                                  %z = equal %d, 0
                                  %s = select %z, 0, %m
 
-In: the code of a kernel, inlined, after differentiation; nobody knows `scale` afterwards. Two facts of each value are
-followed from where they arise: that it may be *singular*, infinite or NaN though all that is loaded is finite and sums and
-products do not overflow; and that it may be *masked*, a zero because a branch was not taken.
+In: the code of a kernel, inlined, after differentiation. No later pass knows `scale`. Two facts of each value are
+followed from where they arise: that it may be *singular*, infinite or NaN though all that is loaded is finite and
+sums and products do not overflow; and that it may be *masked*, a zero because a branch was not taken.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class _Facts:
         """The factors of a `scale` that win over the other one where they are zero."""
         p, d = op.operands
         always = not op.attributes.get("masks_only")
-        return [x for x, other in ((d, p), (p, d)) if other in self._singular and (always or x in self._masked)]
+        return [
+            x for x, other in ((d, p), (p, d)) if other in self._singular and (always or x in self._masked)
+        ]
 
     def _add(self, op: Op) -> None:
         self._made_by.update(dict.fromkeys(op.results, op))
@@ -147,7 +149,9 @@ class _Facts:
 
 def _begins_masked(op: Op) -> bool:
     """A zero is masked where a choice is made; nobody scales by one that is known."""
-    return op.name == "zero" or (op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0]))
+    return op.name == "zero" or (
+        op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
+    )
 
 
 def _holds_floats(v: Value) -> bool:

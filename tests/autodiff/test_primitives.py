@@ -27,7 +27,10 @@ POINTS = {
     "atan2": [(0.7, -1.3), (-0.4, 0.9), (0.5, 0.0), (0.0, 0.8)],
 }
 DIFFERENTIABLE = [row for row in PRIMITIVES.values() if callable(row.partials)]
-ARITY = {"fma": 3, **dict.fromkeys(("add", "sub", "mul", "scale", "div", "rem", "min", "max", "pow", "atan2"), 2)}
+ARITY = {
+    "fma": 3,
+    **dict.fromkeys(("add", "sub", "mul", "scale", "div", "rem", "min", "max", "pow", "atan2"), 2),
+}
 
 
 def applied(name: str, type: t.Type, arity: int) -> Program:

@@ -1,6 +1,6 @@
 """The examples in the table of docs/gradients.md, "Derivatives at edges": the table is the tests.
 
-    `pow(0, 0.5) = 0: 0, 0`        Edge("pow", (0.0, 0.5), 0.0, (0.0, 0.0)), for each type
+`pow(0, 0.5) = 0: 0, 0`        Edge("pow", (0.0, 0.5), 0.0, (0.0, 0.0)), for each type
 """
 
 from __future__ import annotations

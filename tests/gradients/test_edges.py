@@ -54,7 +54,9 @@ def test_the_table(device: spy.Device, kind: str) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def differing(edge: Edge, y: float, slopes: list[np.ndarray], t: type[np.floating]) -> list[tuple[str, object]]:
+def differing(
+    edge: Edge, y: float, slopes: list[np.ndarray], t: type[np.floating]
+) -> list[tuple[str, object]]:
     """What is not as the table says."""
     found: list[tuple[str, object]] = []
     if edge.value is not None and not is_near(y, edge.value, t):
