@@ -21,6 +21,10 @@ from tests.std.exact import ROWS, WIDE, Row, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "standard_library.md"
 DEEP = pytest.mark.deep
+EXTENDED = {
+    1: "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt rsqrt".split(),
+    2: "pow atan2 hypot".split(),
+}
 KINDS = [(number, arity) for number in TYPES for arity in (1, 2, 3)]
 # What is run of special tuples and of random numbers, by tier; the exact doubles of mpmath take longer.
 INPUTS = {"sample": {"float": (1500, 1500), "double": (150, 150)}, "deep": {"float": (100_000, 100_000), "double": (4000, 6000)}}
@@ -31,6 +35,8 @@ def inputs(number: str, arity: int, tier: str) -> list[np.ndarray]:
     if arity == 1 and number == "half":
         halves = all_halves()
         return [halves if tier == "deep" else np.concatenate([special("half"), halves[:: 64 + 1]])]
+    if arity == 1 and number == "float" and tier == "deep":
+        return [np.concatenate([special(number), np.arange(0, 1 << 32, 1021, np.uint32).view(np.float32)])]
     if arity == 1:
         return [np.concatenate([special(number), random_numbers(number, count, 11)])]
     return tuples(number, arity, specials, count, 11)
@@ -57,6 +63,33 @@ def value_errors(row: Row, number: str, xs: list[np.ndarray], got: np.ndarray) -
         with np.errstate(all="ignore"):
             of = np.asarray(row.of(WIDE, *(x.astype(np.float64) for x in xs)), np.float64)
     return errors(got, reference(row, row.value, xs, number == "double"), number, of, row.zero_sign)
+
+
+def many_doubles(arity: int) -> list[np.ndarray]:
+    """Where most functions bend, in more number than mpmath has time for."""
+    rng, count = np.random.default_rng(5), 200_000
+
+    def numbers() -> np.ndarray:
+        scaled = 2.0 ** rng.uniform(-40, 10, count) * rng.choice([-1.0, 1.0], count)
+        near_one = 1 + 2.0 ** rng.uniform(-50, 3, count)
+        each = [rng.uniform(-1, 1, count), rng.uniform(-25, 25, count), scaled, near_one]
+        return np.concatenate(each) if arity == 1 else rng.permutation(np.concatenate(each))
+
+    return [numbers() for _ in range(arity)]
+
+
+def errors_of_many_doubles(arity: int, contraction: bool) -> dict[str, float]:
+    """The largest error by function, against numbers with eleven bits more, for those that NumPy has."""
+    xs, rows = many_doubles(arity), [ROWS[name] for name in EXTENDED[arity]]
+    found = machine(contraction).run("double", rows, xs)
+    largest = {}
+    for row, result in zip(rows, found, strict=True):
+        with np.errstate(all="ignore"):
+            exact = row.value(WIDE, *(x.astype(np.longdouble) for x in xs))
+            head = exact.astype(np.float64)
+            off = errors(result.value, (head, (exact - head).astype(np.float64)), "double", signs=False)
+        largest[row.name] = float(off.max())
+    return largest
 
 
 def worst(off: np.ndarray, xs: list[np.ndarray], got: np.ndarray) -> tuple[float, ...]:
@@ -131,6 +164,15 @@ def test_values(number: str, arity: int, contraction: bool) -> None:
 
 
 @DEEP
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="long double has no more digits than double")
+@pytest.mark.parametrize("contraction", [True, False])
+@pytest.mark.parametrize("arity", [1, 2])
+def test_many_doubles(arity: int, contraction: bool) -> None:
+    largest = errors_of_many_doubles(arity, contraction)
+    assert {name: off for name, off in largest.items() if off > documented()[name][2]} == {}
+
+
+@DEEP
 @pytest.mark.parametrize(("number", "arity"), KINDS)
 def test_partials(number: str, arity: int) -> None:
     check_partials(number, arity, "deep", True)
@@ -167,6 +209,10 @@ def print_table() -> None:
                     if row.name in largest:
                         off = float(value_errors(row, number, xs, result.value).max())
                         largest[row.name][column] = max(largest[row.name][column], off)
+    for arity in (1, 2):
+        for contraction in (True, False):
+            for name, off in errors_of_many_doubles(arity, contraction).items():
+                largest[name][2] = max(largest[name][2], off)
     for name, each in largest.items():
         print(f"| `{name}` | " + " | ".join(f"{np.ceil(off * 100) / 100:.2f}" for off in each) + " |")
 
