@@ -142,7 +142,7 @@ def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
     large, small = where(flat, x, y), where(flat, y, x)
     ratio, size = small / large, abs(large)
     slope = 1 / (large * (ratio * ratio + 1))
-    less = ratio * slope
+    less = product(ratio, slope)
     nowhere = equal(size, 0).apply("or", equal(size, math.inf))
     return (
         Choice(nowhere, 0, where(flat, slope, less)),
@@ -157,11 +157,14 @@ def slope_of_tanh(x: Formula, r: Formula) -> Formula:
 
 
 def slopes_of_pow(x: Formula, y: Formula, r: Formula) -> tuple[Choice, Choice]:
-    """Those where x <= 0 are zero. A zero times an infinity is zero here, as the limits are."""
+    """Those where x <= 0 are zero. Below 1/2, y - 1 may be rounded, which x to the power of it would not forgive; from
+    there on it is exact, and r may overflow or underflow where the slope does not. A zero times an infinity is zero, as
+    the limits are."""
     outside = x <= 0
     inside = where(outside, 1, x)
-    by_x, by_y = product(y, pow(inside, y - 1)), product(r, log(inside))
-    return Choice(outside, 0, by_x), Choice(outside, 0, by_y)
+    by_ratio = where(equal(x, math.inf), 0, y * r / inside)
+    by_x = where(y < 0.5, by_ratio, product(y, pow(inside, y - 1)))
+    return Choice(outside, 0, by_x), Choice(outside, 0, product(r, log(inside)))
 
 
 def product(x: Formula, y: Formula) -> Formula:
