@@ -2,8 +2,8 @@
 
     EDGES["hypot"] = [(where, partials)]     `where(info, x, y)`: a mask over float64 arrays; `info` is NumPy's finfo
 
-Elsewhere a partial is at most PARTIAL_ULP units in the last place off. One smaller than the smallest normal number may be
-zero. A partial of NaN says that any answer holds.
+Elsewhere a partial is at most PARTIAL_ULP units in the last place off. One smaller than the smallest normal number
+loses digits. A partial of NaN says that any answer holds.
 """
 
 from __future__ import annotations

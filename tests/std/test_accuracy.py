@@ -142,7 +142,8 @@ def partial_errors(row, j, formula, number, xs, got) -> np.ndarray:
             here = where(np.finfo(TYPES[number]), *wide)
             head, tail = np.where(here, partials[j], head), np.where(here, 0.0, tail)
         off = errors(got, (head, tail), number, signs=False)
-    underflow = (np.abs(head) < float(np.finfo(TYPES[number]).smallest_normal)) & (got == 0)
+    tiny = float(np.finfo(TYPES[number]).smallest_normal)
+    underflow = (np.abs(head) < tiny) & (np.abs(got) <= tiny)
     return np.where(np.isnan(head) | underflow, 0.0, off)
 
 
