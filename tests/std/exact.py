@@ -44,6 +44,16 @@ class Wide:
     pi = math.pi
 
     @staticmethod
+    def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """By the whole part of `y`."""
+        n = np.trunc(np.clip(np.nan_to_num(y), -5000, 5000)).astype(int)
+        return np.ldexp(x, n)
+
+    @staticmethod
+    def frexp(x: np.ndarray) -> np.ndarray:
+        return np.frexp(x)[0]
+
+    @staticmethod
     def sinpi(x: np.ndarray) -> np.ndarray:
         n = np.rint(x)
         turned = np.sin((x - n) * np.pi) * np.where(np.fmod(n, 2) == 0, 1.0, -1.0)
@@ -98,6 +108,14 @@ class Mp:
     floor, ceil, round, sign = EXACT.floor, EXACT.ceil, EXACT.nint, EXACT.sign
     sinpi, cospi, min, max = EXACT.sinpi, EXACT.cospi, min, max
     abs = staticmethod(abs)
+
+    @staticmethod
+    def ldexp(x: Any, y: Any) -> Any:
+        return EXACT.ldexp(x, int(min(max(y, -5000), 5000)))
+
+    @staticmethod
+    def frexp(x: Any) -> Any:
+        return EXACT.mpf(math.frexp(float(x))[0])
 
     @staticmethod
     def exp2(x: Any) -> Any:
@@ -235,6 +253,8 @@ row("fdim",     2, lambda m, x, y: nan_wins(m, m.where(x > y, x - y, 0.0), x, y)
 row("copysign", 2, lambda m, x, y: m.copysign(x, y),     lambda m, x, y: m.sign(x) * m.sign(y), zero, ulp=ONCE)
 row("step",     2, lambda m, x, y: m.where(y < x, 0.0, 1.0), zero, zero, ulp=ONCE)
 row("hypot",    2, lambda m, x, y: m.hypot(x, y),        lambda m, x, y: x / m.hypot(x, y), lambda m, x, y: y / m.hypot(x, y))
+row("ldexp",    2, lambda m, x, y: m.ldexp(x, y),        ulp=ONCE, call="{ return ldexp(x, int(y)); }")
+row("frexp",    1, lambda m, x: m.frexp(x),              ulp=ONCE, call="{ int n; return frexp(x, n); }")
 row("nextafter", 2, lambda m, x, y: np.nextafter(x, y),  ulp=ONCE, native=True, zero_sign=False)
 row("min3",     3, lambda m, x, y, z: m.min(m.min(x, y), z), ulp=ONCE, zero_sign=False)
 row("max3",     3, lambda m, x, y, z: m.max(m.max(x, y), z), ulp=ONCE, zero_sign=False)
