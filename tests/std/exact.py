@@ -204,7 +204,7 @@ def nan_wins(m: Any, value: Any, *xs: Any) -> Any:
     """NaN where an operand is; C says so of `fdim`."""
     if m is Mp:
         return value
-    return np.where(np.isnan(sum(xs)), np.nan, value)
+    return np.where(np.any([np.isnan(x) for x in xs], axis=0), np.nan, value)
 
 
 def takes(index: int, first: Callable[[Any, Any], Any]) -> Formula:

@@ -7,7 +7,7 @@ ones. The normal tier runs a seeded sample of the inputs, the deep tier all that
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +42,7 @@ def inputs(number: str, arity: int, tier: str) -> list[np.ndarray]:
         halves = all_halves()
         return [halves if tier == "deep" else np.concatenate([special("half"), halves[:: 64 + 1]])]
     if arity == 1 and number == "float" and tier == "deep":
-        return [np.concatenate([special(number), np.arange(0, 1 << 32, 1021, np.uint32).view(np.float32)])]
+        return [np.concatenate([special(number), np.arange(0, 1 << 32, 4093, np.uint32).view(np.float32)])]
     if arity == 1:
         return [np.concatenate([special(number), random_numbers(number, count, 11)])]
     return tuples(number, arity, specials, count, 11)
@@ -57,7 +57,7 @@ def machine(contraction: bool) -> Machine:
     return Machine(spy.create_device(options=Options(contraction=contraction)))
 
 
-@cache
+@lru_cache(maxsize=1)
 def results(number: str, arity: int, tier: str, contraction: bool) -> tuple[list[np.ndarray], list[Result]]:
     xs = inputs(number, arity, tier)
     return xs, machine(contraction).run(number, rows_of(arity), xs)
