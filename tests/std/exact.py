@@ -1,7 +1,8 @@
 """THE TABLE of the floating-point functions of `std`: exact values, exact partials, promised errors.
 
     ROWS["log1p"].value(m, x)          the exact value in the arithmetic `m`, WIDE or EXACT
-    reference(row, formula, inputs)    the exact numbers as sums of two doubles, for inputs of any type
+    reference(row, formula, inputs)    the exact numbers for inputs of any type: doubles, and what is left in units of their
+                                       last place, which may be too small for a double
 
 WIDE is NumPy's float64: it has more digits and a wider range than half and float, and it knows what C says of
 infinities, NaN and the signs of zeros. EXACT is mpmath with 320 bits, for double. A formula is written once for both.
@@ -355,4 +356,4 @@ def _exact(formula: Formula, xs: list[float], wide: float) -> tuple[float, float
         return (wide, 0.0) if wide == 0 else (0.0, 0.0)
     if 0.0 in xs and wide == wide:
         y, head = (y, head) if (wide < 0) == (head < 0) else (-y, -head)
-    return head, (float(y - EXACT.mpf(head)) if math.isfinite(head) else 0.0)
+    return head, (float((y - EXACT.mpf(head)) / math.ulp(head)) if math.isfinite(head) else 0.0)

@@ -93,7 +93,9 @@ def errors_of_many_doubles(arity: int, contraction: bool) -> dict[str, float]:
         with np.errstate(all="ignore"):
             exact = row.value(WIDE, *(x.astype(np.longdouble) for x in xs))
             head = exact.astype(np.float64)
-            off = errors(result.value, (head, (exact - head).astype(np.float64)), "double", signs=False)
+            tail = ((exact - head) / np.abs(np.spacing(head))).astype(np.float64)
+            tail = np.where(np.isfinite(head), tail, 0.0)
+            off = errors(result.value, (head, tail), "double", signs=False)
         largest[row.name] = float(off.max())
     return largest
 
