@@ -131,7 +131,7 @@ def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
 
 
 def _scale(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
-    """Plain multiplication by a finite number; zero by zero."""
+    """Plain multiplication by a finite number; zero by zero, of any sign."""
     for x, y in (xs, xs[::-1]):
         number = b.constant_of(y)
         if number is not None and number == 0:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from slangrad.ir.core import Value
+from slangrad.ir.numbers import least_normal
 from slangrad.ir.types import Scalar, Type, scalar_of
 
 Number = int | float
@@ -99,6 +100,9 @@ class Formula:
     def __le__(self, other: Operand) -> Formula:
         return self.apply("less_equal", other)
 
+    def __ge__(self, other: Operand) -> Formula:
+        return self._flipped("less_equal", other)
+
 
 Operand = Formula | int | float | OfType
 
@@ -140,20 +144,28 @@ def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
     """The derivatives of atan2, from the ratio of the smaller operand to the larger one, so that no square overflows."""
     flat = abs(y) <= abs(x)
     large, small = where(flat, x, y), where(flat, y, x)
-    ratio, size = small / large, abs(large)
-    slope = 1 / (large * (ratio * ratio + 1))
-    less = product(ratio, slope)
+    size = abs(large)
     nowhere = equal(size, 0).apply("or", equal(size, math.inf))
+    divisor = where(nowhere, 1, large)
+    ratio = small / divisor
+    slope = 1 / (divisor * (ratio * ratio + 1))
+    less = product(ratio, slope)
     return (
         Choice(nowhere, 0, where(flat, slope, less)),
         Choice(nowhere, 0, -where(flat, less, slope)),
     )
 
 
-def slope_of_tanh(x: Formula, r: Formula) -> Formula:
-    """1 - r * r; where r is near 1 and that cancels, 4 e / (1 + e)^2 with e = exp(-2 |x|)."""
-    e = exp(-2 * abs(x))
-    return where(abs(r) < 0.5, 1 - r * r, 4 * e / ((e + 1) * (e + 1)))
+def slope_of_tanh(x: Formula) -> Choice:
+    """1 / cosh(x)^2, as 1 - r * r cancels where r is near 1; and 0 before that underflows, so that cosh does not overflow."""
+    far = abs(x) >= _least_slope_of_tanh
+    inverse = 1 / cosh(where(far, 0, x))
+    return Choice(far, 0, inverse * inverse)
+
+
+def _least_slope_of_tanh(t: Scalar) -> float:
+    """Where it is about the smallest normal number."""
+    return 0.5 * math.log(4.0 / least_normal(t))
 
 
 def slopes_of_pow(x: Formula, y: Formula, r: Formula) -> tuple[Choice, Choice]:

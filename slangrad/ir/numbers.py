@@ -114,7 +114,7 @@ def divide(t: Scalar, x: Number, y: Number) -> Number:
 
 
 def scale(t: Scalar, x: float, y: float) -> float:
-    """The product, but zero where a factor is."""
+    """The product, but zero where a factor is; the sign of the zero is not defined."""
     return x * y if x != 0.0 and y != 0.0 else 0.0
 
 

@@ -118,7 +118,7 @@ row("atan",          SAME,    n.real(math.atan),           lambda x, r: (1 / (1 
 row("atan2",         SAME,    n.real(math.atan2),          lambda y, x, r: f.by_angle(y, x),          30, kinds="f")
 row("sinh",          SAME,    n.real(math.sinh),           lambda x, r: (f.cosh(x),),                  24, kinds="f")
 row("cosh",          SAME,    n.real(math.cosh),           lambda x, r: (f.sinh(x),),                  24, kinds="f")
-row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (f.slope_of_tanh(x, r),),      24, kinds="f")
+row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (f.slope_of_tanh(x),),         24, kinds="f")
 row("asinh",         SAME,    n.real(math.asinh),          lambda x, r: (1 / f.where(f.abs(x) < HUGE, f.sqrt(x * x + 1), f.abs(x)),), 24, kinds="f")
 row("acosh",         SAME,    n.real(math.acosh),          lambda x, r: (1 / f.where(x < HUGE, f.sqrt((x - 1) * (x + 1)), x),), 24, kinds="f")
 row("atanh",         SAME,    n.inverse_tanh,              lambda x, r: (1 / ((1 - x) * (x + 1)),),    24, kinds="f")
