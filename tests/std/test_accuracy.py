@@ -41,10 +41,10 @@ def inputs(number: str, arity: int, tier: str) -> list[np.ndarray]:
     if arity == 1 and number == "half":
         halves = all_halves()
         return [halves if tier == "deep" else np.concatenate([special("half"), halves[:: 64 + 1]])]
-    if arity == 1 and number == "float" and tier == "deep":
-        return [np.concatenate([special(number), np.arange(0, 1 << 32, 4093, np.uint32).view(np.float32)])]
     if arity == 1:
-        return [np.concatenate([special(number), random_numbers(number, count, 11)])]
+        every = np.arange(0, 1 << 32 if number == "float" and tier == "deep" else 0, 4093, np.uint32)
+        more = every.view(np.float32).astype(TYPES[number])
+        return [np.concatenate([special(number), random_numbers(number, count, 11), more])]
     return tuples(number, arity, specials, count, 11)
 
 
