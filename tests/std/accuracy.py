@@ -171,34 +171,29 @@ def _derivatives(k: int, names: str, at: int) -> list[str]:
         given = ", ".join(f"diffPair({m}, T(1))" if m == n else m for m in names)
         lines.append(f"result[{at + j} * count + i] = fwd_diff(f{k}{n})({given}).d;")
     pairs = " ".join(f"var p{k}{n} = diffPair({n}, T(0));" for n in names)
-    stores = " ".join(
-        f"result[{at + len(names) + j} * count + i] = p{k}{n}.d;" for j, n in enumerate(names)
-    )
+    stores = " ".join(f"result[{at + len(names) + j} * count + i] = p{k}{n}.d;" for j, n in enumerate(names))
     return [*lines, f"{pairs} bwd_diff(f{k})({', '.join(f'p{k}{n}' for n in names)}, T(1)); {stores}"]
 
 
 # --- Errors -------------------------------------------------------------------------------------------
 
 
-def errors(got: np.ndarray, exact: Pair, number: str, of: np.ndarray | None = None, signs: bool = True) -> np.ndarray:
+def errors(
+    got: np.ndarray, exact: Pair, number: str, of: np.ndarray | None = None, signs: bool = True
+) -> np.ndarray:
     """|got - exact| in units in the last place of `exact`, or of `of`. Infinity where a NaN or the sign of a zero is
     wrong; an infinite result counts as the number after the greatest one."""
     head, tail = exact
     info = np.finfo(TYPES[number])
-    least, most = float(info.smallest_subnormal), 2.0 ** (info.maxexp - 2)
-    shrink = 0.25  # so that 4 * most, the first number beyond, is a double
+    most = 2.0 ** (info.maxexp - 2)  # a quarter of the first number beyond, which for double is no double
     with np.errstate(all="ignore"):
+        shrink = np.where(np.abs(head) > 1, 0.25, 1.0)
+        size = np.minimum(np.abs(head) if of is None else np.maximum(of, np.abs(head)), float(info.max))
+        unit = np.maximum(np.ldexp(1.0, np.frexp(size)[1] - DIGITS[number]), float(info.smallest_subnormal))
         result = got.astype(np.float64)
-        scaled = np.clip(result * shrink, -most, most)
-        wanted = np.clip(head * shrink, -most, most)
-        size = np.abs(head) if of is None else np.maximum(of, np.abs(head))
-        exponent = np.frexp(np.minimum(size, float(info.max)))[1]
-        unit = np.maximum(np.ldexp(1.0, exponent - DIGITS[number]), least)
-        small = np.abs(head) < 1e300
-        off = np.where(small, ((result - head) - tail) / unit, ((scaled - wanted) - tail * shrink) / (unit * shrink))
-        off = np.where(np.isinf(result) | np.isinf(head), (scaled - wanted) / (unit * shrink), off)
-        off = np.where(scaled == wanted, np.where(small & (result == head), tail / unit, np.minimum(np.abs(off), 0.5)), off)
-        off = np.abs(off)
+        scaled, wanted = (np.clip(x * shrink, -most, most) for x in (result, head))
+        left = np.where(tail == 0, 0.0, tail * (np.abs(np.spacing(head)) / unit))
+        off = np.abs((scaled - wanted) / (unit * shrink) - left)
     nan = np.isnan(head)
     if of is not None:  # a term may be beyond the range
         beyond = ~(of < float(info.max) / 2)

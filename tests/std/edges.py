@@ -20,11 +20,11 @@ Convention = tuple[Where, tuple[float, ...]]
 
 
 def anywhere_nan(info: np.finfo, *xs: np.ndarray) -> np.ndarray:
-    return np.isnan(sum(xs))
+    return np.any([np.isnan(x) for x in xs], axis=0)
 
 
 def anywhere_infinite(info: np.finfo, *xs: np.ndarray) -> np.ndarray:
-    return ~np.isfinite(sum(xs))
+    return ~np.all([np.isfinite(x) for x in xs], axis=0)
 
 
 # fmt: off
@@ -37,9 +37,10 @@ EDGES: dict[str, list[Convention]] = {
     "pow":      [
         (lambda info, x, y: x <= 0, (0.0, 0.0)),
         (lambda info, x, y: np.power(x, y) >= float(info.max), (ANY, ANY)),
+        (lambda info, x, y: np.power(x, y) < float(info.smallest_normal), (ANY, ANY)),  # as few digits as the value
         (anywhere_infinite, (ANY, ANY)),
     ],
-    "copysign": [(lambda info, x, y: (x == 0) | (y == 0) | np.isnan(x + y), (ANY, 0.0))],
+    "copysign": [(lambda info, x, y: (x == 0) | (y == 0) | anywhere_nan(info, x, y), (ANY, 0.0))],
     "fmod":     [(lambda info, x, y: (y == 0) | ~np.isfinite(x), (ANY, ANY))],
     "fdim":     [(anywhere_nan, (ANY, ANY))],
     "fma":      [(anywhere_nan, (ANY, ANY, ANY))],

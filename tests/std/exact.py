@@ -1,7 +1,8 @@
 """THE TABLE of the floating-point functions of `std`: exact values, exact partials, promised errors.
 
     ROWS["log1p"].value(m, x)          the exact value in the arithmetic `m`, WIDE or EXACT
-    reference(row, formula, inputs)    the exact numbers as sums of two doubles, for inputs of any type
+    reference(row, formula, inputs)    the exact numbers for inputs of any type: doubles, and what is left in units of their
+                                       last place, which may be too small for a double
 
 WIDE is NumPy's float64: it has more digits and a wider range than half and float, and it knows what C says of
 infinities, NaN and the signs of zeros. EXACT is mpmath with 320 bits, for double. A formula is written once for both.
@@ -42,6 +43,16 @@ class Wide:
     min, max = np.fmin, np.fmax
     erf, erfc = np.vectorize(math.erf, otypes=[float]), np.vectorize(math.erfc, otypes=[float])
     pi = math.pi
+
+    @staticmethod
+    def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """By the whole part of `y`."""
+        n = np.trunc(np.clip(np.nan_to_num(y), -5000, 5000)).astype(int)
+        return np.ldexp(x, n)
+
+    @staticmethod
+    def frexp(x: np.ndarray) -> np.ndarray:
+        return np.frexp(x)[0]
 
     @staticmethod
     def sinpi(x: np.ndarray) -> np.ndarray:
@@ -98,6 +109,14 @@ class Mp:
     floor, ceil, round, sign = EXACT.floor, EXACT.ceil, EXACT.nint, EXACT.sign
     sinpi, cospi, min, max = EXACT.sinpi, EXACT.cospi, min, max
     abs = staticmethod(abs)
+
+    @staticmethod
+    def ldexp(x: Any, y: Any) -> Any:
+        return EXACT.ldexp(x, int(min(max(y, -5000), 5000)))
+
+    @staticmethod
+    def frexp(x: Any) -> Any:
+        return EXACT.mpf(math.frexp(float(x))[0])
 
     @staticmethod
     def exp2(x: Any) -> Any:
@@ -186,7 +205,7 @@ def nan_wins(m: Any, value: Any, *xs: Any) -> Any:
     """NaN where an operand is; C says so of `fdim`."""
     if m is Mp:
         return value
-    return np.where(np.isnan(sum(xs)), np.nan, value)
+    return np.where(np.any([np.isnan(x) for x in xs], axis=0), np.nan, value)
 
 
 def takes(index: int, first: Callable[[Any, Any], Any]) -> Formula:
@@ -235,6 +254,8 @@ row("fdim",     2, lambda m, x, y: nan_wins(m, m.where(x > y, x - y, 0.0), x, y)
 row("copysign", 2, lambda m, x, y: m.copysign(x, y),     lambda m, x, y: m.sign(x) * m.sign(y), zero, ulp=ONCE)
 row("step",     2, lambda m, x, y: m.where(y < x, 0.0, 1.0), zero, zero, ulp=ONCE)
 row("hypot",    2, lambda m, x, y: m.hypot(x, y),        lambda m, x, y: x / m.hypot(x, y), lambda m, x, y: y / m.hypot(x, y))
+row("ldexp",    2, lambda m, x, y: m.ldexp(x, y),        ulp=ONCE, call="{ return ldexp(x, int(y)); }")
+row("frexp",    1, lambda m, x: m.frexp(x),              ulp=ONCE, call="{ int n; return frexp(x, n); }")
 row("nextafter", 2, lambda m, x, y: np.nextafter(x, y),  ulp=ONCE, native=True, zero_sign=False)
 row("min3",     3, lambda m, x, y, z: m.min(m.min(x, y), z), ulp=ONCE, zero_sign=False)
 row("max3",     3, lambda m, x, y, z: m.max(m.max(x, y), z), ulp=ONCE, zero_sign=False)
@@ -335,4 +356,4 @@ def _exact(formula: Formula, xs: list[float], wide: float) -> tuple[float, float
         return (wide, 0.0) if wide == 0 else (0.0, 0.0)
     if 0.0 in xs and wide == wide:
         y, head = (y, head) if (wide < 0) == (head < 0) else (-y, -head)
-    return head, (float(y - EXACT.mpf(head)) if math.isfinite(head) else 0.0)
+    return head, (float((y - EXACT.mpf(head)) / math.ulp(head)) if math.isfinite(head) else 0.0)

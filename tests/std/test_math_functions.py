@@ -100,7 +100,7 @@ NUMBERS = pytest.mark.parametrize("number", ["float", "double"])
 
 def test_every_primitive_has_one() -> None:
     instructions = {"fma", "min", "max", "abs", "floor", "ceil", "round", "trunc", "sqrt", "rem"}
-    arithmetic = {"add", "sub", "mul", "div", "neg"}
+    arithmetic = {"add", "sub", "mul", "scale", "div", "neg"}
     maths = {
         name
         for name, row in PRIMITIVES.items()
