@@ -148,7 +148,7 @@ class _Facts:
 
 
 def _begins_masked(op: Op) -> bool:
-    """A zero is masked where a choice is made; nobody scales by one that is known."""
+    """Constant zeros: what a choice or a structure begins with. Products with them are folded before."""
     return op.name == "zero" or (
         op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
     )

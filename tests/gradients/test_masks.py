@@ -126,7 +126,7 @@ TOLERANCES = {"half": 2e-2, "float": 2e-5, "double": 1e-12}
 
 
 def compare(case: Case, x: float, first: np.ndarray, second: np.ndarray, kind: str) -> str:
-    """What is wrong. A half may overflow inside."""
+    """What is wrong, if anything."""
     for found, exact in zip((first, second), wanted(case, x), strict=True):
         tolerance = 0.0 if x == OUTSIDE else TOLERANCES[kind]
         if not np.allclose(found.astype(np.float64), exact, rtol=tolerance, atol=tolerance):
