@@ -192,7 +192,9 @@ def errors(
         unit = np.maximum(np.ldexp(1.0, np.frexp(size)[1] - DIGITS[number]), float(info.smallest_subnormal))
         result = got.astype(np.float64)
         scaled, wanted = (np.clip(x * shrink, -most, most) for x in (result, head))
-        left = np.where(tail == 0, 0.0, tail * (np.abs(np.spacing(head)) / unit))
+        spacing = np.maximum(np.ldexp(1.0, np.frexp(head)[1] - DIGITS["double"]), 5e-324)
+        spacing = np.where(head == 0, 5e-324, spacing)
+        left = np.where(tail == 0, 0.0, tail * (spacing / unit))
         off = np.abs((scaled - wanted) / (unit * shrink) - left)
     nan = np.isnan(head)
     if of is not None:  # a term may be beyond the range
