@@ -345,7 +345,22 @@ def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
         bases = [world.resolve_type(scope, node) for node in declaration.bases]
     found = [each for base in bases for each in interfaces_in(base)]
     world.bases[declaration] = found
+    if isinstance(declaration, ast.Interface):  # which may ask for these bases again
+        found = world.bases[declaration] = [each for each in found if not _is_circle(world, declaration, each)]
     return found
+
+
+def _is_circle(world: World, declaration: ast.Interface, base: InterfaceType) -> bool:
+    """Whether an interface would inherit from itself, which is reported."""
+    reached = [base.declaration]
+    for each in reached:  # grows while it is read
+        if each is declaration:
+            through = "" if base.declaration is declaration else f" through '{base.declaration.name}'"
+            message = f"the interface '{declaration.name}' inherits from itself{through}"
+            world.error("E0413", message, declaration.name_span)
+            return True
+        reached += [more.declaration for more in interface_bases(world, each) if more.declaration not in reached]
+    return False
 
 
 def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:

@@ -70,6 +70,7 @@ class World(ABC):
         self.bases: dict[Any, list[InterfaceType]] = {}
         self.partial_conformances: dict[Type, Any] = {}
         self.tag_types: dict[Any, Type] = {}
+        self.case_positions: dict[Any, int] = {}  # of the cases of enums
         self.custom_derivatives: dict[Any, Any] = {}
         # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
         self.instances_looked_at: set[Any] = set()
