@@ -57,7 +57,8 @@ class _Inline(Rebuild):
         self._keep = keep
         self._limit = limits.inline_ops
         self._caller = caller
-        self._size = sum(1 for _ in walk(caller.region))
+        self._sizes: dict[Function, int] = {}
+        self._size = self._size_of(caller)
 
     def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         callee = self._done[_callee(op)]
@@ -73,11 +74,16 @@ class _Inline(Rebuild):
             return self.inline(b, callee.region)
 
     def _grow(self, callee: Function, op: Op) -> None:
-        self._size += sum(1 for _ in walk(callee.region))
+        self._size += self._size_of(callee)
         if self._size > self._limit:
             message = f"'{self._caller.name}' has more than {self._limit} operations after inlining"
             note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
             raise CompileError([Diagnostic("E0791", message, op.span or self._caller.span, note)])
+
+    def _size_of(self, callee: Function) -> int:
+        if callee not in self._sizes:
+            self._sizes[callee] = sum(1 for _ in walk(callee.region))
+        return self._sizes[callee]
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:

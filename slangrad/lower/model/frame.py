@@ -129,6 +129,7 @@ class Lowering(ABC):
         self.memory_free: dict[tuple[object, ...], bool] = {}  # functions, see bodies/purity.py
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
         self.asked_at: dict[str, Span | None] = {}  # and where
+        self.rounds = 0  # of all $for
 
     @abstractmethod
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
