@@ -22,7 +22,8 @@ MOST = 1000  # types that are looked at; what grows without end is found where i
 
 def require_finite(world: World, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
-    infinite = [each for each in _structs(members) if _is_infinite(world, each)]
+    finite: set[Type] = set()
+    infinite = [each for each in _structs(members) if _is_infinite(world, each, finite)]
     if infinite:
         raise CompileError(world.reporter.diagnostics)
 
@@ -35,27 +36,36 @@ def _structs(members: Iterable[ast.Declaration]) -> Iterable[ast.Struct]:
             yield from _structs(member.members)
 
 
-def _is_infinite(world: World, node: ast.Struct) -> bool:
+def _is_infinite(world: World, node: ast.Struct, finite: set[Type]) -> bool:
+    """Whether a struct contains itself. `finite`: structs without parameters of which all parts were looked at. None
+    contains itself, so none contains a struct that contains it, and what looks for one can stop there."""
     kind = this_type(world, node)
+    is_looked_through = not kind.abstract
     for reference in field_references(kind) if isinstance(kind, StructType) else ():
-        if _holds(world, field_type(world, reference), node):
+        found = _holds(world, field_type(world, reference), node, finite)
+        if found:
             message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
             world.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
             return True
+        is_looked_through &= found is not None
+    if is_looked_through:
+        finite.add(kind)
     return False
 
 
-def _holds(world: World, kind: Type, node: ast.Struct) -> bool:
-    """Whether a value of a type has one of the struct in it."""
+def _holds(world: World, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:
+    """Whether a value of a type has one of the struct in it; None where that has not been found in some time."""
     seen, pending = {kind}, deque([kind])
     while pending and len(seen) < MOST:
         each = pending.popleft()
         if isinstance(each, StructType) and each.declaration is node:
             return True
+        if each in finite:
+            continue
         new = [part for part in _parts(world, each) if part not in seen]
         seen.update(new)
         pending += new
-    return False
+    return None if pending else False
 
 
 def _parts(world: World, kind: Type) -> Iterable[Type]:
