@@ -130,6 +130,16 @@ def test_the_depth_that_is_just_allowed(tmp_path):
     assert "E0904" in call(tmp_path, text, recursion_depth=4)
 
 
+def test_unrolled_loops_multiply(tmp_path):
+    nest = "float f(float x) {{ {0} for (int i = 0; i < 10; i++) {0} for (int j = 0; j < 10; j++) x += i * j; return x; }}"
+    assert call(tmp_path, nest.format("[ForceUnroll]"), unroll_iterations=100) == 45 * 45 + 0.5
+    said = call(tmp_path, nest.format("[ForceUnroll]"), unroll_iterations=99)
+    assert "error[E0792]: a nest of loops of 100 iterations is too long to be unrolled" in said
+    assert call(tmp_path, nest.format(""), unroll_iterations=99) == 45 * 45 + 0.5
+    said = call(tmp_path, nest.format("[ForceUnroll]"), inline_ops=150)
+    assert "error[E0792]: a loop that adds up to" in said
+
+
 def test_memory_for_tapes(tmp_path):
     assert isinstance(call(tmp_path, ROUNDS % 4, tape_bytes=1 << 20), float)
     said = call(tmp_path, ROUNDS % 1_000_000, tape_bytes=1 << 20)
