@@ -74,7 +74,9 @@ class _Hoist(Rebuild):
     def _target(self, op: Op) -> Builder:
         """The builder of the outermost level to which it is worth moving the op."""
         last = len(self._levels) - 1
-        first = max(map(self._level_of, self.values(op.operands)), default=0)  # where it can be at the earliest
+        first = max(
+            map(self._level_of, self.values(op.operands)), default=0
+        )  # where it can be at the earliest
         if PRIMITIVES[op.name].cost <= CHEAP:
             passed = bisect_right(self._loops, first)
             return self._levels[self._loops[passed] - 1 if passed < len(self._loops) else last].builder

@@ -9,12 +9,30 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 BATCH = 24  # programs of a process, which parses the library once
+
+
+LENGTHS = {"short": ("0", "2", "24"), "long": ("2", "1", "80")}  # first, count, declarations of a program
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_long_programs(name: str) -> None:
+    run(*LENGTHS[name])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("first", range(100, 120, 5))
+def test_many_long_programs(first: int) -> None:
+    run(str(first), "5", "300")
 
 
 @pytest.mark.parametrize("first", range(0, 3 * BATCH, BATCH))
 def test_machine_code_equals_the_oracle(first: int) -> None:
-    command = [sys.executable, str(HERE / "run_valid.py"), str(first), str(BATCH)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    run(str(first), str(BATCH))
+
+
+def run(*arguments: str) -> None:
+    command = [sys.executable, "-m", "tests.fuzz.run_valid", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, check=False)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-2000:]}"

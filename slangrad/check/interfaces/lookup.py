@@ -346,7 +346,9 @@ def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
     found = [each for base in bases for each in interfaces_in(base)]
     world.bases[declaration] = found
     if isinstance(declaration, ast.Interface):  # which may ask for these bases again
-        found = world.bases[declaration] = [each for each in found if not _is_circle(world, declaration, each)]
+        found = world.bases[declaration] = [
+            each for each in found if not _is_circle(world, declaration, each)
+        ]
     return found
 
 
@@ -359,7 +361,9 @@ def _is_circle(world: World, declaration: ast.Interface, base: InterfaceType) ->
             message = f"the interface '{declaration.name}' inherits from itself{through}"
             world.error("E0413", message, declaration.name_span)
             return True
-        reached += [more.declaration for more in interface_bases(world, each) if more.declaration not in reached]
+        reached += [
+            more.declaration for more in interface_bases(world, each) if more.declaration not in reached
+        ]
     return False
 
 

@@ -487,7 +487,11 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> st
 
 def arguments_text(arguments: Iterable[Any], brackets: str = "<>") -> str:
     """Generic arguments as they are written: a pack is its elements. A name that had no end is cut."""
-    texts = ["..." if weight_of(one) > HEAVIEST else str(one) for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
+    texts = [
+        "..." if weight_of(one) > HEAVIEST else str(one)
+        for each in arguments
+        for one in (each if isinstance(each, tuple) else (each,))
+    ]
     return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
 
 

@@ -12,7 +12,6 @@ from slangrad.ir.core import Value
 from slangrad.lower.model.exits import exited, flags
 from slangrad.lower.model.frame import Frame
 
-
 MOST_NESTED = 64  # parts inside each other, each in an arm that the one before it leaves
 
 

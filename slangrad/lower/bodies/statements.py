@@ -50,7 +50,9 @@ def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Sta
     if len(nodes) <= MOST_NESTED or any(map(partial(_must_stay, f), nodes)):
         return [nodes]
     ends = [i + 1 for i, node in enumerate(nodes) if may_exit(node)][MOST_NESTED - 1 :: MOST_NESTED]
-    return [nodes[start:end] for start, end in zip([0, *ends], [*ends, len(nodes)], strict=True) if start < end]
+    return [
+        nodes[start:end] for start, end in zip([0, *ends], [*ends, len(nodes)], strict=True) if start < end
+    ]
 
 
 def _must_stay(f: Frame, node: ast.Statement) -> bool:

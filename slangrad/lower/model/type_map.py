@@ -103,7 +103,9 @@ class TypeMap:
             return types.vector(self._scalar(t.element), self._components(t, t.count))
         if isinstance(t, checked.Matrix):
             self._components(t, t.rows, t.columns)
-            return types.matrix(self._scalar(t.element), _known_size(t.rows, t, 1), _known_size(t.columns, t, 1))
+            return types.matrix(
+                self._scalar(t.element), _known_size(t.rows, t, 1), _known_size(t.columns, t, 1)
+            )
         if isinstance(t, checked.Array):
             return self._array(t)
         if isinstance(t, checked.Pointer):
@@ -239,7 +241,10 @@ class TypeMap:
 
     def _components(self, t: checked.Type, *sizes: object) -> int:
         """How many components a vector or matrix has."""
-        count, limit = prod(_known_size(size, t, 1) for size in sizes), self.program.options.limits.vector_components
+        count, limit = (
+            prod(_known_size(size, t, 1) for size in sizes),
+            self.program.options.limits.vector_components,
+        )
         if count > limit:
             note = f"an array holds more; {limit_note('vector_components')}"
             raise Unlowerable(f"'{t}' has {count} components, more than the limit of {limit}", "E0710", note)
