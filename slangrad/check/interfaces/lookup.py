@@ -72,9 +72,9 @@ def members(world: World, kind: Type, name: str) -> list[Member]:
     found = concrete_members(world, kind, name)
     is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
     for interface in conformances(world, kind):
-        seen = requirement_substitution(kind, interface)
         for requirement in declared(world, interface.declaration, name):
             if not is_own or _has_body(requirement):
+                seen = requirement_substitution(kind, interface)
                 found.append(Member(requirement, seen, "interface"))
     return found
 
