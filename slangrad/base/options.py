@@ -33,6 +33,7 @@ class Limits:
     include_count: int = 1_000           # files included in all, repetitions counted
     nesting_depth: int = 256             # parentheses, types, blocks and declarations inside each other
     chain_length: int = 2_000            # operators, members or `else if`s of one chain: a + b + c + ...
+                                         # and declarations or macros of which each needs the next one
     generic_depth: int = 64              # generics that need further instances: f<N> calls f<N + 1>
     instances: int = 20_000              # functions after generics are filled in
     recursion_depth: int = 1 << 16       # calls inside each other when running, of functions that call themselves

@@ -134,6 +134,12 @@ class Expander:
         self, macro: Macro, use: Token, arguments: Arguments, hidden: frozenset[str]
     ) -> list[Token]:
         """The body with arguments in place, `#` and `##` done."""
+        if len(hidden) > self._limits.chain_length:
+            message = (
+                f"a macro stands for another one, and so on, more than {self._limits.chain_length} times"
+            )
+            self._reporter.error("E0113", message, use.span, limit_note("chain_length"))
+            return []
         raw = dict(zip(macro.parameters or (), arguments))
         expanded: dict[str, list[Token]] = {}
         kinds = ["", *(token.kind for token in macro.body), ""]

@@ -90,6 +90,10 @@ LINEAR: dict[str, tuple[int, Callable[[int], str]]] = {
     "fields":         (80,  lambda n: f"struct S {{ {many('float m@ = @;', n)} }}\n" + function("S s = {};", result=f"s.m{n}")),
     "interfaces":     (50,  lambda n: many("interface I@ { float m@(); }", n) + f"\nstruct C : {many('I@', n, ', ')} {{ "
                                       + many("float m@() { return @; }", n) + " }\n" + function("C c;", result="c.m1()")),
+    "structs in reverse": (40, lambda n: many("struct S@- { S@ s; float y; }", n) + f"\nstruct S{n} {{ float x; }}\n"
+                                      + function("S0 s;")),
+    "interfaces in a row": (40, lambda n: "interface I0 { float m(); }\n" + many("interface I@ : I@- {}", n) + "\n"
+                                      + f"struct C : I{n} {{ float m() {{ return 1; }} }}\n" + function("C c;", result="c.m()")),
     "aliases":        (100, lambda n: "typealias t0 = float;\n" + many("typealias t@ = t@-;", n) + "\n"
                                       + function(f"t{n} a = x;", result="a")),
     "constants":      (80,  lambda n: "static const int c0 = 1;\n" + many("static const int c@ = c@- + 1;", n) + "\n"
@@ -155,6 +159,10 @@ REFUSED: dict[str, tuple[str, str]] = {
     "doubled text":    ("E0113", doubled("#define C(a, b) a##b\n#define T(a) C(a, a)\n#define M0 x", "#define M@ T(M@-)")
                                  + function(result="M40")),
     "doubled tokens":  ("E0113", doubled("#define M0 x", "#define M@ M@- + M@-") + function(result="M40")),
+    "chain of macros": ("E0113", "#define M0(x) x\n" + many("#define M@(x) M@-(x)", 3_000) + "\n" + function(result="M3000(x)")),
+    "chain of constants": ("E0206", many("static const int c@- = c@;", 3_000) + "\nstatic const int c3000 = 1;\n"
+                                    + function("int a[c0];")),
+    "deferred":        ("E0206", function("defer x += 1;\n" * 3_000)),
     "doubled struct":  ("E0710", doubled("struct S0 { float x; }", "struct S@ { S@- a; S@- b; }") + function("S40 s = {};")),
     "doubled generic": ("E0702", doubled("struct P<A, B> { A a; B b; }\ntypealias S0 = int;", "typealias S@ = P<S@-, S@->;")
                                  + function("S40 s;")),

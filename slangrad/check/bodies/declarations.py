@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check.calls.coerce import coerce, value_after
 from slangrad.check.derivatives.givers import applied_type
@@ -71,12 +72,17 @@ def info(world: World, declaration: Any) -> Any:
         return declaration.checked
     rule = RULES[type(declaration)]
     with world.answering(("info", declaration)) as first:
-        if first:
-            made = rule(world, declaration)
-        else:
+        limit = world.options.limits.chain_length
+        if not first:
             message = f"'{declaration.name}' depends on itself"
             world.error("E0321", message, declaration.name_span)
             made = _FALLBACKS[type(declaration)]()
+        elif len(world.in_progress) > limit:
+            message = f"'{declaration.name}' is needed by a declaration that another one needs, more than {limit} deep"
+            world.error("E0206", message, declaration.name_span, limit_note("chain_length"))
+            made = _FALLBACKS[type(declaration)]()
+        else:
+            made = rule(world, declaration)
     if declaration.checked is None:
         declaration.checked = made
     return declaration.checked

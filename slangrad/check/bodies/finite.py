@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Array, StructType, Tuple, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.scopes import this_type
@@ -22,10 +23,35 @@ MOST = 1000  # types that are looked at; what grows without end is found where i
 
 def require_finite(world: World, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
+    structs = list(_structs(members))
     finite: set[Type] = set()
-    infinite = [each for each in _structs(members) if _is_infinite(world, each, finite)]
-    if infinite:
+    infinite = {each: _infinite_field(world, each, finite) for each in _parts_first(world, structs)}
+    for node in structs:
+        reference = infinite[node]
+        if reference is not None:
+            message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
+            world.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
+    if any(infinite.values()):
         raise CompileError(world.reporter.diagnostics)
+
+
+def _parts_first(world: World, structs: list[ast.Struct]) -> Iterable[ast.Struct]:
+    """Structs, each behind those that it holds, where that is possible."""
+    wanted, entered = set(structs), set[ast.Struct]()
+    for outermost in structs:
+        stack = [outermost]
+        while stack:
+            node = stack[-1]
+            if node in entered:
+                stack.pop()
+                if node in wanted:
+                    wanted.discard(node)
+                    yield node
+                continue
+            entered.add(node)
+            held = _parts(world, this_type(world, node))
+            inside = [each.declaration for each in held if isinstance(each, StructType)]
+            stack += [each for each in inside if each in wanted and each not in entered]
 
 
 def _structs(members: Iterable[ast.Declaration]) -> Iterable[ast.Struct]:
@@ -36,21 +62,19 @@ def _structs(members: Iterable[ast.Declaration]) -> Iterable[ast.Struct]:
             yield from _structs(member.members)
 
 
-def _is_infinite(world: World, node: ast.Struct, finite: set[Type]) -> bool:
-    """Whether a struct contains itself. `finite`: structs without parameters of which all parts were looked at. None
-    contains itself, so none contains a struct that contains it, and what looks for one can stop there."""
+def _infinite_field(world: World, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
+    """The field through which a struct contains itself. `finite`: structs without parameters of which all parts were
+    looked at. None contains itself, so none contains a struct that contains it, and a search can stop there."""
     kind = this_type(world, node)
     is_looked_through = not kind.abstract
     for reference in field_references(kind) if isinstance(kind, StructType) else ():
         found = _holds(world, field_type(world, reference), node, finite)
         if found:
-            message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
-            world.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
-            return True
+            return reference
         is_looked_through &= found is not None
     if is_looked_through:
         finite.add(kind)
-    return False
+    return None
 
 
 def _holds(world: World, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:

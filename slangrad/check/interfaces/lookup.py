@@ -354,17 +354,28 @@ def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
 
 def _is_circle(world: World, declaration: ast.Interface, base: InterfaceType) -> bool:
     """Whether an interface would inherit from itself, which is reported."""
-    reached = [base.declaration]
-    for each in reached:  # grows while it is read
-        if each is declaration:
-            through = "" if base.declaration is declaration else f" through '{base.declaration.name}'"
-            message = f"the interface '{declaration.name}' inherits from itself{through}"
-            world.error("E0413", message, declaration.name_span)
-            return True
-        reached += [
-            more.declaration for more in interface_bases(world, each) if more.declaration not in reached
-        ]
-    return False
+    with world.settling(("circle", declaration)) as settling:
+        found = _inherits(world, base.declaration, declaration)
+    if found:
+        through = "" if base.declaration is declaration else f" through '{base.declaration.name}'"
+        message = f"the interface '{declaration.name}' inherits from itself{through}"
+        world.error("E0413", message, declaration.name_span)
+    elif settling.complete:
+        world.without_circles.add(base.declaration)
+    return found
+
+
+def _inherits(world: World, one: ast.Interface, other: ast.Interface) -> bool:
+    """Whether an interface is another one, or inherits from it. What is known to be in no circle is in none with it."""
+    reached = {one: None}
+    pending = [one]
+    while pending and other not in reached:
+        each = pending.pop()
+        if each not in world.without_circles:
+            new = {more.declaration: None for more in interface_bases(world, each)}
+            pending += new.keys() - reached.keys()
+            reached.update(new)
+    return other in reached
 
 
 def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:

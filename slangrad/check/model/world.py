@@ -68,6 +68,7 @@ class World(ABC):
         # What types can do.
         self.generics: dict[Any, Any] = {}
         self.bases: dict[Any, list[InterfaceType]] = {}
+        self.without_circles: set[ast.Interface] = set()
         self.partial_conformances: dict[Type, Any] = {}
         self.tag_types: dict[Any, Type] = {}
         self.case_positions: dict[Any, int] = {}  # of the cases of enums

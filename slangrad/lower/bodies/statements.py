@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.bodies.targets import TARGETS, chosen_case
@@ -47,9 +48,17 @@ def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
 def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Statement]]:
     """Statements of which only so many may leave; all of them where a part of the rest must stay inside the first ones:
     what runs before something deferred does, and what uses a variable in memory."""
-    if len(nodes) <= MOST_NESTED or any(map(partial(_must_stay, f), nodes)):
+    if len(nodes) <= MOST_NESTED:
         return [nodes]
-    ends = [i + 1 for i, node in enumerate(nodes) if may_exit(node)][MOST_NESTED - 1 :: MOST_NESTED]
+    leaving = [i + 1 for i, node in enumerate(nodes) if may_exit(node) or isinstance(node, ast.Defer)]
+    if any(map(partial(_must_stay, f), nodes)):
+        limit = f.lowering.options.limits.chain_length
+        if len(leaving) > limit:
+            message = f"more than {limit} statements of one block may leave it or are deferred"
+            f.error("E0206", message, nodes[leaving[limit] - 1].span, limit_note("chain_length"))
+            return []
+        return [nodes]
+    ends = leaving[MOST_NESTED - 1 :: MOST_NESTED]
     return [
         nodes[start:end] for start, end in zip([0, *ends], [*ends, len(nodes)], strict=True) if start < end
     ]
@@ -60,23 +69,24 @@ def _must_stay(f: Frame, node: ast.Statement) -> bool:
     return isinstance(node, ast.Defer) or any(each in f.addressed for each in declared)
 
 
-def _lower_nested(f: Frame, nodes: Sequence[ast.Statement]) -> None:
-    for i, node in enumerate(nodes):
-        rest = nodes[i + 1 :]
-        if isinstance(node, ast.If) and rest and _one_arm_exits(node):
-            f.finished(partial(_lower_if, f, node, rest))
+def _lower_nested(f: Frame, nodes: Sequence[ast.Statement], start: int = 0) -> None:
+    for i in range(start, len(nodes)):
+        node, more = nodes[i], i + 1 < len(nodes)
+        rest = partial(_lower_nested, f, nodes, i + 1)
+        if isinstance(node, ast.If) and more and _one_arm_exits(node):
+            f.finished(partial(_lower_if, f, node, nodes[i + 1 :]))
             return
         if isinstance(node, ast.Defer):
             _lower_deferred(f, node, rest)
             return
         f.statement(node)
-        if continue_where_not_left(f, partial(_lower_nested, f, rest), bool(rest)):
+        if continue_where_not_left(f, rest, more):
             return
 
 
-def _lower_deferred(f: Frame, node: ast.Defer, rest: Sequence[ast.Statement]) -> None:
+def _lower_deferred(f: Frame, node: ast.Defer, rest: Callable[[], object]) -> None:
     """It runs after the rest of its block, also where that was left early."""
-    _lower_nested(f, rest)
+    rest()
     left = {flag: f.variables[flag] for flag in flags(f)}
     f.variables.update(dict.fromkeys(left, f.false()))
     f.statement(node.statement)
@@ -334,7 +344,7 @@ def _refuse(f: Frame, node: ast.Statement) -> None:
 
 def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:
     """`if (c) defer g();`, a block of its own."""
-    _lower_deferred(f, node, ())
+    _lower_deferred(f, node, tuple)
 
 
 STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {
