@@ -26,7 +26,8 @@ WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write me
 OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
 NOTHING: frozenset[Value | None] = frozenset()
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 Contents = dict[Value, Value]  # by address
 
 

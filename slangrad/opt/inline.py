@@ -32,7 +32,7 @@ def inline(program: Program, everything: bool = False, limits: Limits | None = N
 def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:
     """One function with its calls inlined, and theirs, but for calls of functions that `keep` holds back."""
     called = _callees_first(program, _called(function, ("call",)))
-    _check_sizes([*called, function], keep, limits or Limits())
+    _check_sizes([*called, function], program, keep, limits or Limits())
     return _Inline(program, keep).function(function)
 
 
@@ -65,20 +65,20 @@ class _Inline(Rebuild):
             return self.inline(b, callee.region)
 
 
-def _check_sizes(functions: Iterable[Function], keep: Keep, limits: Limits) -> None:
+def _check_sizes(functions: Iterable[Function], program: Program, keep: Keep, limits: Limits) -> None:
     """Refuse a function that would have too many ops; `functions` stand behind those that they call."""
     sizes: dict[str, int] = {}
     for function in functions:
         size = 0
         for op in walk(function.region):
             size += 1
-            if op.name == "call" and (callee := _callee(op)) in sizes:
-                size += sizes[callee]
+            if op.name == "call" and not keep(program.functions[_callee(op)]):
+                size += sizes[_callee(op)]
             if size > limits.inline_ops:
                 message = f"'{function.name}' has more than {limits.inline_ops} operations after inlining"
                 note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
                 raise CompileError([Diagnostic("E0791", message, op.span or function.span, note)])
-        sizes[function.name] = 0 if keep(function) else size
+        sizes[function.name] = size
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:

@@ -250,8 +250,10 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
         elif start < end - is_one:
             case, match = pending[start]
             f.branch(match, partial(_lower_body, f, case), partial(choose, start + 1, end, is_one))
-        elif is_one or default is not None:
-            _lower_body(f, pending[start][0] if is_one else default)
+        elif is_one:
+            _lower_body(f, pending[start][0])
+        elif default is not None:
+            _lower_body(f, default)
 
     if len(pending) > most:
         any_of(0, len(pending))
