@@ -10,6 +10,7 @@ The first call of a key builds the plan; every other one looks it up.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from slangrad.base.late import Late
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import gathered
-from slangrad.call.idle import is_idle
+from slangrad.call.idle import is_idle, only_numbers
 from slangrad.call.launchable import Launchable
 from slangrad.call.open_sizes import counted_dimensions, sizes_of
 from slangrad.call.plan import FixedLaunch, Plan
@@ -132,7 +133,7 @@ class Caller:
         launch = None
         try:
             entry, values, count, threads = self._find(settings, args, dict(kwargs))
-            entry.check_idle()
+            entry.check_idle(self._name)
             if entry.is_special or settings.given:
                 self.compile(settings, args, dict(kwargs))
             else:
@@ -154,7 +155,7 @@ class Caller:
 
     def _check_idle(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
-            self._find(settings, args, kwargs)[0].check_idle()
+            self._find(settings, args, kwargs)[0].check_idle(self._name)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
@@ -198,7 +199,7 @@ class Caller:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
         if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
-            entry.check_idle()
+            entry.check_idle(self._name)
         checking = self._session.checking
         if entry.check is not None and checking is not None and checking.gradients and threads is None:
             entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)
@@ -248,7 +249,7 @@ class Caller:
         wrap = results.wrap_of(kind)
         entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
         if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):
-            entry.refuse(lambda: self.binder.idle(request))
+            entry.refuse(lambda: self.binder.idle(request), only_numbers(settings.mode, request.marshals))
         self._plans[key] = entry
         return entry
 
@@ -358,18 +359,24 @@ class _Entry:
     wrap: results.Wrap | None = None
     is_special: bool = False
     idle: Callable[[], CallError] | None = None  # the error of a derivative that leaves nothing behind
+    is_told: bool = False  # that is a warning
 
     def __post_init__(self) -> None:
         special = (self.torch, self.check, self.wrap)
         self.is_special = self.holds_objects or any(each is not None for each in special)
 
-    def refuse(self, error: Callable[[], CallError]) -> None:
-        """Calls raise this; the plan can be looked at."""
-        self.idle, self.is_special = error, True
+    def refuse(self, error: Callable[[], CallError], is_told: bool) -> None:
+        """Calls raise this, or warn; the plan can be looked at."""
+        self.idle, self.is_told, self.is_special = error, is_told, True
 
-    def check_idle(self) -> None:
-        if self.idle is not None:
-            raise self.idle()
+    def check_idle(self, name: str) -> None:
+        if self.idle is None:
+            return
+        error = self.idle()
+        if not self.is_told:
+            raise error
+        said = ": ".join([error.message, "; ".join(error.details) or error.note or ""])
+        warnings.warn(f"function '{name}': {said}", stacklevel=5)
 
     @property
     def returns_given(self) -> bool:

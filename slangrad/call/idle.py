@@ -10,7 +10,7 @@ written, values of users' own types) and what it prints are reasons to make a ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
@@ -19,7 +19,8 @@ from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.cells import Cell
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.indices import Index
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
+from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
+from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.whole import WholeTensor
@@ -36,6 +37,11 @@ def is_idle(mode: str, leaves: Sequence[Leaf], types: Types) -> bool:
             return False
         return not any(map(types().mentions, PRINTING))
     return mode == TANGENT and not any(_may_bring(leaf, types) for leaf in leaves)
+
+
+def only_numbers(mode: str, marshals: Iterable[Marshal]) -> bool:
+    """Whether `bwds` is called with numbers alone: SlangPy's programs do that, so it is a warning."""
+    return mode == BACKWARD and all(isinstance(each, NumberMarshal) for each in marshals)
 
 
 def _may_change(leaf: Leaf, types: Types) -> bool:

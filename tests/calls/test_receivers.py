@@ -64,10 +64,13 @@ def constants(device):
 
 
 def test_backward_without_a_place_for_gradients(device, module):
+    message = "bwds would do nothing: no argument can receive a gradient"
     for name, arguments in constants(device):
-        with pytest.raises(
-            CallError, match="bwds would do nothing: no argument can receive a gradient"
-        ) as caught:
+        if all(isinstance(each, (bool, int, float, np.generic)) for each in arguments):
+            with pytest.warns(UserWarning, match=message):
+                module[name].bwds(*arguments)
+            continue
+        with pytest.raises(CallError, match=message) as caught:
             module[name].bwds(*arguments)
         assert caught.value.code == "E1007", name
 
@@ -89,7 +92,7 @@ def test_the_error_names_each_argument(device, module):
     with pytest.raises(CallError, match=r"instead of Tensor, and pass a Tensor with x.with_grads"):
         module.plain.bwds(np.ones(3, np.float32))
     with pytest.raises(CallError, match=r"no_diff, or of types without derivatives"):
-        module.told.bwds(1.0)
+        module.told.bwds(np.ones(2, np.float32))
 
 
 def test_one_receiver_is_enough(device, module):
