@@ -133,7 +133,7 @@ class Caller:
         launch = None
         try:
             entry, values, count, threads = self._find(settings, args, dict(kwargs))
-            entry.check_idle(self._name)
+            entry.check_idle(self.name)
             if entry.is_special or settings.given:
                 self.compile(settings, args, dict(kwargs))
             else:
@@ -155,7 +155,7 @@ class Caller:
 
     def _check_idle(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
-            self._find(settings, args, kwargs)[0].check_idle(self._name)
+            self._find(settings, args, kwargs)[0].check_idle(self.name)
         except CallError as error:
             raise self._named(error) from error.__cause__
 
@@ -199,7 +199,7 @@ class Caller:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
         if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
-            entry.check_idle(self._name)
+            entry.check_idle(self.name)
         checking = self._session.checking
         if entry.check is not None and checking is not None and checking.gradients and threads is None:
             entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)

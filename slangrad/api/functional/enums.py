@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from slangrad.api.functional.function import DESCRIBE
+from slangrad.api.functional.own_texts import OwnText
 from slangrad.api.functional.struct import Struct
 from slangrad.check.model.types import Type
 from slangrad.marshal.enums import EnumValue, holds
@@ -78,3 +80,6 @@ class Enum(Struct):
         return NameNotFound(
             f"Enum '{self.name}' has no enumerator named '{name}'", self._similar(name, self.values)
         )
+
+
+Enum.__doc__ = OwnText(Enum.__doc__, lambda enum: DESCRIBE.documentation_of_type(enum))
