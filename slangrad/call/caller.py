@@ -10,12 +10,12 @@ The first call of a key builds the plan; every other one looks it up.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from slangrad.base.late import Late
+from slangrad.base.warn import warn
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import gathered
 from slangrad.call.idle import is_idle, only_numbers
@@ -376,7 +376,7 @@ class _Entry:
         if not self.is_told:
             raise error
         said = ": ".join([error.message, "; ".join(error.details) or error.note or ""])
-        warnings.warn(f"function '{name}': {said}", stacklevel=5)
+        warn(f"function '{name}': {said}")
 
     @property
     def returns_given(self) -> bool:
