@@ -58,7 +58,7 @@ class _Facts:
         self._bounds: dict[Value, Bounds] = {}
         for op in walk(region):
             self._add(op)
-        self._singular = self._closed(self._begins_singular, lambda op: True)
+        self._singular = self._closed(self._begins_singular, self._stays_singular)
         self._masked = self._closed(_begins_masked, self._stays_masked)
 
     def zeros(self, op: Op) -> list[Value]:
@@ -106,6 +106,13 @@ class _Facts:
         rule = _SINGULAR.get(op.name)
         return rule is not None and is_float(scalar_type(op.results[0])) and rule(self, op)
 
+    def _stays_singular(self, op: Op) -> bool:
+        """A number between finite bounds is chosen in the place of a NaN, and of an infinity."""
+        if op.name not in ("min", "max"):
+            return True
+        finite = [each not in self._found and _is_finite(self.bounds(each)) for each in op.operands]
+        return not (any(finite) and _is_finite(self.bounds(op.results[0])))
+
     def bounds(self, v: Value, depth: int = 0) -> Bounds:
         """Between which numbers a float lies, as far as its making tells."""
         if v not in self._bounds:
@@ -152,6 +159,10 @@ def _begins_masked(op: Op) -> bool:
     return op.name == "zero" or (
         op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
     )
+
+
+def _is_finite(bounds: Bounds) -> bool:
+    return all(map(math.isfinite, bounds))
 
 
 def _holds_floats(v: Value) -> bool:

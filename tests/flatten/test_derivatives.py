@@ -14,6 +14,7 @@ from slangrad.ir.text import parse_program
 from slangrad.ir.verify import FLAT, verify
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.inline import inline, inline_into
+from slangrad.opt.products import settle_products
 from tests.autodiff.calculus import request
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
 
@@ -79,6 +80,7 @@ def flat_kernel(name, order):
         program, asked = request(program, asked, "vjp")
     asking = kernel_of(program, asked)
     made = inline(differentiate(asking, inline_into).program, everything=True).functions[KERNEL]
+    made = settle_products(made)
     flat = flatten_arrays(split_small_arrays(remove_dead(flatten_aggregates(remove_dead(made)))))
     before, after = (Program({KERNEL: f}, {}, asking.arguments) for f in (made, flat))
     return before, after, program.functions[asked]
