@@ -1,1 +1,1 @@
-"""Damaged text, and generated valid programs."""
+"""Damaged text, generated valid programs, short and long ones, and programs that grow."""

@@ -10,7 +10,7 @@ default body.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,12 +71,29 @@ def members(world: World, kind: Type, name: str) -> list[Member]:
     """Everything that `value.name` or `Type.name` can mean."""
     found = concrete_members(world, kind, name)
     is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
-    for interface in conformances(world, kind):
+    for interface in _requiring(world, kind, name):
         for requirement in declared(world, interface.declaration, name):
             if not is_own or _has_body(requirement):
                 seen = requirement_substitution(kind, interface)
                 found.append(Member(requirement, seen, "interface"))
     return found
+
+
+MANY = 32  # interfaces of a type, of which each would be asked for each name
+
+
+def _requiring(world: World, kind: Type, name: str) -> Sequence[InterfaceType]:
+    """The interfaces of a type that may require a name: all, or those that do where there are many."""
+    known, key = conformances(world, kind), cache_key(world, kind)
+    if len(known) <= MANY or world.view.conformances.get(key) is not known:
+        return known
+    table = world.view.requirements.get(key)
+    if table is None:
+        table = world.view.requirements[key] = {}
+        for interface in known:
+            for each in {member.name: None for member in all_members(interface.declaration)}:
+                table.setdefault(each, []).append(interface)
+    return table.get(name, [])
 
 
 def concrete_members(world: World, kind: Type, name: str) -> list[Member]:

@@ -213,9 +213,12 @@ class Nominal(Type):
 
     declaration: Any
     arguments: tuple[Any, ...]
+    name: str | None = field(default=None, init=False)  # once it was asked for
 
     def __str__(self) -> str:
-        return nominal_name(self.declaration, self.arguments)
+        if self.name is None:
+            self.name = nominal_name(self.declaration, self.arguments)
+        return self.name
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -41,11 +41,15 @@ class View:
         self.modules = modules
         self.extension_matches: dict[Any, list[tuple[ast.Extension, dict[Any, Any]]]] = {}
         self.conformances: dict[Any, tuple[InterfaceType, ...]] = {}
+        self.requirements: dict[
+            Any, dict[str, list[InterfaceType]]
+        ] = {}  # the interfaces by what they require
         self.witnesses: dict[tuple[Any, ...], Any] = {}
         self.differentials: dict[Type, DifferentialInfo | None] = {}
 
     def forget(self) -> None:
         """After extensions were added: what types can do is asked again."""
+        self.requirements.clear()
         for known in (self.extension_matches, self.conformances, self.witnesses, self.differentials):
             known.clear()
 

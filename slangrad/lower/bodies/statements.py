@@ -238,12 +238,11 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
     """No body falls through: each runs alone, the default last. A great many are halved first."""
     pending = [(case, match) for case, match in zip(cases, matches, strict=True) if match is not None]
     default = next((case for case in cases if case.is_default), None)
-    most = MOST_NESTED if len(pending) <= MOST_NESTED else 8
     any_of = partial(_any, f, [match for _, match in pending], {})
 
     def choose(start: int, end: int, is_one: bool) -> None:
         """One of these cases, or the default unless it is one of them."""
-        if end - start > most:
+        if end - start > MOST_NESTED:
             middle = (start + end) // 2
             halves = partial(choose, start, middle, True), partial(choose, middle, end, is_one)
             f.branch(any_of(start, middle), *halves)
@@ -255,7 +254,7 @@ def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -
         elif default is not None:
             _lower_body(f, default)
 
-    if len(pending) > most:
+    if len(pending) > MOST_NESTED:
         any_of(0, len(pending))
     choose(0, len(pending), False)
 
@@ -264,7 +263,7 @@ def _any(f: Frame, matches: list[Value], known: dict[tuple[int, int], Value], st
     """Whether one of many cases matches; made of the answers for its halves, which are asked for, too."""
     if (start, end) not in known:
         middle = (start + end) // 2
-        halves = ((start, middle), (middle, end)) if end - start > 1 else ()
+        halves = ((start, middle), (middle, end)) if end - start > MOST_NESTED else ()
         parts = [_any(f, matches, known, *half) for half in halves] or matches[start:end]
         found = f.false()
         for part in parts:
