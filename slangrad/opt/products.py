@@ -56,6 +56,8 @@ class _Facts:
         self._users: dict[Value, list[Op]] = defaultdict(list)
         self._flows: dict[Value, list[Value]] = defaultdict(list)  # to values that may be this one
         self._bounds: dict[Value, Bounds] = {}
+        self._loaded = {op.results[0] for op in walk(region) if op.name == "load"}
+        self._zeros = {op.results[0] for op in walk(region) if op.results and _begins_masked(op)}
         for op in walk(region):
             self._add(op)
         self._singular = self._closed(self._begins_singular, self._stays_singular)
@@ -87,7 +89,12 @@ class _Facts:
             targets += [r.parameters[len(r.parameters) - count :] for r in op.regions]
         for source in sources:
             for i, v in enumerate(source):
-                self._flows[v] += [target[i] for target in targets]
+                if not self._stands_for_load(op, i, v):
+                    self._flows[v] += [target[i] for target in targets]
+
+    def _stands_for_load(self, op: Op, i: int, v: Value) -> bool:
+        """A zero in the place of what lies out of range is no mask."""
+        return op.name == "if" and v in self._zeros and any(r.yields[i] in self._loaded for r in op.regions)
 
     def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
         """All values that have a fact."""
@@ -155,10 +162,11 @@ class _Facts:
 
 
 def _begins_masked(op: Op) -> bool:
-    """Constant zeros: what a choice or a structure begins with. Products with them are folded before."""
-    return op.name == "zero" or (
-        op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
-    )
+    """Constant zeros: what a choice or a structure begins with. Products with them are folded before. Of an array that is
+    `written_first` no such zero is read."""
+    if op.name == "zero":
+        return not op.attributes.get("written_first")
+    return op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
 
 
 def _is_finite(bounds: Bounds) -> bool:
