@@ -28,7 +28,10 @@ class PackedArg:
         self.module = module
         self.python_object = value
         self._packed = unwrap(value, held=False)
-        self._key: Hashable = (PackedArg, key_of(self._packed))  # a plan for the bare value would read this one
+        self._key: Hashable = (
+            PackedArg,
+            key_of(self._packed),
+        )  # a plan for the bare value would read this one
 
     @property
     def key(self) -> Hashable:
