@@ -62,6 +62,7 @@ CODES: dict[str, str] = {
     "E0314": "not assignable",
     "E0315": "object that cannot change",
     "E0316": "function as a value",
+    "E0317": "not readable",
     "E0319": "unsuitable index",
     "E0320": "constant index out of range",
     "E0321": "depends on itself",

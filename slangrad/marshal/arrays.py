@@ -9,7 +9,7 @@ is copied.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class ArrayMarshal(ContainerMarshal):
         scalar = scalar_inside(wanted)
         enum = enum_inside(wanted) if self.dtype.kind in "iu" else None
         if enum is not None:
-            return self.as_elements(wanted, enum, CONVERTED)
+            return (replace(way, cost=3) for way in self.as_elements(wanted, enum, CONVERTED))
         if scalar is None or self.dtype.kind not in "biuf" or self.dtype.itemsize > 8:
             return []
         return self.as_elements(wanted, scalar, CONVERTED)

@@ -7,9 +7,10 @@ float parameter,  (4,) of double    ->  float, converted, if every value survive
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from slangrad.check.model.types import UINT64, Pointer, Type
+from slangrad.check.model.types import UINT64, EnumType, Pointer, Type
 from slangrad.ir import types as ir
 from slangrad.marshal import buffers, tensor_views, whole
 from slangrad.marshal.enums import enum_inside
@@ -30,11 +31,16 @@ class ContainerMarshal(Marshal):
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
         own = self.element_for(wanted, types)
-        if own is not None:
-            yield from whole.ways(self.contents, own, wanted, types, mode)
-            yield from tensor_views.ways(self.contents, own, wanted, types)
-            yield from buffers.ways(own, self.contents.writable, wanted)
-            yield from self.as_elements(wanted, own, ELEMENTS)
+        if isinstance(own, EnumType):  # of two overloads the one that takes numbers
+            yield from (replace(way, cost=way.cost + 2) for way in self._ways_of(own, wanted, types, mode))
+        elif own is not None:
+            yield from self._ways_of(own, wanted, types, mode)
+
+    def _ways_of(self, own: Type, wanted: Type, types: ProgramTypes, mode: str) -> Iterator[Way]:
+        yield from whole.ways(self.contents, own, wanted, types, mode)
+        yield from tensor_views.ways(self.contents, own, wanted, types)
+        yield from buffers.ways(own, self.contents.writable, wanted)
+        yield from self.as_elements(wanted, own, ELEMENTS)
 
     def holds(self, wanted: Type, types: ProgramTypes) -> Type | None:
         return self.element_for(wanted, types)

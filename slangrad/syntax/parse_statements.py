@@ -83,12 +83,12 @@ class StatementParser(ExpressionParser):
 
     def parse_block(self) -> Block:
         opener = self.expect("{", "to begin a block")
-        statements = self._parse_statements(("}", "end"))
+        statements = self._parse_statements(())
         self.expect_close("}", opener)
         return Block(self.span_from(opener), statements)
 
     def _parse_statements(self, ends: tuple[str, ...]) -> list[Statement]:
-        """Statements up to "}" or a word of `ends`, with recovery after each."""
+        """Statements up to "}" or a word of `ends` (labels of `switch`), with recovery after each."""
         statements: list[Statement] = []
         while self.kind not in ("}", "end") and not (self.kind == "name" and self.token.text in ends):
             start, state = self.position, self.state()

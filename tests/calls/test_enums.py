@@ -120,8 +120,10 @@ def test_structs_tensors_and_buffers(device, m):
     assert m.with_outside.set(outside=m.Color.Green)(1) == 6
 
 
-def test_an_enum_is_preferred_where_it_is_given(m):
+def test_an_enum_is_preferred_where_it_is_given(device, m):
     assert (m.overloaded(5), m.overloaded(m.Color.Green), m.overloaded(m.Other.X)) == (1, 2, 1)
+    numbers = [NUMBERS, NUMBERS.astype(np.int64), spy.Tensor.from_numpy(device, NUMBERS)]
+    assert [m.overloaded(each).to_numpy().tolist() for each in numbers] == [[1, 1, 1]] * 3
 
 
 def test_kernels(device, m):

@@ -15,7 +15,7 @@ from slangrad.marshal.errors import CallError
 WORDS = """id shape thread group kernel each expand args kwargs cls x x_in x_pair x_grad x_value y_pair _result
 _result_value _result_in CallId CallShape ContiguousElements RepeatedElements StridedElements ContiguousIndex diffPair
 DifferentialPair lambda def None class name module map set bwds fwds call dispatch len dot sin min Tensor RWTensor
-DiffTensor AtomicTensor __id __order1 __noteCall uint3 float3 print session device types view options"""
+DiffTensor AtomicTensor end __id __order1 __noteCall uint3 float3 print session device types view options"""
 NAMES = WORDS.split()
 NOT_TYPES = {"each", "expand", "class", "module", "__id"}  # words of the language where a type is expected
 LISTED = np.array([3, 3, 3], np.float32)
@@ -28,6 +28,7 @@ def test_functions(device):
         "shape",
         "thread",
         "each",
+        "end",
         "lambda",
         "CallId",
         "diffPair",

@@ -208,6 +208,7 @@ def test_instances_with_a_container_for_each_field(device, load):
 def test_packed_arguments(device, load):
     module = load(PARTICLES)
     assert module.twice(pack(module, 21)) == 42
+    assert module.twice(21) == module.twice(pack(module, 21)) == 42  # the bare value has a plan of its own
     values = [1.0, 2.0]
     packed = pack(module, values)
     assert pack(module, packed) is packed and packed.python_object is values

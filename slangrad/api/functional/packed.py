@@ -28,7 +28,8 @@ class PackedArg:
         self.module = module
         self.python_object = value
         self._packed = unwrap(value, held=False)
-        self._key: Hashable = key_of(self._packed)
+        # Not the key of the bare value: its plan reads that, and not what wraps it.
+        self._key: Hashable = (PackedArg, key_of(self._packed))
 
     @property
     def key(self) -> Hashable:

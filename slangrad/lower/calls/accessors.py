@@ -79,11 +79,18 @@ class Accessed(Place):
 
     def read(self, f: Frame) -> Value:
         getter = self._getter(f)
+        if getter is None and self._accessor("ref") is None:
+            return self._unreadable(f)
         if getter is None:
             return self.referred(f).get(f)
         value = self._call(f, getter)
         assert value is not None
         return value
+
+    def _unreadable(self, f: Frame) -> Value:
+        note = "take what can be read, too: an 'RWTensor', a property with 'get'"
+        f.error("E0317", f"{self._name} can only be written", f.b.span, note)
+        return f.b.zero(self.type)
 
     def set(self, f: Frame, value: Value) -> None:
         setter = self._accessor("set")
