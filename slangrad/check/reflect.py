@@ -247,7 +247,8 @@ class Reflection:
                 self.program.reporter = before
         if isinstance(meaning, GenericMeaning) and meaning.declaration is not None:
             parameters = ", ".join(each.name for each in meaning.declaration.generics)
-            return f"needs arguments for the generic '{name}'", f"write module['{name}<{parameters}>']"
+            note = f"write module['{name}<{parameters}>'] with arguments in place of {parameters}"
+            return f"has the generic '{name}', which needs arguments", note
         nothing = f"has no function or type named '{name}'"
         first = next(iter(reporter.diagnostics), None)
         if first is not None and first.message != f"'{name}' is not declared":

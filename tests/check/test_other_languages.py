@@ -80,8 +80,8 @@ float act<A : IAct>(float x) { return A.f(x); }
 @pytest.mark.parametrize(
     "name, message, note",
     [
-        ("Layer", "needs arguments for the generic 'Layer'", "write module['Layer<I, O, A>']"),
-        ("Layer<2,4>", "needs arguments for <I, O, A>", "for example Layer<1, 1, float>"),
+        ("Layer", "has the generic 'Layer', which needs arguments", "write module['Layer<I, O, A>'] with"),
+        ("Layer<2,4>", "arguments for <I, O, A>: 3, not 2", "for example Layer<1, 1, A> with a type A : IAct"),
         ("Layer<2,4,Foo>", "'Foo' is not declared", ""),
         ("act<Foo>", "'Foo' is not declared", ""),
         ("Lyer<2,4,Relu>", "'Lyer' is not declared", "did you mean 'Layer'?"),
