@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar
 
-from slangrad.base.late import late_property
 from slangrad.base.options import Options
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import STD
+from slangrad.check.texts.standard import MATHS
 from slangrad.ir.core import Function
 from slangrad.ir.types import Scalar
 from slangrad.lower.model.type_map import SCALARS
@@ -31,28 +31,34 @@ class MathLibrary(Mapping[tuple[str, Scalar], Function]):
 
     def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:
         self._checked, self._options, self._flatten = checked, options, flatten
+        self._unread = iter(MATHS)
+        self._declared: dict[tuple[str, Scalar], ast.Function] = {}
 
-    @late_property
-    def _declared(self) -> dict[tuple[str, Scalar], ast.Function]:
-        found: dict[tuple[str, Scalar], ast.Function] = {}
-        for name in ("math_functions", "math_functions_double"):
-            members = self._checked.load_module(str(STD / f"{name}.slang")).declaration.members
-            for member in (each for each in members if isinstance(each, ast.Function)):
+    def _read(self, part: str) -> None:
+        """The functions of one file of the library."""
+        for member in self._checked.load_module(str(STD / f"{part}.slang")).declaration.members:
+            if isinstance(member, ast.Function):
                 info = self._checked.info(member)
                 if info.math_function is not None:
-                    found[info.math_function, SCALARS[info.result]] = member
-        return found
+                    self._declared[info.math_function, SCALARS[info.result]] = member
+
+    def _declaration(self, key: tuple[str, Scalar]) -> ast.Function:
+        while key not in self._declared and (part := next(self._unread, None)) is not None:
+            self._read(part)
+        return self._declared[key]
 
     def __getitem__(self, key: tuple[str, Scalar]) -> Function:
         if key not in self._made:
-            reference = DeclRef(self._declared[key], {})
+            reference = DeclRef(self._declaration(key), {})
             program, (name,) = lower_functions(self._checked, [reference], self._options)
             function = inline(program, everything=True).functions[name]
             self._made[key] = remove_dead(self._flatten(function))
         return self._made[key]
 
     def __iter__(self) -> Iterator[tuple[str, Scalar]]:
+        for part in self._unread:
+            self._read(part)
         return iter(self._declared)
 
     def __len__(self) -> int:
-        return len(self._declared)
+        return sum(1 for _ in self)

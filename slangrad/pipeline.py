@@ -50,6 +50,7 @@ from slangrad.opt.inline import inline_into
 from slangrad.opt.kernel_facts import read_places, used_arguments
 from slangrad.opt.null_checks import check_null
 from slangrad.opt.pointer_checks import check_pointers
+from slangrad.opt.products import settle_products
 from slangrad.opt.statics import begin_statics, settle_statics
 from slangrad.opt.unroll import unroll
 from slangrad.opt.unroll_steps import has_steps, unroll_steps
@@ -129,6 +130,7 @@ INLINING = Passes((
     Pass("opt",     settle_statics,                                                needs=("inline",)),
     Pass("opt",     settle_variables,                                              needs=("inline",)),
     Pass("opt",     remove_dead,       after_change=True),
+    Pass("opt",     settle_products,                                               needs=("settle_variables",)),
     Pass("opt",     no_escapes,                                                    needs=("settle_variables",)),
     Pass("opt",     point_checks,      asks=True, when=in_check_mode),
     Pass("opt",     check_finite,      when=in_check_mode),

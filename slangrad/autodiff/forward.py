@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from slangrad.autodiff.activity import Activity, Callees
 from slangrad.autodiff.hidden import refuse_hidden
+from slangrad.autodiff.partials import partials_of, scaled
 from slangrad.autodiff.transposes import move_tangent
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.formula import Formula, Partial
+from slangrad.ir.formula import Formula
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
 from slangrad.ir.rebuild import Rebuild, copy_op
 
@@ -35,15 +36,6 @@ def jvp(
     refuse_hidden(region, activity)
     activity.make_derivatives(region)
     return Forward(space, activity).region(region, varied, wanted)
-
-
-def scaled(b: Builder, partial: Partial, derivative: Value) -> Value | None:
-    """`partial * derivative`; None when the partial is zero."""
-    if isinstance(partial, Formula):
-        return b.emit("mul", partial.value, derivative)
-    if partial == 0:
-        return None
-    return b.emit("mul", b.constant(derivative.type, partial), derivative)
 
 
 class Forward:
@@ -102,13 +94,11 @@ class Forward:
     def _derive(self, b: Builder, op: Op, result: Value) -> Value | None:
         primals = self._walk.values(op.operands)
         tangents = tuple(self._tangents.get(v) for v in op.operands)
-        partials = PRIMITIVES[op.name].partials
-        if partials == LINEAR:
+        if PRIMITIVES[op.name].partials == LINEAR:
             return move_tangent(b, self._space, op, primals, tangents)
-        assert callable(partials), op.name
         total: Value | None = None
-        rows = partials(*(Formula(b, p) for p in primals), Formula(b, result))
-        for partial, tangent in zip(rows, tangents, strict=True):
+        touched = [Formula(b, p) for p in (*primals, result)]
+        for partial, tangent in zip(partials_of(b, op, touched), tangents, strict=True):
             term = None if tangent is None else scaled(b, partial, tangent)
             if term is not None:
                 total = term if total is None else self._space.add(b, op.results[0].type, total, term)

@@ -17,10 +17,10 @@ from functools import partial
 
 from slangrad.autodiff.activity import Activity, Callees, carried_values
 from slangrad.autodiff.cotangents import Cotangents
-from slangrad.autodiff.forward import scaled
 from slangrad.autodiff.forward_sweep import ForwardSweep
 from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.outline import Outline
+from slangrad.autodiff.partials import partials_of, scaled
 from slangrad.autodiff.plan import Plan, Wishes, plan
 from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES
@@ -28,7 +28,6 @@ from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attribute, Op, Region, Value
 from slangrad.ir.formula import Formula
-from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Type
 
@@ -129,12 +128,10 @@ class Reverse:
         if op.name in TRANSPOSES:
             TRANSPOSES[op.name](op, scope.fetch, ct, to)
             return
-        partials = PRIMITIVES[op.name].partials
-        assert callable(partials), op.name
         touched = [Formula(scope.b, fetch=partial(scope.fetch, v)) for v in (*op.operands, *op.results)]
-        for v, formula in zip(op.operands, partials(*touched), strict=True):
+        for v, formula in zip(op.operands, partials_of(scope.b, op, touched), strict=True):
             if to.wants(v):
-                to.give(v, scaled(scope.b, formula, ct))
+                to.give(v, scaled(scope.b, formula, ct, masks_only=True))
 
     # --- if: both arms begin with the cotangents of outer values and yield them with their own added
 

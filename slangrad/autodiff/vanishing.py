@@ -147,6 +147,7 @@ _RULES: dict[str, Callable[[Op, list[Form]], Form]] = {
     "add_index": lambda op, forms: forms[0] is True and forms[2] is True,
     "select": lambda op, forms: _both(forms[1], forms[2]),
     "mul": _any,
+    "scale": _any,
     "div": _first,
     "rem": _first,
     "fma": lambda op, forms: (forms[0] is True or forms[1] is True) and forms[2] is True,

@@ -118,7 +118,7 @@ CODES: dict[str, str] = {
     "E0707": "format of printf",
     "E0708": "function without a body",
     "E0709": "entry point",
-    "E0710": "array too large",
+    "E0710": "array, vector or type too large",
     "E0711": "loop too long to be unrolled when compiling",
     "E0713": "bit_cast",
     "E0715": "type larger than its interface allows",
@@ -178,6 +178,15 @@ CODES: dict[str, str] = {
 # fmt: on
 
 
+LONGEST_MESSAGE = 2_000  # characters; names in a text may be of any length
+
+
+def shortened(text: str) -> str:
+    """The text without its middle where it is very long."""
+    half = LONGEST_MESSAGE // 2
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:half]} ... {text[-half:]}"
+
+
 @dataclass(slots=True, frozen=True)
 class Diagnostic:
     """One message about one place. `related` are further places, each with its own sentence."""
@@ -191,6 +200,12 @@ class Diagnostic:
 
     def __post_init__(self) -> None:
         assert self.code in CODES, f"diagnostic code {self.code} has no row in CODES"
+        object.__setattr__(self, "message", shortened(self.message))
+        if self.note is not None:
+            object.__setattr__(self, "note", shortened(self.note))
+        if self.related:
+            related = tuple((shortened(sentence), span) for sentence, span in self.related)
+            object.__setattr__(self, "related", related)
 
     @property
     def is_error(self) -> bool:

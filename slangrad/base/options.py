@@ -28,16 +28,20 @@ class Limits:
     errors: int = 100                    # errors of one text before its parser gives up
     macro_depth: int = 64                # expansions inside the arguments of expansions
     macro_tokens: int = 1_000_000        # tokens that macros may add to one text
+    macro_characters: int = 16_000_000   # the length of these tokens together
     include_depth: int = 64              # files including files
     include_count: int = 1_000           # files included in all, repetitions counted
     nesting_depth: int = 256             # parentheses, types, blocks and declarations inside each other
     chain_length: int = 2_000            # operators, members or `else if`s of one chain: a + b + c + ...
+                                         # and declarations or macros of which each needs the next one
     generic_depth: int = 64              # generics that need further instances: f<N> calls f<N + 1>
     instances: int = 20_000              # functions after generics are filled in
     recursion_depth: int = 1 << 16       # calls inside each other when running, of functions that call themselves
-    inline_ops: int = 200_000            # ops of one function after inlining
-    unroll_iterations: int = 1_024       # iterations of one [ForceUnroll] loop
-    compile_time_steps: int = 100_000    # steps of compile-time evaluation
+    inline_ops: int = 200_000            # ops of one function after inlining, or after unrolling
+    unroll_iterations: int = 4_096       # iterations of [ForceUnroll] loops, those inside each other multiplied
+    compile_time_steps: int = 100_000    # rounds of all $for
+    vector_components: int = 256         # of a vector, or of a matrix
+    type_parts: int = 16_384             # scalars, and arrays of scalars, that a type is made of
     array_bytes: int = 16 << 20          # one local array
     local_bytes: int = 16 << 10          # locals and tapes of a lane that stay on the stack
     tape_bytes: int = 1 << 30            # growable tapes of one thread

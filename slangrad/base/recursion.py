@@ -6,7 +6,8 @@ In: nothing.   Out: a context in which Python code may recurse deeply.
         parse_or_check_or_lower(...)
 
 The limits in `options.py` bound how deep a tree can be; this makes that depth safe to recurse over, since
-frames of Python functions do not use the machine's stack. The caller's limit comes back in the end.
+frames of Python functions do not use the machine's stack. The caller's limit comes back in the end. Chains that
+no limit bounds, such as of thousands of structs that hold each other, end in a CompileError.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.forks import BRIEF, kept_at_fork
 
 DEEP = 60_000
@@ -33,6 +35,9 @@ def deep_recursion() -> Iterator[None]:
     _enter()
     try:
         yield
+    except RecursionError:
+        message = "declarations, types or calls of this program lead to each other in too long a chain"
+        raise CompileError([Diagnostic("E0206", message)]) from None
     finally:
         _leave()
 

@@ -16,7 +16,6 @@ import os
 import stat
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from slangrad.base.forks import BRIEF, kept_at_fork
 from slangrad.base.source import SourceFile
+from slangrad.base.warn import warn
 from slangrad.base.whole_files import OWN, open_file, write_whole
 
 MAGIC = b"slangrad entry 1"
@@ -113,7 +113,7 @@ class Store:
             self._checked = True
             if advice:
                 message = f"compiled kernels are not kept: {self._problem}. {advice}"
-                warnings.warn(message, CacheWarning, stacklevel=2)
+                warn(message, CacheWarning)
         return self._problem
 
     def get(self, key: str) -> bytes | None:

@@ -6,9 +6,10 @@ start_thread("slangrad-1", serve, queue)      whether it runs; where there is no
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from slangrad.base.warn import warn
 
 _NO_ROOM = "the system has no room for another thread ({}): slangrad goes on with fewer"
 _told: list[str] = []
@@ -28,4 +29,4 @@ def _tell(message: str) -> None:
     """Once: calls that come after this one have no room, either."""
     if not _told:
         _told.append(message)
-        warnings.warn(message, RuntimeWarning, stacklevel=3)
+        warn(message, RuntimeWarning)

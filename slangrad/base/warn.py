@@ -21,7 +21,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     module = str(frame.f_globals.get("__name__", "<unknown>"))
     registry = frame.f_globals.setdefault("__warningregistry__", {})
     place = (frame.f_code.co_filename, frame.f_lineno, module, registry)
-    warnings.warn_explicit(message, category, *place, module_globals=frame.f_globals)
+    warnings.warn_explicit(message, category, *place)
 
 
 def _is_inside(frame: FrameType) -> bool:

@@ -14,7 +14,7 @@ from slangrad.call import mapping
 from slangrad.call.bind import BoundCall, bind_call, set_group
 from slangrad.call.conformances import conformance_of
 from slangrad.call.program import Candidate, ModuleTypes
-from slangrad.call.receivers import check_receivers
+from slangrad.call.receivers import declared_instead, idle_call
 from slangrad.call.request import RESULT, Request, Settings
 from slangrad.call.resolve import Arguments, resolve
 from slangrad.marshal import results
@@ -58,7 +58,6 @@ class Binder:
             settings.mode, function, given, wanted, self._types, taken, set_values, settings.order
         )
         _check_cotangent(call)
-        check_receivers(call, self._types)
         call.conformances = tuple(conformance_of(self._types, each) for each in settings.conformances)
         if self._types.mentions(CALL_SHAPE) or any(leaf.reads_place for leaf in call.leaves):
             call.group = ()
@@ -66,6 +65,14 @@ class Binder:
         if settings.group is not None:
             set_group(call, settings.group)
         return call
+
+    def idle(self, request: Request) -> CallError:
+        """The error of a derivative that would leave nothing behind."""
+        return idle_call(self.bind(request), self._types)
+
+    def instead_of(self, call: BoundCall, given: int) -> str:
+        """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
+        return declared_instead(call, given, self._types)
 
     def _arguments(self, request: Request, marshals: list[Marshal]) -> Arguments:
         """Marshals by position and by name, under the maps of the settings."""

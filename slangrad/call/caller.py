@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from slangrad.base.late import Late
+from slangrad.base.warn import warn
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import gathered
+from slangrad.call.idle import is_idle, only_numbers
 from slangrad.call.launchable import Launchable
 from slangrad.call.open_sizes import counted_dimensions, sizes_of
 from slangrad.call.plan import FixedLaunch, Plan
@@ -131,6 +133,7 @@ class Caller:
         launch = None
         try:
             entry, values, count, threads = self._find(settings, args, dict(kwargs))
+            entry.check_idle(self.name)
             if entry.is_special or settings.given:
                 self.compile(settings, args, dict(kwargs))
             else:
@@ -142,12 +145,19 @@ class Caller:
     def later(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], None]:
         """Check and compile a call now that is run later, with the numbers, lists and dicts of now."""
         args, kwargs = copied(args), copied(kwargs)
+        self._check_idle(settings, args, dict(kwargs))
         self.compile(settings, args, dict(kwargs))
 
         def run() -> None:
             self.call(settings, args, dict(kwargs))
 
         return run
+
+    def _check_idle(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            self._find(settings, args, kwargs)[0].check_idle(self.name)
+        except CallError as error:
+            raise self._named(error) from error.__cause__
 
     def plan_of(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
         """The plan of such calls."""
@@ -188,6 +198,8 @@ class Caller:
     ) -> Any:
         """The same with torch tensors, and with objects that stand for other values, which are told what became of
         these."""
+        if entry.torch is None or not any(getattr(each, "requires_grad", False) for each in values):
+            entry.check_idle(self.name)
         checking = self._session.checking
         if entry.check is not None and checking is not None and checking.gradients and threads is None:
             entry.check(settings, [unwrap(value) for value in values], checking.rtol, checking.atol)
@@ -236,6 +248,8 @@ class Caller:
             check = COMPARED.BackwardCheck(self, len(args), tuple(kwargs), at, plan.call)
         wrap = results.wrap_of(kind)
         entry = _Entry(plan, any(map(holds_objects, values)), returned, torch, check, wrap)
+        if is_idle(settings.mode, plan.call.leaves, lambda: self.binder.types):
+            entry.refuse(lambda: self.binder.idle(request), only_numbers(settings.mode, request.marshals))
         self._plans[key] = entry
         return entry
 
@@ -266,6 +280,13 @@ class Caller:
         count = len(args) + len(kwargs)
         with self._session.lock:
             return self.binder.bind(self._request(settings, len(args), tuple(kwargs), values, kind, count))
+
+    def instead_of(
+        self, settings: Settings, given: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> str:
+        """How the parameter of one of the values has to be declared to carry a derivative."""
+        found: str = self.binder.instead_of(self.bind(settings, args, kwargs, None), given)
+        return found
 
     def inspected(self, settings: Settings, args: tuple[Any, ...], kwargs: dict[str, Any]) -> InspectedCall:
         """Such a call with all that is known about it; its kernel is compiled, and not run."""
@@ -337,10 +358,25 @@ class _Entry:
     check: Any = None  # what compares its gradients, in check mode
     wrap: results.Wrap | None = None
     is_special: bool = False
+    idle: Callable[[], CallError] | None = None  # the error of a derivative that leaves nothing behind
+    is_told: bool = False  # that is a warning
 
     def __post_init__(self) -> None:
         special = (self.torch, self.check, self.wrap)
         self.is_special = self.holds_objects or any(each is not None for each in special)
+
+    def refuse(self, error: Callable[[], CallError], is_told: bool) -> None:
+        """Calls raise this, or warn; the plan can be looked at."""
+        self.idle, self.is_told, self.is_special = error, is_told, True
+
+    def check_idle(self, name: str) -> None:
+        if self.idle is None:
+            return
+        error = self.idle()
+        if not self.is_told:
+            raise error
+        said = ": ".join([error.message, "; ".join(error.details) or error.note or ""])
+        warn(f"function '{name}': {said}")
 
     @property
     def returns_given(self) -> bool:

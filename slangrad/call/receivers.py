@@ -1,11 +1,6 @@
-"""Whether a derivative that is asked for goes anywhere.
+"""The error of a call of a derivative that would leave nothing behind, or bring nothing in (`idle.py`).
 
-In: a bound call in `bwds` or `fwds`.   Out: an error where it would leave nothing behind, or bring nothing in.
-
-    f.bwds(x)  with x a NumPy array   ->   error[E1007]: no argument can receive a gradient
-
-A call is only refused where that is certain. Memory that a function may write or reach (buffers, pointers, tensors to
-be written, values of users' own types) and what it prints are reasons to make it.
+f.bwds(x)  with x a NumPy array   ->   'x' is a numpy float32 array: pass Tensor.from_numpy(device, x).with_grads()
 """
 
 from __future__ import annotations
@@ -13,65 +8,19 @@ from __future__ import annotations
 from slangrad.call.bind import BoundArgument, BoundCall
 from slangrad.call.program import ModuleTypes
 from slangrad.check.model.types import StructType
-from slangrad.ir import types as ir
-from slangrad.marshal.buffers import BufferLeaf, standard_name
-from slangrad.marshal.cells import Cell
+from slangrad.marshal.buffers import standard_name
 from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.indices import Index
-from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf
-from slangrad.marshal.uniform import Uniform
+from slangrad.marshal.marshal import TANGENT, Leaf
 from slangrad.marshal.whole import WholeTensor
 
-PRINTING = ("printf", "print")
-_VALUES = (Uniform, Elements, Cell, Index)
 
-
-def check_receivers(call: BoundCall, types: ModuleTypes) -> None:
-    """CallError for `bwds` without a place for gradients, and for `fwds` without a tangent."""
-    if call.mode == BACKWARD and not _leaves_something(call, types):
-        raise _refusal(call, types, "bwds would do nothing: no argument can receive a gradient")
-    if call.mode == TANGENT and not any(_may_bring(leaf, types) for leaf in call.leaves):
-        raise _refusal(call, types, "fwds would give zeros: no argument has a tangent")
-
-
-def _leaves_something(call: BoundCall, types: ModuleTypes) -> bool:
-    return any(_may_receive(leaf, types) for leaf in call.leaves) or any(map(types.mentions, PRINTING))
-
-
-def _may_receive(leaf: Leaf, types: ModuleTypes) -> bool:
-    """Whether something may be different after the call."""
-    if leaf.role.gives or _is_unknown(leaf, types):
-        return True
-    if isinstance(leaf, BufferLeaf):
-        return leaf.written
-    return leaf.role.writes
-
-
-def _may_bring(leaf: Leaf, types: ModuleTypes) -> bool:
-    """Whether a derivative may come in."""
-    role = leaf.role
-    in_place = role.reads and bool(role.gives)  # what goes out lies where it came in
-    return role.takes or in_place or isinstance(leaf, BufferLeaf) or _is_unknown(leaf, types)
-
-
-def _is_unknown(leaf: Leaf, types: ModuleTypes) -> bool:
-    """Whether it leads to memory that only the function knows."""
-    if isinstance(leaf, _VALUES):
-        lowered = types.lower(leaf.type)
-        return lowered is None or _holds_addresses(lowered)
-    return not isinstance(leaf, (WholeTensor, BufferLeaf))
-
-
-def _holds_addresses(t: ir.Type) -> bool:
-    """Pointers, and numbers that may be addresses."""
-    value = ir.value_of(t)
-    if isinstance(value, (ir.Struct, ir.Array, ir.Vector)):
-        return any(map(_holds_addresses, dict.fromkeys(ir.components(value))))
-    return isinstance(value, ir.Pointer) or value is ir.U64
-
-
-def _refusal(call: BoundCall, types: ModuleTypes, message: str) -> CallError:
+def idle_call(call: BoundCall, types: ModuleTypes) -> CallError:
+    """What each argument is, and what to pass in its place."""
+    message = "bwds would do nothing: no argument can receive a gradient"
+    if call.mode == TANGENT:
+        message = "fwds would give zeros: no argument has a tangent"
     results = _results(call)
     carrying = [leaf for leaf in call.leaves if leaf.carries and leaf.name not in results]
     carrying = [leaf for leaf in carrying if not isinstance(leaf, Index)]
@@ -86,6 +35,20 @@ def _refusal(call: BoundCall, types: ModuleTypes, message: str) -> CallError:
         f"'{leaf.label}' is {_article(leaf.described)}: {_instead(leaf, call.mode)}" for leaf in carrying
     ]
     return CallError("E1007", message, details, "one of these is enough")
+
+
+def declared_instead(call: BoundCall, given: int, types: ModuleTypes) -> str:
+    """How the parameter of a value has to be declared to carry a derivative; empty where that is not why."""
+    for argument in call.arguments:
+        if argument.index != given:
+            continue
+        if _is_plain_struct(argument, types):
+            return f"mark 'struct {argument.type} : IDifferentiable'"
+        if isinstance(argument.node, WholeTensor) and not argument.no_diff:
+            return f"declare '{argument.node.label}' ITensor instead of {standard_name(argument.type)}"
+        if argument.no_diff:
+            return f"declare '{argument.node.label}' without no_diff"
+    return ""
 
 
 def _is_plain_struct(argument: BoundArgument, types: ModuleTypes) -> bool:

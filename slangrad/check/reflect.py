@@ -18,6 +18,7 @@ from typing import Any
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile
+from slangrad.base.suggestions import suggestion
 from slangrad.check.calls.candidates import Failure, Match
 from slangrad.check.calls.overload import evaluate
 from slangrad.check.calls.ranking import best_matches
@@ -253,8 +254,8 @@ class Reflection:
         first = next(iter(reporter.diagnostics), None)
         if first is not None and first.message != f"'{name}' is not declared":
             return f"{nothing}: {first.message}", first.note
-        known = ", ".join((*self.function_names(), *self.type_names())) or "none"
-        return nothing, (first and first.note) or f"there are {known}"
+        known = (*self.function_names(), *self.type_names())
+        return nothing, (first and first.note) or suggestion(name, known)
 
     def _meaning(self, name: str) -> Meaning | None:
         """The name is parsed as a type is, and looked up in the module."""

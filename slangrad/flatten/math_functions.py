@@ -20,7 +20,8 @@ Library = Mapping[tuple[str, Scalar], Function]
 
 # fmt: off
 EXPANDED = ("exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
-            "sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+            "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "erf", "erfc",
+            "sinpi", "cospi", "tanpi")
 # fmt: on
 
 

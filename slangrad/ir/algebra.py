@@ -27,6 +27,9 @@ class Scope(Protocol):
     def emit(
         self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
     ) -> Value: ...
+    def primitive(
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
+    ) -> Value: ...
     def constant(self, t: Type, value: Number) -> Value: ...
     def zero(self, t: Type) -> Value: ...
     def made_by(self, value: Value) -> Op | None: ...
@@ -127,6 +130,21 @@ def _mul(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
         negated = _negated(b, y)
         if negated is not None:  # outwards, where it meets another one or a sum
             return b.emit("neg", b.emit("mul", x, negated))
+    return None
+
+
+def _scale(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
+    """Plain multiplication by a finite number; zero by zero, of any sign."""
+    for x, y in (xs, xs[::-1]):
+        number = b.constant_of(y)
+        if number is not None and number == 0:
+            return b.constant(made, 0)
+        if number is not None and math.isfinite(number):
+            return b.emit("mul", x, y)
+    for x, y in (xs, xs[::-1]):
+        negated = _negated(b, y)
+        if negated is not None:
+            return b.emit("neg", b.primitive("scale", (x, negated), None, attributes))
     return None
 
 
@@ -357,6 +375,7 @@ RULES: dict[str, Callable[[Scope, tuple[Value, ...], Attributes, Type], Value | 
     "add": _add,
     "sub": _sub,
     "mul": _mul,
+    "scale": _scale,
     "div": _div,
     "neg": _neg,
     "and": _and,

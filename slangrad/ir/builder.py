@@ -97,6 +97,11 @@ class Builder:
     def zero(self, t: Type) -> Value:
         return self.constant(t, 0) if isinstance(t, Scalar) else self.emit("zero", type=t)
 
+    @property
+    def size(self) -> int:
+        """How many values there are in all regions of the function."""
+        return len(self._made_by)
+
     def made_by(self, value: Value) -> Op | None:
         """The op that made a value in this region or an enclosing one; None for parameters."""
         return self._made_by.get(value)

@@ -7,13 +7,18 @@ A formula fetches or emits its value on first touch only: what nobody asks for i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from slangrad.ir.core import Value
-from slangrad.ir.types import Type
+from slangrad.ir.numbers import least_normal
+from slangrad.ir.types import Scalar, Type, scalar_of
 
 Number = int | float
+OfType = Callable[[Scalar], Number]
+"""A constant that each type has its own of, as its smallest normal number."""
 
 
 class Emitter(Protocol):
@@ -42,7 +47,13 @@ class Formula:
 
     def lift(self, other: Operand) -> Value:
         """`other` as a value; a number becomes a constant of this formula's type."""
-        return other.value if isinstance(other, Formula) else self.builder.constant(self.value.type, other)
+        if isinstance(other, Formula):
+            return other.value
+        if callable(other):
+            scalar = scalar_of(self.value.type)
+            assert scalar is not None
+            other = other(scalar)
+        return self.builder.constant(self.value.type, other)
 
     def apply(self, name: str, *others: Operand) -> Formula:
         return self._later(lambda: self.builder.emit(name, self.value, *map(self.lift, others)))
@@ -86,48 +97,103 @@ class Formula:
     def __gt__(self, other: Operand) -> Formula:
         return self._flipped("less", other)
 
+    def __le__(self, other: Operand) -> Formula:
+        return self.apply("less_equal", other)
 
-Operand = Formula | int | float
-Partial = Formula | int | float
+    def __ge__(self, other: Operand) -> Formula:
+        return self._flipped("less_equal", other)
+
+
+Operand = Formula | int | float | OfType
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of two partials. The derivative that meets them is selected by the condition, as a value: nothing is
+    multiplied by a zero that stands for the branch that is not taken."""
+
+    condition: Formula
+    then: Partial
+    otherwise: Partial
+
+
+Partial = Formula | Choice | int | float
 
 
 def where(condition: Formula, then: Operand, otherwise: Operand) -> Formula:
     """Componentwise choice; at least one side must be a formula."""
     like = then if isinstance(then, Formula) else otherwise
-    assert isinstance(like, Formula), "where() of two numbers has no type; use choose()"
-    return choose(like, condition, then, otherwise)
-
-
-def choose(like: Formula, condition: Formula, then: Operand, otherwise: Operand) -> Formula:
-    """`where` with numbers of the type of `like`."""
+    assert isinstance(like, Formula), "where() of two numbers has no type"
     b = like.builder
     return Formula(b, fetch=lambda: b.emit("select", condition.value, like.lift(then), like.lift(otherwise)))
 
 
-def sign(x: Formula) -> Formula:
-    """-1, 0 or 1; the derivative of abs, zero at zero as in Slang."""
-    return choose(x, x < 0, -1, choose(x, x > 0, 1, 0))
+def sign(x: Formula) -> Choice:
+    """The derivative of abs: zero at zero, as in Slang."""
+    return Choice(x < 0, -1, Choice(x > 0, 1, 0))
 
 
-def prefer(like: Formula, first: Formula, second: Formula) -> tuple[Formula, Formula]:
-    """The derivatives of min and max: one operand takes all, a tie splits in half."""
+def taken(x: Formula, y: Formula, r: Formula) -> tuple[Choice, Choice]:
+    """The derivatives of min and max: the operand that is the result takes all, a tie splits in half. A NaN is not the
+    result, unless both are."""
+    tie, first = equal(x, y), equal(r, x)
+    return (Choice(tie, 0.5, Choice(first, 1, 0)), Choice(tie, 0.5, Choice(first, 0, 1)))
+
+
+def by_angle(y: Formula, x: Formula) -> tuple[Choice, Choice]:
+    """The derivatives of atan2, from the ratio of the smaller operand to the larger one: no square overflows."""
+    flat = abs(y) <= abs(x)
+    large, small = where(flat, x, y), where(flat, y, x)
+    size = abs(large)
+    nowhere = equal(size, 0).apply("or", equal(size, math.inf))
+    divisor = where(nowhere, 1, large)
+    ratio = small / divisor
+    slope = 1 / (divisor * (ratio * ratio + 1))
+    less = product(ratio, slope)
     return (
-        choose(like, first, 1, choose(like, second, 0, 0.5)),
-        choose(like, first, 0, choose(like, second, 1, 0.5)),
+        Choice(nowhere, 0, where(flat, slope, less)),
+        Choice(nowhere, 0, -where(flat, less, slope)),
     )
 
 
-def both_zero(x: Formula, y: Formula) -> Formula:
-    return x.apply("equal", 0).apply("and", y.apply("equal", 0))
+def slope_of_tanh(x: Formula) -> Choice:
+    """1 / cosh(x)^2, as 1 - r * r cancels where r is near 1. 0 before that underflows: cosh does not overflow."""
+    far = abs(x) >= _least_slope_of_tanh
+    inverse = 1 / cosh(where(far, 0, x))
+    return Choice(far, 0, inverse * inverse)
 
 
-def positive(x: Formula) -> Formula:
-    """A sum of squares as a divisor: 1 where it is 0."""
-    return where(x > 0, x, 1)
+def _least_slope_of_tanh(t: Scalar) -> float:
+    """Where it is about the smallest normal number."""
+    return 0.5 * math.log(4.0 / least_normal(t))
 
 
-def trunc(x: Formula) -> Formula:
-    return x.apply("trunc")
+def slopes_of_pow(x: Formula, y: Formula, r: Formula) -> tuple[Choice, Choice]:
+    """Those where x <= 0 are zero. Below 1/2, y - 1 may be rounded, which x to the power of it would not forgive; from
+    there on it is exact, and r may overflow or underflow where the slope does not. A zero times an infinity is zero, as
+    the limits are."""
+    outside = x <= 0
+    inside = where(outside, 1, x)
+    by_ratio = where(equal(x, math.inf), 0, y * r / inside)
+    by_x = where(y < 0.5, by_ratio, product(y, pow(inside, y - 1)))
+    return Choice(outside, 0, by_x), Choice(outside, 0, product(r, log(inside)))
+
+
+def product(x: Formula, y: Formula) -> Formula:
+    """Zero where a factor is."""
+    return x.apply("scale", y)
+
+
+def equal(x: Formula, y: Operand) -> Formula:
+    return x.apply("equal", y)
+
+
+def abs(x: Formula) -> Formula:
+    return x.apply("abs")
+
+
+def round(x: Formula) -> Formula:
+    return x.apply("round")
 
 
 def sqrt(x: Formula) -> Formula:
@@ -146,6 +212,25 @@ def cos(x: Formula) -> Formula:
     return x.apply("cos")
 
 
+def exp(x: Formula) -> Formula:
+    return x.apply("exp")
+
+
+def bell(x: Formula) -> Formula:
+    """e^(-x^2): an error of the square would be multiplied by x^2, so what its rounding leaves is added."""
+    square = x * x
+    power = exp(-square)
+    return where(power > 0, power - power * x.apply("fma", x, -square), power)
+
+
+def sinpi(x: Formula) -> Formula:
+    return x.apply("sinpi")
+
+
+def cospi(x: Formula) -> Formula:
+    return x.apply("cospi")
+
+
 def sinh(x: Formula) -> Formula:
     return x.apply("sinh")
 
@@ -156,7 +241,3 @@ def cosh(x: Formula) -> Formula:
 
 def pow(x: Formula, y: Operand) -> Formula:
     return x.apply("pow", y)
-
-
-def max(x: Formula, y: Operand) -> Formula:
-    return x.apply("max", y)

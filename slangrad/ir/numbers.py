@@ -113,6 +113,21 @@ def divide(t: Scalar, x: Number, y: Number) -> Number:
     return math.copysign(INF, x) * math.copysign(1.0, y)
 
 
+def scale(t: Scalar, x: float, y: float) -> float:
+    """The product, but zero where a factor is; the sign of the zero is not defined."""
+    return x * y if x != 0.0 and y != 0.0 else 0.0
+
+
+def least_normal(t: Scalar) -> float:
+    """The smallest normal number of a floating-point type."""
+    return {16: 2.0**-14, 32: 2.0**-126, 64: 2.0**-1022}[t.bits]
+
+
+def least_root(t: Scalar) -> float:
+    """The square root of that; it is exact, as the exponents are even."""
+    return math.sqrt(least_normal(t))
+
+
 def _truncated_quotient(x: int, y: int) -> int:
     quotient = abs(x) // abs(y)
     return quotient if (x < 0) == (y < 0) else -quotient
@@ -187,6 +202,43 @@ def logarithm(function: Callable[[float], float]) -> Callable[[Scalar, float], f
         return -INF if x == 0.0 else function(x) if x > 0.0 else NAN
 
     return primal
+
+
+def logarithm_of_sum(t: Scalar, x: float) -> float:
+    return -INF if x == -1.0 else real(math.log1p)(t, x)
+
+
+def _half_turns(x: float) -> tuple[float, int]:
+    """What `x` is more than n quarters of a turn, in radians, and n modulo 4."""
+    n = round(2.0 * math.fmod(x, 2.0))
+    return (math.fmod(x, 2.0) - 0.5 * n) * math.pi, n % 4
+
+
+def sine_of_half_turns(t: Scalar, x: float) -> float:
+    """sin(pi x) with C's signs of zeros."""
+    if not math.isfinite(x):
+        return NAN
+    angle, quadrant = _half_turns(x)
+    y = (math.sin, math.cos)[quadrant & 1](angle) * (1.0, 1.0, -1.0, -1.0)[quadrant]
+    return y if y != 0.0 else math.copysign(0.0, x)
+
+
+def cosine_of_half_turns(t: Scalar, x: float) -> float:
+    if not math.isfinite(x):
+        return NAN
+    angle, quadrant = _half_turns(x)
+    return (math.cos, math.sin)[quadrant & 1](angle) * (1.0, -1.0, -1.0, 1.0)[quadrant] + 0.0
+
+
+def tangent_of_half_turns(t: Scalar, x: float) -> float:
+    """tan(pi x); zeros and poles alternate in sign, as in C."""
+    if not math.isfinite(x):
+        return NAN
+    angle, quadrant = _half_turns(abs(x))
+    edge = (0.0, INF, -0.0, -INF)[quadrant]
+    tangent = math.tan(angle)
+    y = edge if angle == 0.0 else -1.0 / tangent if quadrant & 1 else tangent
+    return math.copysign(y, y * math.copysign(1.0, x))
 
 
 def inverse_tanh(t: Scalar, x: float) -> float:

@@ -76,6 +76,8 @@ def row(
 
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
+HUGE = 2.0**30  # its square is a float still, and 1 is nothing beside it in any type
+ERF_SLOPE = 2.0 / math.sqrt(math.pi)  # of erf at 0
 
 # fmt: off
 # --- arithmetic. Integers wrap; x / 0 = x % 0 = 0, MIN / -1 = MIN, MIN % -1 = 0; float `rem` is C's fmod.
@@ -83,42 +85,50 @@ row("add",           SAME,    lambda t, x, y: x + y,       lambda x, y, r: (1, 1
 row("sub",           SAME,    lambda t, x, y: x - y,       lambda x, y, r: (1, -1),                     1, kinds="suf")
 row("mul",           SAME,    lambda t, x, y: x * y,       lambda x, y, r: (y, x),                      1, kinds="suf")
 row("div",           SAME,    n.divide,                    lambda x, y, r: (1 / y, -r / y),             8, kinds="suf")
-row("rem",           SAME,    n.remainder,                 lambda x, y, r: (1, -f.trunc(x / y)),       12, kinds="suf")
+row("rem",           SAME,    n.remainder,                 lambda x, y, r: (1, -f.round((x - r) / y)),       12, kinds="suf")
 row("neg",           SAME,    lambda t, x: -x,             lambda x, r: (-1,),                          1, kinds="suf")
 row("fma",           SAME,    n.fused_multiply_add,        lambda x, y, z, r: (y, x, 1),                1, kinds="f")
+# Zero where an operand is, be the other infinite or NaN: a derivative that a mask took away stays away. With `masks_only` that
+# matters only where a mask may have made the zero. opt/products.py makes it `mul` and what else it takes.
+row("scale",         SAME,    n.scale,                     lambda x, y, r: (y, x),                      1, kinds="f")
 # min and max: a NaN loses against a number; min(x, y) is x if x < y, else y. At a tie the derivative splits in
 # half, as in Slang.
-row("min",           SAME,    n.minimum,                   lambda x, y, r: f.prefer(x, x < y, y < x),       1, kinds="suf")
-row("max",           SAME,    n.maximum,                   lambda x, y, r: f.prefer(x, y < x, x < y),       1, kinds="suf")
+row("min",           SAME,    n.minimum,                   f.taken,                                    1, kinds="suf")
+row("max",           SAME,    n.maximum,                   f.taken,                                    1, kinds="suf")
 row("abs",           SAME,    lambda t, x: abs(x),         lambda x, r: (f.sign(x),),                   1, kinds="sf")
 # --- rounding. `round` takes ties to even.
 row("floor",         SAME,    n.to_integral(math.floor),   CONSTANT,                                    1, kinds="f")
 row("ceil",          SAME,    n.to_integral(math.ceil),    CONSTANT,                                    1, kinds="f")
 row("round",         SAME,    n.to_integral(round),        CONSTANT,                                    1, kinds="f")
 row("trunc",         SAME,    n.to_integral(math.trunc),   CONSTANT,                                    1, kinds="f")
-# --- maths. The derivative of sqrt is cut off below 1e-7, as in Slang, so that sqrt(0) has a finite one. That of
-# pow(x, 0) is 0 at x = 0 too, and by the exponent it is 0 where x <= 0; those of atan2 are 0 at the origin.
-row("sqrt",          SAME,    n.real(math.sqrt),           lambda x, r: (0.5 / f.sqrt(f.max(x, 1e-7)),), 8, kinds="f")
+# --- maths; derivatives at edges are a table of docs/gradients.md. Below the smallest normal number that of sqrt is cut off.
+row("sqrt",          SAME,    n.real(math.sqrt),           lambda x, r: (0.5 / f.where(r < n.least_root, n.least_root, r),), 8, kinds="f")
 row("exp",           SAME,    n.real(math.exp),            lambda x, r: (r,),                          16, kinds="f")
 row("exp2",          SAME,    n.real(math.exp2),           lambda x, r: (r * LN2,),                    16, kinds="f")
 row("log",           SAME,    n.logarithm(math.log),       lambda x, r: (1 / x,),                      16, kinds="f")
-row("log2",          SAME,    n.logarithm(math.log2),      lambda x, r: (1 / (x * LN2),),              16, kinds="f")
-row("log10",         SAME,    n.logarithm(math.log10),     lambda x, r: (1 / (x * LN10),),             16, kinds="f")
-row("pow",           SAME,    n.power,                     lambda x, y, r: (y * f.pow(x, f.where(f.both_zero(x, y), 1, y - 1)),
-                                                               f.where(x > 0, r * f.log(f.where(x > 0, x, 1)), 0)), 40, kinds="f")
+row("log2",          SAME,    n.logarithm(math.log2),      lambda x, r: (1 / LN2 / x,),                16, kinds="f")
+row("log10",         SAME,    n.logarithm(math.log10),     lambda x, r: (1 / LN10 / x,),               16, kinds="f")
+row("pow",           SAME,    n.power,                     f.slopes_of_pow,                           40, kinds="f")
 row("sin",           SAME,    n.real(math.sin),            lambda x, r: (f.cos(x),),                   16, kinds="f")
 row("cos",           SAME,    n.real(math.cos),            lambda x, r: (-f.sin(x),),                  16, kinds="f")
 row("tan",           SAME,    n.real(math.tan),            lambda x, r: (1 + r * r,),                  24, kinds="f")
-row("asin",          SAME,    n.real(math.asin),           lambda x, r: (1 / f.sqrt(1 - x * x),),      24, kinds="f")
-row("acos",          SAME,    n.real(math.acos),           lambda x, r: (-1 / f.sqrt(1 - x * x),),     24, kinds="f")
+row("asin",          SAME,    n.real(math.asin),           lambda x, r: (1 / f.sqrt((1 - x) * (x + 1)),), 24, kinds="f")
+row("acos",          SAME,    n.real(math.acos),           lambda x, r: (-1 / f.sqrt((1 - x) * (x + 1)),), 24, kinds="f")
 row("atan",          SAME,    n.real(math.atan),           lambda x, r: (1 / (1 + x * x),),            24, kinds="f")
-row("atan2",         SAME,    n.real(math.atan2),          lambda y, x, r: (x / f.positive(x * x + y * y), -y / f.positive(x * x + y * y)), 30, kinds="f")
+row("atan2",         SAME,    n.real(math.atan2),          lambda y, x, r: f.by_angle(y, x),          30, kinds="f")
 row("sinh",          SAME,    n.real(math.sinh),           lambda x, r: (f.cosh(x),),                  24, kinds="f")
 row("cosh",          SAME,    n.real(math.cosh),           lambda x, r: (f.sinh(x),),                  24, kinds="f")
-row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (1 - r * r,),                  24, kinds="f")
-row("asinh",         SAME,    n.real(math.asinh),          lambda x, r: (1 / f.sqrt(x * x + 1),),      24, kinds="f")
-row("acosh",         SAME,    n.real(math.acosh),          lambda x, r: (1 / f.sqrt(x * x - 1),),      24, kinds="f")
-row("atanh",         SAME,    n.inverse_tanh,              lambda x, r: (1 / (1 - x * x),),            24, kinds="f")
+row("tanh",          SAME,    n.real(math.tanh),           lambda x, r: (f.slope_of_tanh(x),),         24, kinds="f")
+row("asinh",         SAME,    n.real(math.asinh),          lambda x, r: (1 / f.where(f.abs(x) < HUGE, f.sqrt(x * x + 1), f.abs(x)),), 24, kinds="f")
+row("acosh",         SAME,    n.real(math.acosh),          lambda x, r: (1 / f.where(x < HUGE, f.sqrt((x - 1) * (x + 1)), x),), 24, kinds="f")
+row("atanh",         SAME,    n.inverse_tanh,              lambda x, r: (1 / ((1 - x) * (x + 1)),),    24, kinds="f")
+row("expm1",         SAME,    n.real(math.expm1),          lambda x, r: (f.exp(x),),                  20, kinds="f")
+row("log1p",         SAME,    n.logarithm_of_sum,          lambda x, r: (1 / (1 + x),),               20, kinds="f")
+row("erf",           SAME,    n.real(math.erf),            lambda x, r: (f.bell(x) * ERF_SLOPE,),     24, kinds="f")
+row("erfc",          SAME,    n.real(math.erfc),           lambda x, r: (f.bell(x) * -ERF_SLOPE,),    30, kinds="f")
+row("sinpi",         SAME,    n.sine_of_half_turns,        lambda x, r: (f.cospi(x) * math.pi,),      20, kinds="f")
+row("cospi",         SAME,    n.cosine_of_half_turns,      lambda x, r: (f.sinpi(x) * -math.pi,),     20, kinds="f")
+row("tanpi",         SAME,    n.tangent_of_half_turns,     lambda x, r: ((1 + r * r) * math.pi,),     24, kinds="f")
 # --- comparison: false when an operand is NaN, but for not_equal.
 row("less",          COMPARE, lambda t, x, y: x < y,       NOT_DIFFERENTIABLE,                          1, kinds="suf")
 row("less_equal",    COMPARE, lambda t, x, y: x <= y,      NOT_DIFFERENTIABLE,                          1, kinds="suf")
@@ -228,6 +238,7 @@ row("tape_elements", GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 INEXACT = frozenset({
     "exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "expm1", "log1p", "erf", "erfc", "sinpi", "cospi", "tanpi",
 })  # fmt: skip
 
 CONTROL = frozenset({"if", "for", "while", "call"})

@@ -50,7 +50,7 @@ AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "s
 SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
 SOURCE_OPS = (ROWS | CONTROL) - TAPE_OPS - LANE_OPS
-FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"call", "detach"}
+FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"call", "detach", "scale"}
 WIDE_OPS = (FLAT_OPS - WAVES - {"barrier", "shared"}) | LANE_OPS | RECORD_OPS | {"splat"}
 
 # fmt: off

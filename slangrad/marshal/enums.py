@@ -38,8 +38,8 @@ class EnumValue(int):
     def __format__(self, form: str) -> str:
         return format(int(self), form) if form else repr(self)
 
-    def __getnewargs__(self) -> tuple[int, str, str | None]:
-        return int(self), self.enum, self.name
+    def __reduce__(self) -> tuple[type, tuple[int, str, str | None]]:
+        return EnumValue, (int(self), self.enum, self.name)
 
 
 def enum_inside(t: Type) -> EnumType | None:

@@ -18,6 +18,8 @@ from slangrad.ir.primitives import WRITE
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import BOOL
 
+MOST_IMPLIED = 64  # truth values that a condition is made of and that are looked for in its arms
+
 
 def simplify_branches(function: Function) -> Function:
     """The function with decided branches taken and needless results replaced."""
@@ -61,11 +63,13 @@ class _Branches(Rebuild):
         self, b: Builder, region: Region, condition: Value, holds: bool
     ) -> tuple[Builder, tuple[Value, ...]]:
         """The ops and yields of an arm, in which the condition is known."""
-        before, nested = self.known, b.nested()
-        self.known = dict(before)
-        _imply(b, condition, holds, self.known)
+        nested, implied = b.nested(), _implied(b, condition, holds)
+        before = {value: self.known[value] for value in implied if value in self.known}
+        self.known.update(implied)
         yields = self.inline(nested, region)
-        self.known = before
+        for value in implied:
+            del self.known[value]
+        self.known.update(before)
         return nested, yields
 
     # --- loops
@@ -124,17 +128,18 @@ class _Branches(Rebuild):
         return Region(parameters, nested.ops, self.values(yields))
 
 
-def _imply(b: Builder, condition: Value, holds: bool, known: dict[Value, Value]) -> None:
-    """What a condition says about the truth values that it is made of."""
-    known[condition] = b.constant(BOOL, holds)
-    op = b.made_by(condition)
-    if op is None:
-        return
-    if op.name == "not":
-        _imply(b, op.operands[0], not holds, known)
-    if op.name == ("and" if holds else "or"):
-        for part in op.operands:
-            _imply(b, part, holds, known)
+def _implied(b: Builder, condition: Value, holds: bool) -> dict[Value, Value]:
+    """What a condition says about the truth values that it is made of: the nearest ones, of a great many."""
+    known: dict[Value, Value] = {}
+    pending = [(condition, holds)]
+    for value, holds in pending:  # grows while it is read
+        known[value] = b.constant(BOOL, holds)
+        op = b.made_by(value) if len(pending) < MOST_IMPLIED else None
+        if op is not None and op.name == "not":
+            pending.append((op.operands[0], not holds))
+        elif op is not None and op.name == ("and" if holds else "or"):
+            pending += [(part, holds) for part in op.operands]
+    return known
 
 
 class _Arms:

@@ -11,8 +11,9 @@ those to memory nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from typing import TypeVar
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
@@ -23,6 +24,11 @@ ADDRESSES = frozenset({"offset", "member"})
 USES_OF_ADDRESSES = ADDRESSES | {"load", "store", "atomic"}
 WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
 OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
+NOTHING: frozenset[Value | None] = frozenset()
+
+K = TypeVar("K")
+V = TypeVar("V")
+Contents = dict[Value, Value]  # by address
 
 
 def forward_loads(function: Function) -> Function:
@@ -30,13 +36,63 @@ def forward_loads(function: Function) -> Function:
     return _Forward(function).function(function)
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
-    """What is at an address. `memory` is the old `alloc` that it is part of, None for all other memory."""
+class _Known:
+    """What is at which new address. What was known at a mark comes back in time that grows with what changed since
+    then, and writes forget in constant time, as there may be many of both.
 
-    memory: Value | None
-    element: Number | None  # its number, if the address is that of a constant element
-    value: Value
+    An address belongs to `memory`, the old `alloc` that it is part of, None for all other memory; and to an
+    `element`, its number if the address is that of a constant element.
+    """
+
+    def __init__(self) -> None:
+        self._contents: dict[Value | None, dict[Number | None, Contents]] = {}  # by memory and element
+        self._places: dict[Value, tuple[Value | None, Number | None]] = {}
+        self._undo: list[Callable[[], object]] = []
+
+    def get(self, address: Value) -> Value | None:
+        if address not in self._places:
+            return None
+        memory, element = self._places[address]
+        return self._contents.get(memory, {}).get(element, {}).get(address)
+
+    def set(self, address: Value, memory: Value | None, element: Number | None, value: Value) -> None:
+        place = (memory, element)
+        if address in self._places and self._places[address] != place:
+            self._remove(self._inside(*self._places[address]), address)
+        self._put(self._places, address, place)
+        self._put(self._inside(memory, element), address, value)
+
+    def forget(self, memory: Value | None, element: Number | None) -> None:
+        """What may be changed by a write to some memory, or to one element of it."""
+        if element is None:
+            self._remove(self._contents, memory)
+        elif memory in self._contents:
+            self._remove(self._contents[memory], element)
+            self._remove(self._contents[memory], None)
+
+    def mark(self) -> int:
+        return len(self._undo)
+
+    def go_back(self, mark: int) -> None:
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+    def _inside(self, memory: Value | None, element: Number | None) -> Contents:
+        if memory not in self._contents:
+            self._put(self._contents, memory, {})
+        elements = self._contents[memory]
+        if element not in elements:
+            self._put(elements, element, {})
+        return elements[element]
+
+    def _put(self, table: dict[K, V], key: K, new: V) -> None:
+        before = partial(table.__setitem__, key, table[key]) if key in table else partial(table.pop, key)
+        self._undo.append(before)
+        table[key] = new
+
+    def _remove(self, table: dict[K, V], key: K) -> None:
+        if key in table:
+            self._undo.append(partial(table.__setitem__, key, table.pop(key)))
 
 
 class _Forward(Rebuild):
@@ -46,7 +102,8 @@ class _Forward(Rebuild):
         self.rules |= dict.fromkeys(OTHERS, self._others)
         self._made = {r: op for op in walk(function.region) for r in op.results}
         self._escaped = set(self._escaping(function.region))
-        self._known: dict[Value, _Content] = {}
+        self._known = _Known()
+        self._writes: dict[Op, frozenset[Value | None]] = {}
 
     # --- which memory an old address belongs to
 
@@ -80,59 +137,48 @@ class _Forward(Rebuild):
     # --- straight code
 
     def _load(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        address = self.value(op.operands[0])
-        content = self._known.get(address)
-        if content is None or content.value.type is not op.results[0].type:
-            (made,) = copy_op(rebuild, b, op)
-            content = self._content(b, op.operands[0], made)
-            self._known[address] = content
-        return (content.value,)
+        value = self._known.get(self.value(op.operands[0]))
+        if value is None or value.type is not op.results[0].type:
+            (value,) = copy_op(rebuild, b, op)
+            self._note(b, op.operands[0], value)
+        return (value,)
 
-    def _content(self, b: Builder, address: Value, value: Value) -> _Content:
+    def _note(self, b: Builder, address: Value, value: Value, is_new: bool = False) -> None:
         memory = self._memory(address)
-        return _Content(memory, None if memory is None else self._element(b, address), value)
+        element = None if memory is None else self._element(b, address)
+        if is_new:
+            self._known.forget(memory, element)
+        self._known.set(self.value(address), memory, element, value)
 
     def _store(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         copy_op(rebuild, b, op)
-        content = self._content(b, op.operands[0], self.value(op.operands[1]))
-        self._forget(content.memory, content.element)
-        self._known[self.value(op.operands[0])] = content
+        self._note(b, op.operands[0], self.value(op.operands[1]), is_new=True)
         return ()
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        self._forget(self._memory(op.operands[0]), None)
+        self._known.forget(self._memory(op.operands[0]), None)
         return copy_op(rebuild, b, op)
 
     def _others(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        self._forget(None, None)
+        self._known.forget(None, None)
         return copy_op(rebuild, b, op)
-
-    def _forget(self, memory: Value | None, element: Number | None) -> None:
-        """What may be changed by a write to some memory, or to one element of it."""
-        self._known = {
-            address: c
-            for address, c in self._known.items()
-            if c.memory is not memory or (None not in (element, c.element) and element != c.element)
-        }
 
     # --- regions
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        before = self._known
-        regions = tuple(self._known_in(b, region, before) for region in op.regions)
-        self._known = before
+        regions = tuple(self._apart(b, region) for region in op.regions)
         return self._after(b, op, regions)
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         self._forget_written(op)
-        before = self._known
-        regions = tuple(self._known_in(b, region, before) for region in op.regions)
-        self._known = before
-        return self._after(b, op, regions)
+        return self._if(rebuild, b, op)
 
-    def _known_in(self, b: Builder, region: Region, known: dict[Value, _Content]) -> Region:
-        self._known = dict(known)
-        return self.region(b.nested(), region)
+    def _apart(self, b: Builder, region: Region) -> Region:
+        """A region, after which nothing more is known than before."""
+        mark = self._known.mark()
+        made = self.region(b.nested(), region)
+        self._known.go_back(mark)
+        return made
 
     def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:
         self._forget_written(op)
@@ -140,7 +186,20 @@ class _Forward(Rebuild):
         return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
 
     def _forget_written(self, op: Op) -> None:
-        for region in op.regions:
-            for inner in walk(region):
-                if inner.name in WRITERS:
-                    self._forget(self._memory(inner.operands[0]) if inner.name not in OTHERS else None, None)
+        for memory in self._written(op):
+            self._known.forget(memory, None)
+
+    def _written(self, op: Op) -> frozenset[Value | None]:
+        """The memory that an op writes, or what is in its regions."""
+        if op.name in WRITERS:
+            return frozenset({None if op.name in OTHERS else self._memory(op.operands[0])})
+        if not op.regions:
+            return NOTHING
+        if op not in self._writes:
+            parts = (self._written(inner) for region in op.regions for inner in region.ops)
+            self._writes[op] = reduce(_union, parts, NOTHING)
+        return self._writes[op]
+
+
+def _union(one: frozenset[Value | None], other: frozenset[Value | None]) -> frozenset[Value | None]:
+    return one if other <= one else one | other

@@ -9,6 +9,7 @@ block. An op in an arm leaves the loop around the `if` only when it is cheap, as
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,17 +43,17 @@ class _Hoist(Rebuild):
     def __init__(self) -> None:
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self._levels: list[_Level] = []
-
-    def function(self, function: Function) -> Function:
-        self._levels = []
-        return super().function(function)
+        self._loops: list[int] = []  # the numbers of the levels that are loops
+        self._made_at: dict[Value, int] = {}  # the number of a value's level
 
     def region(self, b: Builder, region: Region, is_loop: bool = False) -> Region:
         parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
         self.new.update(zip(region.parameters, parameters, strict=True))
+        self._loops += [len(self._levels)] if is_loop else []
         self._levels.append(_Level(b, is_loop, frozenset(parameters)))
         yields = self.inline(b, region)
         self._levels.pop()
+        del self._loops[len(self._loops) - is_loop :]
         return Region(parameters, b.ops, yields)
 
     def op(self, b: Builder, op: Op) -> None:
@@ -72,15 +73,25 @@ class _Hoist(Rebuild):
 
     def _target(self, op: Op) -> Builder:
         """The builder of the outermost level to which it is worth moving the op."""
-        operands = self.values(op.operands)
-        at = best = len(self._levels) - 1
-        while at > 0 and not any(self._levels[at].makes(v) for v in operands):
-            if self._levels[at].is_loop:
-                best = at - 1
-            elif PRIMITIVES[op.name].cost > CHEAP:
-                break
+        last = len(self._levels) - 1
+        first = max(
+            map(self._level_of, self.values(op.operands)), default=0
+        )  # where it can be at the earliest
+        if PRIMITIVES[op.name].cost <= CHEAP:
+            passed = bisect_right(self._loops, first)
+            return self._levels[self._loops[passed] - 1 if passed < len(self._loops) else last].builder
+        at = last
+        while at > first and self._levels[at].is_loop:
             at -= 1
-        return self._levels[best].builder
+        return self._levels[at].builder
+
+    def _level_of(self, value: Value) -> int:
+        if value not in self._made_at:
+            at = len(self._levels) - 1
+            while at > 0 and not self._levels[at].makes(value):
+                at -= 1
+            self._made_at[value] = at
+        return self._made_at[value]
 
     # --- control flow
 

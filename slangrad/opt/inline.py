@@ -24,20 +24,16 @@ Keep = Callable[[Function], bool]
 
 def inline(program: Program, everything: bool = False, limits: Limits | None = None) -> Program:
     """The program with calls inlined in all functions; the functions themselves stay."""
-    limits, keep = limits or Limits(), (_keep_none if everything else _keep_derivatives)
-    done: dict[str, Function] = {}
-    for function in _callees_first(program, program.functions):
-        done[function.name] = _Inline(done, keep, limits, function).function(function)
-    return replace(program, functions={name: done[name] for name in program.functions})
+    keep = _keep_none if everything else _keep_derivatives
+    made = {name: inline_into(program, f, keep, limits) for name, f in program.functions.items()}
+    return replace(program, functions=made)
 
 
 def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:
     """One function with its calls inlined, and theirs, but for calls of functions that `keep` holds back."""
-    limits = limits or Limits()
-    done: dict[str, Function] = {}
-    for callee in _callees_first(program, _called(function, ("call",))):
-        done[callee.name] = _Inline(done, keep, limits, callee).function(callee)
-    return _Inline(done, keep, limits, function).function(function)
+    called = _callees_first(program, _called(function, ("call",)))
+    _check_sizes([*called, function], program, keep, limits or Limits())
+    return _Inline(program, keep).function(function)
 
 
 def _keep_none(function: Function) -> bool:
@@ -49,35 +45,40 @@ def _keep_derivatives(function: Function) -> bool:
 
 
 class _Inline(Rebuild):
-    """One caller. `done` holds the functions it may call, themselves inlined already."""
+    """One caller; what its callees call is inlined while they are, so that no op is made twice."""
 
-    def __init__(self, done: dict[str, Function], keep: Keep, limits: Limits, caller: Function) -> None:
+    def __init__(self, program: Program, keep: Keep) -> None:
         super().__init__({"call": self._call})
-        self._done = done
+        self._functions = program.functions
         self._keep = keep
-        self._limit = limits.inline_ops
-        self._caller = caller
-        self._size = sum(1 for _ in walk(caller.region))
 
     def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        callee = self._done[_callee(op)]
+        callee = self._functions[_callee(op)]
         if self._keep(callee):
             return copy_op(rebuild, b, op)
         if callee.attributes.get(BODILESS):
             raise CompileError([_no_body(callee, op)])
-        self._grow(callee, op)
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
         if callee.attributes.get("segment"):  # code of the caller's own
             return self.inline(b, callee.region)
         with self.called_from(b.span):
             return self.inline(b, callee.region)
 
-    def _grow(self, callee: Function, op: Op) -> None:
-        self._size += sum(1 for _ in walk(callee.region))
-        if self._size > self._limit:
-            message = f"'{self._caller.name}' has more than {self._limit} operations after inlining"
-            note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
-            raise CompileError([Diagnostic("E0791", message, op.span or self._caller.span, note)])
+
+def _check_sizes(functions: Iterable[Function], program: Program, keep: Keep, limits: Limits) -> None:
+    """Refuse a function that would have too many ops; `functions` stand behind those that they call."""
+    sizes: dict[str, int] = {}
+    for function in functions:
+        size = 0
+        for op in walk(function.region):
+            size += 1
+            if op.name == "call" and not keep(program.functions[_callee(op)]):
+                size += sizes[_callee(op)]
+            if size > limits.inline_ops:
+                message = f"'{function.name}' has more than {limits.inline_ops} operations after inlining"
+                note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
+                raise CompileError([Diagnostic("E0791", message, op.span or function.span, note)])
+        sizes[function.name] = size
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:

@@ -11,10 +11,12 @@ error; a marked loop whose count is not constant stays a loop.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.opt.iterations import integer_constants, written_out
 
@@ -29,25 +31,43 @@ def unroll(function: Function, limits: Limits | None = None) -> Function:
 class _Unroll(Rebuild):
     def __init__(self, function: Function, limits: Limits) -> None:
         super().__init__({"for": self._for})
-        self._limit = limits.unroll_iterations
+        self._limits = limits
         self._function = function
+        self._around = 1  # iterations of the marked loops around, multiplied
+        self._total = 0  # ops, once a marked loop was written out
         self._constants = integer_constants(function.region)
 
     def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        trips = b.constant_of(self.value(op.operands[0]))
-        if not isinstance(trips, int) or not self._wanted(op, max(trips, 0)):
+        known = b.constant_of(self.value(op.operands[0]))
+        if not isinstance(known, int):
             return copy_op(rebuild, b, op)
-        return written_out(self, b, op, trips)
-
-    def _wanted(self, op: Op, trips: int) -> bool:
+        trips = max(known, 0)
         if not op.attributes.get("unroll"):
-            (body,) = op.regions
-            return trips * (self._size(body) - _parts_of_constants(body)) <= SMALL
-        if trips > self._limit:
-            message = f"a loop of {trips} iterations is too long to be unrolled"
-            note = f"leave out [ForceUnroll]; {limit_note('unroll_iterations')}"
-            raise CompileError([Diagnostic("E0792", message, op.span or self._function.span, note)])
-        return True
+            return written_out(self, b, op, trips) if self._is_small(op, trips) else copy_op(rebuild, b, op)
+        outer, self._around = self._around, self._around * max(trips, 1)
+        self._check_sizes(op, trips)
+        made = written_out(self, b, op, trips)
+        self._around = outer
+        return made
+
+    def _is_small(self, op: Op, trips: int) -> bool:
+        (body,) = op.regions
+        return trips * (self._size(body) - _parts_of_constants(body)) <= SMALL
+
+    def _check_sizes(self, op: Op, trips: int) -> None:
+        """Refuse what marked loops would become beyond the limits: rounds of a nest, ops of all of them."""
+        if self._around > self._limits.unroll_iterations:
+            nest = "a loop" if self._around == trips else "a nest of loops"
+            self._refuse(op, f"{nest} of {self._around} iterations", "unroll_iterations")
+        if not self._total:
+            self._total = sum(1 for _ in walk(self._function.region))
+        self._total += (trips - 1) * sum(1 for _ in walk(op.regions[0]))
+        if self._total > self._limits.inline_ops:
+            self._refuse(op, f"a loop that adds up to {self._total} operations", "inline_ops")
+
+    def _refuse(self, op: Op, loop: str, limit: str) -> NoReturn:
+        message, note = f"{loop} is too long to be unrolled", f"leave out [ForceUnroll]; {limit_note(limit)}"
+        raise CompileError([Diagnostic("E0792", message, op.span or self._function.span, note)])
 
     def _size(self, region: Region) -> int:
         """Ops of a region when the loops within it are unrolled, too, where that is allowed."""

@@ -21,15 +21,16 @@ _SCANNER = re.compile(
           (?: [ \t\r\f\v\ufeff]+ | \\\r?\n | //(?:[^\\\n]|\\\r?\n|\\)*+ | /\*(?:[^*]|\*(?!/))*+\*/ )++ )
     | (?P<newline> \n\s* )
     | (?P<raw> R"(?P<mark>[^()\\\s"]{0,16})\([\s\S]*?\)(?P=mark)" )
+    | (?P<open_raw> R"[^()\\\s"]{0,16}\([\s\S]* )
     | (?P<name> [^\W\d]\w* )
     | (?P<float>
-          0[xX][0-9a-fA-F'_]*\.?[0-9a-fA-F'_]*(?:[pP][+-]?[0-9]+|\#INF)[A-Za-z0-9_]*
+          0[xX][0-9a-fA-F'_]*+(?:\.[0-9a-fA-F'_]*+)?(?:[pP][+-]?[0-9]+|\#INF)[A-Za-z0-9_]*
         | (?: [0-9][0-9'_]*\.(?![xyzwrgba]{1,4}\b)[0-9'_]* | \.[0-9][0-9'_]* )
           (?: [eE][+-]?[0-9]+ | \#INF )? [A-Za-z0-9_]*
         | [0-9][0-9'_]*[eE][+-]?[0-9]+[A-Za-z0-9_]* )
     | (?P<integer> [0-9](?:'?[A-Za-z0-9_])* )
     | (?P<string> "(?:[^"\\\n]|\\[\s\S])*+" )
-    | (?P<char> '(?:[^'\\\n]|\\.)++' )
+    | (?P<char> '(?:[^'\\\n]|\\.){1,64}+' )
     | (?P<open> /\*[\s\S]* | "[^\n]* | ' )
     | (?P<mark_> <<= | >>= | \.\.\. | -> | => | :: | \+\+ | -- | && | \|\| | << | >> | \#\#
         | [<>=!+\-*/%&|^]= | [-+*/%&|^~!<>=?:;,.(){}\[\]\#$] )
@@ -38,7 +39,7 @@ _SCANNER = re.compile(
     re.VERBOSE,
 )
 
-_KINDS = {"raw": "string", "open": "error"}
+_KINDS = {"raw": "string", "open": "error", "open_raw": "error"}
 
 
 def tokenize(source: SourceFile) -> list[Token]:
@@ -72,6 +73,8 @@ def error_of(token: Token) -> tuple[str, str]:
     first = token.text[0]
     if token.text.startswith("/*"):
         return "E0102", "this comment does not end"
-    if first in "\"'":
-        return "E0102", "this string does not end" if first == '"' else "this character does not end"
+    if first == "'":
+        return "E0102", "this character does not end"
+    if first == '"' or token.text.startswith('R"'):
+        return "E0102", "this string does not end"
     return "E0101", f"unexpected character {first!r}"

@@ -41,7 +41,7 @@ Arguments = list[list[Token]]
 
 
 class Expander:
-    """The macros in force, and what is left of the token limit."""
+    """The macros in force, and what is left of the limits of what they produce."""
 
     def __init__(self, reporter: Reporter, limits: Limits) -> None:
         self.macros = {name: Macro(name, None, False, []) for name in _FROM_PLACE}
@@ -49,6 +49,7 @@ class Expander:
         self._limits = limits
         self._depth = 0
         self._left = limits.macro_tokens
+        self._characters_left = limits.macro_characters
 
     def expand(self, tokens: list[Token], index: int, output: list[Token]) -> int:
         """Append what the macro at `tokens[index]` stands for; return the index after its use."""
@@ -133,20 +134,29 @@ class Expander:
         self, macro: Macro, use: Token, arguments: Arguments, hidden: frozenset[str]
     ) -> list[Token]:
         """The body with arguments in place, `#` and `##` done."""
+        if len(hidden) > self._limits.chain_length:
+            message = (
+                f"a macro stands for another one, and so on, more than {self._limits.chain_length} times"
+            )
+            self._reporter.error("E0113", message, use.span, limit_note("chain_length"))
+            return []
         raw = dict(zip(macro.parameters or (), arguments))
         expanded: dict[str, list[Token]] = {}
         kinds = ["", *(token.kind for token in macro.body), ""]
         output: list[Token] = []
+        characters = 0
         for token, before, after in zip(macro.body, kinds, kinds[2:]):
             if token.kind == "##" or (token.kind == "#" and raw and after == "name"):
                 continue
             piece = self._piece(token, before, after, use, raw, expanded)
             piece = [_hide(each, hidden) for each in piece]
+            characters += sum(len(each.text) for each in piece)
             output += self._paste(output, piece, use) if before == "##" else piece
-            if len(output) > self._left:
-                self._refuse(use)
+            if len(output) > self._left or characters > self._characters_left:
+                self._refuse(use, len(output) > self._left)
                 return []
         self._left -= len(output)
+        self._characters_left -= characters
         return output
 
     def _piece(
@@ -185,10 +195,12 @@ class Expander:
         joined = Token(tokens[0].kind, text, use.source, use.start, use.end, False, piece[0].hidden)
         return [joined, *piece[1:]]
 
-    def _refuse(self, use: Token) -> None:
+    def _refuse(self, use: Token, tokens: bool) -> None:
+        """Too many tokens, or too much text; said once."""
+        name = "macro_tokens" if tokens else "macro_characters"
         if self._left >= 0:
-            message = f"macros produce more than {self._limits.macro_tokens} tokens"
-            self._reporter.error("E0113", message, use.span, limit_note("macro_tokens"))
+            message = f"macros produce more than {getattr(self._limits, name)} {name.removeprefix('macro_')}"
+            self._reporter.error("E0113", message, use.span, limit_note(name))
         self._left = -1
 
 

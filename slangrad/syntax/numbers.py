@@ -13,9 +13,9 @@ import re
 
 LARGEST_INTEGER = (1 << 64) - 1
 
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|[0-9]+)([a-zA-Z]*)")
-_FLOAT = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+|#INF)?)([a-zA-Z]*)")
-_HEX_FLOAT = re.compile(r"(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*(?:[pP][+-]?[0-9]+|#INF))([a-zA-Z]*)")
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]++|0[bB][01]+|0[oO]?[0-7]+|[0-9]+)([a-zA-Z]*)")
+_FLOAT = re.compile(r"((?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]+|#INF)?)([a-zA-Z]*)")
+_HEX_FLOAT = re.compile(r"(0[xX][0-9a-fA-F]*+(?:\.[0-9a-fA-F]*+)?(?:[pP][+-]?[0-9]+|#INF))([a-zA-Z]*)")
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{1,8}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|\r?\n|[\s\S])")
 
 # fmt: off

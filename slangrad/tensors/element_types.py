@@ -188,7 +188,10 @@ def numpy_layout(t: Type) -> tuple[NumpyType, tuple[int, ...]]:
 def structured_dtype(t: Type) -> NumpyType:
     """The NumPy dtype with the fields of a struct at their places in memory."""
     if isinstance(t, Array) and t.length is not None:
-        return np.dtype((structured_dtype(t.element), (t.length,)))
+        inner = structured_dtype(t.element)
+        return np.dtype(
+            (inner.base, (t.length, *inner.shape))
+        )  # NumPy shows the outer shape of nested ones alone
     if not isinstance(t, Struct):
         return np.dtype(numpy_layout(t))
     layout = layout_of(t)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.tensors.conversion import AnyArray
 from slangrad.tensors.element_types import holds_structs, slang_name
 
 _ARITHMETIC = {
@@ -30,11 +29,8 @@ class Operators:
     __slots__ = ()
 
     __hash__ = object.__hash__
-    shape: Any
-    element_type: Any
-    to_numpy: Callable[[], AnyArray]
 
-    def __bool__(self) -> bool:
+    def __bool__(self: Any) -> bool:
         """The truth of the only component. ValueError for more or fewer than one."""
         found = self.to_numpy()
         if found.size != 1 or holds_structs(self.element_type):
@@ -50,16 +46,15 @@ class Operators:
         """Which components are not equal, as `==`."""
         return self._compared(other, np.not_equal, "!=")
 
-    def _compared(self, other: object, compare: Callable[[Any, Any], Any], sign: str) -> Any:
-        if isinstance(other, Operators):
-            self._refuse_structs(other, sign)
-            return compare(self.to_numpy(), other.to_numpy())
-        if not isinstance(other, (np.ndarray, np.generic, bool, int, float, list)):
+    def _compared(self: Any, other: Any, compare: Callable[[Any, Any], Any], sign: str) -> Any:
+        is_tensor = isinstance(other, Operators)
+        if not is_tensor and not isinstance(other, (np.ndarray, np.generic, bool, int, float, list)):
             return NotImplemented
-        self._refuse_structs(self, sign)
-        return compare(self.to_numpy(), other)
+        self._refuse_structs(other if is_tensor else self, sign)
+        return compare(self.to_numpy(), other.to_numpy() if is_tensor else other)
 
     def _refuse_structs(self, other: Operators, sign: str) -> None:
+        each: Any
         for each in (self, other):
             if holds_structs(each.element_type):
                 name = slang_name(each.element_type)

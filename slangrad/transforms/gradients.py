@@ -266,8 +266,13 @@ def reverse(
     call = _bound(f, args, kwargs)
     run = f.with_mode(BACKWARD)
     attached = _attach(BACKWARD, run, call, args, kwargs, dict.fromkeys(places), result)
+    if required:
+        for place in places:
+            _check_carries(run, attached[place], args, kwargs, place)
+    if all(attached[place].is_constant for place in places):
+        return dict.fromkeys(places)
     _run(run, attached, args, kwargs, result)
-    return {place: _read(attached[place], args, kwargs, place, required) for place in places}
+    return {place: _read(attached[place]) for place in places}
 
 
 def _mean_cotangent(
@@ -295,8 +300,11 @@ def _curved(
     wanted = {place: directions.get(place) for place in [*places, *directions]}
     run = f.with_mode(HIGHER, order)
     attached = _attach(HIGHER, run, call, args, kwargs, wanted, result)
+    if required:
+        for place in places:
+            _check_carries(run, attached[place], args, kwargs, place)
     _run(run, attached, args, kwargs, result)
-    return {place: _read(attached[place], args, kwargs, place, required) for place in places}
+    return {place: _read(attached[place]) for place in places}
 
 
 def forward(
@@ -359,15 +367,21 @@ def _passed(
     return [attached[i].passed for i in range(len(args))], {name: attached[name].passed for name in kwargs}
 
 
-def _read(each: Attached, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place, required: bool) -> Any:
-    if each.is_constant:
-        if not required:
-            return None
-        note = "pass a float, or a Tensor or NumPy array of floats"
-        raise CallError(
-            CODE, f"{label_of(place)}: {describe(_at(args, kwargs, place))} has no gradient", (), note
-        )
-    return each.derivative()
+def _check_carries(
+    f: Function, each: Attached, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place
+) -> None:
+    """CallError for an argument that is a constant."""
+    if not each.is_constant:
+        return
+    given = place if isinstance(place, int) else len(args) + list(kwargs).index(place)
+    note = f.instead_of(given, args, kwargs) or "pass a float, or a Tensor or NumPy array of floats"
+    raise CallError(
+        CODE, f"{label_of(place)}: {describe(_at(args, kwargs, place))} has no gradient", (), note
+    )
+
+
+def _read(each: Attached) -> Any:
+    return None if each.is_constant else each.derivative()
 
 
 def label_of(place: Place) -> str:

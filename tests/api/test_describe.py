@@ -64,7 +64,7 @@ def test_names_are_listed(module: spy.Module) -> None:
     assert sorted(module._ipython_key_completions_()) == sorted(own)
     assert set(dir(module.Body)) - set(dir(spy.Struct)) == {"Inner", "energy", "count", "grow"}
     assert module.Body._ipython_key_completions_() == ["Inner", "count", "energy", "grow"]
-    assert set(dir(module.Color)) - set(dir(spy.Struct)) == {"Red", "Green"}
+    assert set(dir(module.Color)) - set(dir(type(module.Color))) == {"Red", "Green"}
     completer = rlcompleter.Completer({"m": module})
     assert (completer.complete("m.sca", 0), completer.complete("m.sca", 1)) == ("m.scale(", None)
     assert completer.complete("m.Body.ener", 0) == "m.Body.energy("

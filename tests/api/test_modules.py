@@ -67,7 +67,7 @@ def test_structs_without_a_constructor_take_their_fields(load):
     filled = spy.InstanceTensor(module.Lens, (2,))
     filled.construct(np.array([1, 2], dtype=F), [3, 4])
     assert filled.area().to_numpy().tolist() == [12, 24]
-    with pytest.raises(CallError, match="No parameter named 'size'; there are length, sizes"):
+    with pytest.raises(CallError, match="No parameter named 'size'; did you mean 'sizes'"):
         module.Lens(length=1, size=2)
 
 

@@ -40,7 +40,9 @@ def test_an_unknown_name() -> None:
     try:
         getattr(spy, "create_devise")  # noqa: B009
     except AttributeError as error:
-        assert str(error) == "module 'slangrad' has no attribute 'create_devise'"
+        assert (
+            str(error) == "module 'slangrad' has no attribute 'create_devise': did you mean 'create_device'?"
+        )
     else:
         raise AssertionError("there is no such name")
 

@@ -299,7 +299,7 @@ func @f(%t: struct "Tensor", %x: f64) -> (f64) {
 
 def test_indices_and_descriptions_of_tensors_are_not_kept():
     made, entry = differentiated(parse(NESTED_LOADS), "f", "vjp")
-    assert sorted(each.name for each in made.reports["f.vjp"].stored) == ["s", "u", "w"]
+    assert sorted(each.name for each in made.reports["f.vjp"].stored) == ["s", "v", "w"]
     p, g = Memory(t.F64, 4, (0.5, -0.3, 0.7, 0.9)), Memory(t.F64, 4, (0.0,) * 4)
     (dx,) = run(made.program, entry, ((p.address, g.address, (2, 2)), 0.4, 1.0))
 

@@ -53,8 +53,8 @@ func @f(%x: f64, %n: i32) -> (f64) {ATTRIBUTES} {
 @pytest.mark.parametrize(
     ("attributes", "stored", "recomputed"),
     [
-        ("", ["s", "u", "v", "w"], ["a", "b", "p"]),
-        ('prefer="checkpoint"', ["a", "b", "p", "s", "u", "v", "w"], []),
+        ("", ["s", "u", "v", "w"], ["a", "b", "c", "p"]),
+        ('prefer="checkpoint"', ["a", "b", "c", "p", "s", "u", "v", "w"], []),
         ('prefer="recompute"', ["s"], ["a", "b", "c", "p", "u", "v", "w"]),
     ],
 )
@@ -87,8 +87,8 @@ func @f(%x: f64, %p: ptr<f64, global>, %n: i32) -> (f64) {
 @pytest.mark.parametrize(
     ("text", "residuals", "stored", "recomputed"),
     [
-        (SHARED_SOURCE, "store", ["a", "b", "p", "s", "u", "v", "w"], []),
-        (SHARED_SOURCE, "recompute", ["s", "u", "v", "w"], ["a", "b", "p"]),
+        (SHARED_SOURCE, "store", ["a", "b", "c", "p", "s", "u", "v", "w"], []),
+        (SHARED_SOURCE, "recompute", ["s", "u", "v", "w"], ["a", "b", "c", "p"]),
         (READS, "cut", ["c", "e"], []),
         (READS, "store", ["c", "e"], []),
         (READS, "recompute", ["a", "b", "e"], ["c"]),

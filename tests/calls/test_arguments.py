@@ -103,16 +103,19 @@ def test_dicts_are_structs(load):
     assert module.value({"at": spy.float2(1, 2), "weight": 2.0, "n": 3}) == 45
 
 
-def test_what_a_dict_leaves_out_is_zero(load):
+def test_what_a_dict_leaves_out_is_told(load):
     module = load(POINT)
-    assert module.value({"at": spy.float2(1, 2), "weight": 1.0}) == 21
+    with pytest.raises(CallError, match="the dict lacks the field 'n' of 'Point'"):
+        module.value({"at": spy.float2(1, 2), "weight": 1.0})
 
 
 def test_fields_of_a_dict_may_be_containers(device, load):
     module = load(POINT)
     found = module.value({"at": spy.float2(1, 2), "weight": tensor(device, [1, 2, 3]), "n": 1})
     assert found.to_numpy().tolist() == [22, 43, 64]
-    found = module.value({"at": tensor(device, [[1, 0], [0, 1]]), "weight": tensor(device, [[1], [2]])})
+    found = module.value(
+        {"at": tensor(device, [[1, 0], [0, 1]]), "weight": tensor(device, [[1], [2]]), "n": 0}
+    )
     assert found.to_numpy().tolist() == [[1, 10], [2, 20]]
 
 
@@ -170,7 +173,7 @@ def test_a_dict_of_components_is_a_vector(device, load):
 
 def test_lists_of_dicts_are_many_calls(load):
     module = load(POINT)
-    points = [{"at": [1.0, 0.0], "weight": 1.0}, {"at": [0.0, 1.0], "weight": 2.0, "n": 5}]
+    points = [{"at": [1.0, 0.0], "weight": 1.0, "n": 0}, {"at": [0.0, 1.0], "weight": 2.0, "n": 5}]
     assert module.value(points).to_numpy().tolist() == [1, 25]
 
 

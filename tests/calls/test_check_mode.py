@@ -131,7 +131,7 @@ NUMBERS = """
             sum += x[k + i];
         return sum;
     }
-    [Differentiable] float root(float x) { return pow(x, 0.5); }
+    [Differentiable] float angle(float x) { return asin(x); }
 """
 
 
@@ -162,10 +162,10 @@ def test_the_first_number_that_is_not_finite(device, load):
 
 def test_gradients_that_are_not_finite(device, load):
     module = load(NUMBERS)
-    x = tensor(device, [4, 1, 0, 9]).with_grads()
+    x = tensor(device, [0.4, 0.1, 1, 0.9]).with_grads()
     with device.check_mode():
-        error = told(lambda: module.root.bwds(x))
-    assert error.call == (2,) and "pow(x, 0.5)" in str(error)
+        error = told(lambda: module.angle.bwds(x))
+    assert error.call == (2,) and "asin(x)" in str(error)
 
 
 def test_other_errors_and_results_are_the_same(device, load):

@@ -37,7 +37,7 @@ def test_a_call_for_each_dict(device, load):
     assert [each.to_numpy().view(F)[0] for each in buffers] == [10, 20, 30]
     y = np.array([0, 1000], F)
     assert read.map((1,), (0,))(rows, y).to_numpy().tolist() == [[2, 5, 10], [1002, 1005, 1010]]
-    rows[0] = {"x": tensor(device, 9, 9), "k": 1, "out": buffers[0]}
+    rows[0] = {"x": tensor(device, 9, 9), "k": 1, "shift": [0, 0], "out": buffers[0]}
     assert read(pack(read.module, rows), 0.0).to_numpy().tolist() == [9, 5, 10]
 
 

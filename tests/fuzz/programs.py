@@ -44,6 +44,9 @@ STRUCT = """struct Pair
 class Writer:
     """Writes one program. `scope` holds (type, name) of what can be read, `fixed` names that may not be written."""
 
+    unary = UNARY[:-2]
+    binary = BINARY
+
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.lines: list[str] = []
@@ -96,9 +99,9 @@ class Writer:
         if choice == 4:
             return f"({a()} / {b()})"
         if choice == 5:
-            return f"{self.random.choice(UNARY[:-2])}({a()})"
+            return f"{self.random.choice(self.unary)}({a()})"
         if choice == 6:
-            return f"{self.random.choice(BINARY)}({a()}, {b()})"
+            return f"{self.random.choice(self.binary)}({a()}, {b()})"
         if choice == 7:
             return f"({self.truth(depth - 1)} ? {a()} : {b()})"
         if choice == 8:

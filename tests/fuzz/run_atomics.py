@@ -1,15 +1,15 @@
 """A child of test_valid_programs.py: random atomic operations on machine code and in the oracle, against a model.
 
-python run_atomics.py FIRST COUNT        exits with 1 and prints the program when a place is not what the model says
+python -m tests.fuzz.run_atomics FIRST COUNT        exits with 1 and prints the program when a place is not what the model says
 """
 
 import resource
 import sys
 
 import numpy as np
-from atomic_programs import CONTAINERS, ELEMENTS, generate
 
 import slangrad as spy
+from tests.fuzz.atomic_programs import CONTAINERS, ELEMENTS, generate
 
 MEMORY = 4 << 30
 THREADS = {"interpreter": 20, "1": 40, "16": 70, "64": 150}

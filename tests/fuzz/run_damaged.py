@@ -1,6 +1,6 @@
 """A child of test_damaged_text.py: texts with damage, checked and lowered; anything but a CompileError is a failure.
 
-python run_damaged.py FIRST COUNT
+python -m tests.fuzz.run_damaged FIRST COUNT
 """
 
 import random
@@ -8,10 +8,9 @@ import resource
 import sys
 from pathlib import Path
 
-from programs import generate
-
 import slangrad as spy
 from slangrad.base.diagnostics import CompileError
+from tests.fuzz.programs import generate
 
 MEMORY = 4 << 30
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.slang"))

@@ -1,6 +1,7 @@
 """A child of test_valid_programs.py: random programs on machine code and in the oracle, bit for bit.
 
-python run_valid.py FIRST COUNT        exits with 1 and prints the program when two results differ
+python -m tests.fuzz.run_valid FIRST COUNT [LENGTH]    exits with 1 and prints the program when two results differ; with a length,
+                                            programs of so many declarations
 """
 
 import os
@@ -10,9 +11,10 @@ import sys
 os.environ["SLANGRAD_CONTRACTION"] = "0"
 
 import numpy as np
-from programs import generate
 
 import slangrad as spy
+from tests.fuzz.long_programs import generate_long
+from tests.fuzz.programs import generate
 
 MEMORY = 4 << 30
 
@@ -37,10 +39,10 @@ def outcome(backend: str, text: str) -> tuple[bytes, str]:
     return result.tobytes(), reported
 
 
-def main(first: int, count: int) -> int:
+def main(first: int, count: int, length: int = 0) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     for seed in range(first, first + count):
-        text = generate(seed)
+        text = generate_long(seed, length) if length else generate(seed)
         try:
             machine, oracle = outcome("cpu", text), outcome("interpreter", text)
         except Exception as error:
@@ -54,4 +56,4 @@ def main(first: int, count: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))
+    sys.exit(main(*map(int, sys.argv[1:])))

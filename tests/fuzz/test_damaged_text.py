@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 BATCH = 60
 
 
 @pytest.mark.parametrize("first", range(0, 4 * BATCH, BATCH))
 def test_damage_is_reported(first: int) -> None:
-    command = [sys.executable, str(HERE / "run_damaged.py"), str(first), str(BATCH)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    command = [sys.executable, "-m", "tests.fuzz.run_damaged", str(first), str(BATCH)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-2000:]}"

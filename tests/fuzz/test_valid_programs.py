@@ -10,27 +10,41 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 BATCH = 24  # programs of a process, which parses the library once
 SOME = 2
 
 
+LENGTHS = {"short": ("0", "2", "24"), "long": ("2", "1", "80")}  # first, count, declarations of a program
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_long_programs(name: str) -> None:
+    run(*LENGTHS[name])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("first", range(100, 120, 5))
+def test_many_long_programs(first: int) -> None:
+    run(str(first), "5", "300")
+
+
 @pytest.mark.parametrize("first", range(0, 3 * BATCH, BATCH))
 def test_machine_code_equals_the_oracle(first: int) -> None:
-    run("run_valid.py", first, BATCH)
+    run(str(first), str(BATCH))
 
 
 def test_atomic_operations_through_places() -> None:
-    run("run_atomics.py", 0, SOME)
+    run("0", str(SOME), script="run_atomics")
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("first", range(SOME, 103, 10))
 def test_more_of_them(first: int) -> None:
-    run("run_atomics.py", first, 10)
+    run(str(first), "10", script="run_atomics")
 
 
-def run(script: str, first: int, count: int) -> None:
-    command = [sys.executable, str(HERE / script), str(first), str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+def run(*arguments: str, script: str = "run_valid") -> None:
+    command = [sys.executable, "-m", f"tests.fuzz.{script}", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600, check=False)
     assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr[-2000:]}"

@@ -1,14 +1,16 @@
 """Random differentiable programs in double: every statement, arrays, vectors and structs, calls with inout.
 
     generate(seed) -> text with [Differentiable] double f(double x, double y, int n)
+    generate(seed, mixed=True) -> the same in which parts are computed in float and half; in_doubles(text): in double
 
 Values stay small, indices in range, and everything between two jumps is smooth, so that finite differences hold; loops
-end by construction.
+end by construction. Some functions have infinite slopes, or no value, behind the mask that stands before them.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 
 LIBRARY = """
@@ -171,6 +173,28 @@ void run(double x, double y, int n, out double value, out double2 reverse, out d
 """
 
 # Functions that become a single instruction or two come often, so that programs stay small.
+MASKED = (
+    "pow(max({}, 0.0lf), 0.45lf)",
+    "sqrt(saturate({}))",
+    "cbrt(max({}, 0.0lf))",
+    "asin(clamp({}, -1.0lf, 1.0lf))",
+    "acos(saturate({}))",
+    "length(double2(fdim({0}, 0.1lf), max(-({0}), 0.0lf)))",
+    "(({0}) > 0.2lf ? log({0}) : 0.3lf * ({0}))",
+    "select(({0}) > 0.3lf, bend(1.0lf / max({0}, 0.0lf)), {0})",
+    "(({0}) > 0.4lf ? normalize(double2(max({0}, 0.0lf), 0.3lf * max({0}, 0.0lf))).x * ({0}) : bend({0}))",
+)
+# In float and half.
+MIXED = (
+    "double(float({0}))",
+    "double(half({0}))",
+    "double(float({0}) * float({1}))",
+    "double(half({0}) * half(0.5lf) + half({1}))",
+    "double(sqrt(float(1.0lf + ({0}) * ({0}))))",
+    "double(max(half({0}), half(0.25lf)))",
+    "double(tanh(half({0})) + half(float({1})))",
+    "dot(double3(float3({0}, {1}, 0.5lf)), double3(half3(1.0lf, 0.5lf, {1})))",
+)
 CHEAP = (
     "bend({})",
     "bend({})",
@@ -198,8 +222,9 @@ KINDS = ("double", "double", "double", "double3", "double[4]", "Inner", "Body", 
 class Writer:
     """Writes one program. `scope` holds (type, name) of what can be read and written, `integers` what can be read."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, mixed: bool) -> None:
         self.random = random.Random(seed)
+        self.mixed = mixed
         self.lines: list[str] = []
         self.scope: list[tuple[str, str]] = [("double", "x"), ("double", "y")]
         self.integers = ["n"]
@@ -242,7 +267,11 @@ class Writer:
         if depth == 0:
             return self.atom()
         a, b = self.number(depth - 1), self.atom()
-        choice = self.random.randrange(12)
+        choice = self.random.randrange(13)
+        if self.mixed and self.chance(0.3):
+            return self.one(*MIXED).format(a, b)
+        if choice == 12:
+            return self.one(*MASKED).format(a)
         if choice < 5:
             return f"({a} {self.one('+', '-', '*')} {b})"
         if choice < 7:
@@ -453,8 +482,13 @@ SIMPLE = (Writer.declare, Writer.assign, Writer.assign, Writer.assign, Writer.as
 NESTED = (Writer.branch, Writer.switch, Writer.loop, Writer.loop, Writer.repeat, Writer.leave, Writer.leave)
 
 
-def generate(seed: int) -> str:
-    w = Writer(seed)
+def in_doubles(text: str) -> str:
+    """A mixed program with all of it in double."""
+    return re.sub(r"\b(?:half|float)(3?)\(", r"double\1(", text)
+
+
+def generate(seed: int, mixed: bool = False) -> str:
+    w = Writer(seed, mixed)
     for _ in range(w.random.randint(4, 8)):
         w.statement()
     results = [each for i in ("0", "1") for kind, name in w.scope for each in _ends(kind, name, i)]

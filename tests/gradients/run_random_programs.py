@@ -1,6 +1,8 @@
 """More random programs than a test has time for, at all widths and levels, on all cores.
 
 python -m tests.gradients.run_random_programs FIRST COUNT        exits with 1 and prints the seeds whose derivatives are wrong
+
+One in four is of mixed precision.
 """
 
 from __future__ import annotations
@@ -12,8 +14,8 @@ from multiprocessing import get_context
 import numpy as np
 
 import slangrad as spy
-from tests.gradients.random_programs import generate
-from tests.gradients.test_random_programs import Vector, check
+from tests.gradients.random_programs import generate, in_doubles
+from tests.gradients.test_random_programs import Run, Vector, check, check_mixed
 
 SHAPES = ((), (2,), (2,), (4,))
 POINTS = 8
@@ -25,14 +27,22 @@ def wrong(seed: int) -> str:
     os.environ["SLANGRAD_LANES"] = str((1, 4, 8, 16, 32)[seed % 5])
     device = spy.create_device()
 
-    def run(x: float, y: float, n: int) -> list[Vector]:
-        out = [spy.Tensor.from_numpy(device, np.zeros((1, *shape))) for shape in SHAPES]
-        module.run(np.array([x]), np.array([y]), np.array([n], dtype=np.int32), *out)
-        return [each.to_numpy()[0] for each in out]
+    def compiled(name: str, text: str) -> Run:
+        module = spy.Module.load_from_source(device, name, text)
+
+        def run(x: float, y: float, n: int) -> list[Vector]:
+            out = [spy.Tensor.from_numpy(device, np.zeros((1, *shape))) for shape in SHAPES]
+            module.run(np.array([x]), np.array([y]), np.array([n], dtype=np.int32), *out)
+            return [each.to_numpy()[0] for each in out]
+
+        return run
 
     try:
-        module = spy.Module.load_from_source(device, "program", generate(seed))
-        check(run, POINTS, seed)
+        if seed % 4 == 3:
+            text = generate(seed, mixed=True)
+            check_mixed(compiled("program", text), compiled("exact", in_doubles(text)), POINTS, seed)
+        else:
+            check(compiled("program", generate(seed)), POINTS, seed)
     except Exception as error:
         return f"{seed}: {type(error).__name__}: {error}"
     return ""

@@ -98,7 +98,8 @@ EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.5, 1e-200, 1e200, -1e200, np.inf, -n
 
 @pytest.mark.parametrize("name", [name for name in ROWS if any(map(is_of_scalars, overloads(name)))])
 def test_modes_agree_at_edges(name: str) -> None:
-    """Numbers only. By several operands where all partials are finite: 0 * infinity is not zero in forward mode."""
+    """Numbers only. A tangent of zero stays zero beside an infinite partial, but not beside an infinity that was given,
+    or the sum or product that is too large."""
     run = kernel(name, "double")
     where = run.text.scalars
     edges = np.array(list(product(EDGES, repeat=len(where))))
@@ -108,8 +109,7 @@ def test_modes_agree_at_edges(name: str) -> None:
         v = np.zeros_like(a)
         v[:, i] = 1.0
         at = run(a, v)
-        rows = np.isfinite(at.gradient[:, where]).all(1) | (len(where) == 1)
-        assert rows.any()
+        rows = np.isfinite(at.gradient[:, where]).all(1) | (np.abs(edges) < 10).all(1) | (len(where) == 1)
         np.testing.assert_allclose(at.gradient[rows, i], at.dy[rows], rtol=1e-12, err_msg=f"by a[{i}]")
 
 

@@ -268,6 +268,7 @@ def _op_names(body: _Body, scalar: t.Scalar, rule: str) -> list[str]:
     if style.smooth and scalar.kind == "float" and rule == SAME:
         return list(SMOOTH_OPS)
     rows = [p for p in PRIMITIVES.values() if p.rule == rule and p.primal is not None]
+    rows = [p for p in rows if p.name != "scale"]  # made by autodiff alone, and gone before code is flat
     names = [p.name for p in rows if scalar.kind[0] in p.kinds]
     return [name for name in names if style.maths or name not in INEXACT]
 

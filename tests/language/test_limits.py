@@ -30,6 +30,12 @@ def doubling(n):
     return "\n".join([*lines, f"M{n}"])
 
 
+def pasting(n):
+    """A macro that stands for a name of 2 ** n letters."""
+    lines = ["#define CAT(a, b) a##b", "#define TWICE(a) CAT(a, a)", "#define M0 x"]
+    return "\n".join([*lines, *(f"#define M{i} TWICE(M{i - 1})" for i in range(1, n + 1)), f"M{n}"])
+
+
 def nested_macros(n):
     return "#define ONE(x) x\nfloat f(float x) { return " + "ONE(" * n + "x" + ")" * n + "; }"
 
@@ -55,6 +61,7 @@ EXCEEDED = {
     "errors": (3, "int 1; int 2; int 3; int 4; int 5;", "E0205"),
     "macro_depth": (10, nested_macros(20), "E0113"),
     "macro_tokens": (100_000, doubling(18), "E0113"),
+    "macro_characters": (1_000, pasting(10), "E0113"),
     "include_depth": (5, '#include "program.slang"', "E0113"),
     "include_count": (5, '#include "leaf.slang"\n' * 6, "E0113"),
     "nesting_depth": (40, f"float f(float x) {{ return {'(' * 50}x{')' * 50}; }}", "E0206"),
@@ -69,6 +76,12 @@ EXCEEDED = {
         "E0792",
     ),
     "compile_time_steps": (10, "float f(float x) { $for (i in Range(11)) x += i; return x; }", "E0711"),
+    "vector_components": (8, "float f(float x) { matrix<float, 3, 3> m = x; return m[1][2]; }", "E0710"),
+    "type_parts": (
+        8,
+        "struct A { float4 v; int[7] a; } struct B { A a; A b; } float f(float x) { B b = {}; return b.a.v.x; }",
+        "E0710",
+    ),
     "array_bytes": (64, "float f(float x) { float a[17]; return a[int(x)]; }", "E0710"),
 }
 # fmt: on
@@ -77,6 +90,7 @@ SAID = {
     "errors": "this is error number 3, so the rest is not read",
     "macro_depth": "macros are nested more than 10 deep",
     "macro_tokens": "macros produce more than 100000 tokens",
+    "macro_characters": "macros produce more than 1000 characters",
     "include_depth": "files include each other more than 5 deep",
     "include_count": "more than 5 files are included",
     "nesting_depth": "this is nested more than 40 deep",
@@ -87,6 +101,8 @@ SAID = {
     "recursion_depth": "functions that call themselves are more than 10 calls deep",
     "unroll_iterations": "a loop of 11 iterations is too long to be unrolled",
     "compile_time_steps": "11 rounds of a $for are more than the limit of 10",
+    "vector_components": "'float3x3' has 9 components, more than the limit of 8",
+    "type_parts": "'B' is made of 10 parts, more than the limit of 8",
     "array_bytes": "an array of 68 bytes is larger than the limit of 64",
 }
 
@@ -112,6 +128,16 @@ def test_the_depth_that_is_just_allowed(tmp_path):
     text = "float f(float x) { return x > 4 ? x : f(x + 1) + 1; }"
     assert call(tmp_path, text, recursion_depth=5) == 4.5 + 4
     assert "E0904" in call(tmp_path, text, recursion_depth=4)
+
+
+def test_unrolled_loops_multiply(tmp_path):
+    nest = "float f(float x) {{ {0} for (int i = 0; i < 10; i++) {0} for (int j = 0; j < 10; j++) x += i * j; return x; }}"
+    assert call(tmp_path, nest.format("[ForceUnroll]"), unroll_iterations=100) == 45 * 45 + 0.5
+    said = call(tmp_path, nest.format("[ForceUnroll]"), unroll_iterations=99)
+    assert "error[E0792]: a nest of loops of 100 iterations is too long to be unrolled" in said
+    assert call(tmp_path, nest.format(""), unroll_iterations=99) == 45 * 45 + 0.5
+    said = call(tmp_path, nest.format("[ForceUnroll]"), inline_ops=150)
+    assert "error[E0792]: a loop that adds up to" in said
 
 
 def test_memory_for_tapes(tmp_path):

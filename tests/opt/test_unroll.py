@@ -56,8 +56,8 @@ def test_small_loops_only():
 
 
 def test_too_long():
-    with pytest.raises(CompileError, match="a loop of 2000 iterations is too long"):
-        unroll(parse_function(loop(2000, "{unroll=true}")))
+    with pytest.raises(CompileError, match="a loop of 5000 iterations is too long"):
+        unroll(parse_function(loop(5000, "{unroll=true}")))
     with pytest.raises(CompileError, match="a loop of 11 iterations"):
         unroll(parse_function(loop(11, "{unroll=true}")), Limits(unroll_iterations=10))
 

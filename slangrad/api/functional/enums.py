@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from slangrad.api.functional.function import DESCRIBE
+from slangrad.api.functional.own_texts import OwnText
 from slangrad.api.functional.struct import Struct
 from slangrad.check.model.types import Type
 from slangrad.marshal.enums import EnumValue, holds
@@ -42,7 +44,7 @@ class Enum(Struct):
             return self.values[name]
         return super().__getitem__(name)
 
-    def __call__(self, value: Any, /) -> EnumValue:  # type: ignore[override]
+    def __call__(self, value: Any, /) -> EnumValue:
         """The value of a whole number. CallError (E1010) where the enum's type cannot hold it."""
         if isinstance(value, str):
             raise CallError(
@@ -78,3 +80,6 @@ class Enum(Struct):
         return NameNotFound(
             f"Enum '{self.name}' has no enumerator named '{name}'", self._similar(name, self.values)
         )
+
+
+Enum.__doc__ = OwnText(Enum.__doc__, lambda enum: DESCRIBE.documentation_of_type(enum))

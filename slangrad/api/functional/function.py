@@ -346,6 +346,10 @@ class Function(Unique):
             self._modes[mode, order] = self._with(mode=mode, order=order)
         return self._modes[mode, order]
 
+    def instead_of(self, given: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """How the parameter of an argument has to be declared for it to carry a derivative; empty where it can."""
+        return self._caller.instead_of(self._settings, given, args, kwargs)
+
     @property
     def is_primal(self) -> bool:
         return self._settings.mode == PRIMAL

@@ -47,4 +47,4 @@ def pack(module: Module, value: Any) -> PackedArg:
     return value if isinstance(value, PackedArg) else PackedArg(module, value)
 
 
-register(PackedArg, lambda packed: packed.key, lambda packed: marshal_of(packed.get_this()))
+register(PackedArg, lambda packed: (PackedArg, packed.key), lambda packed: marshal_of(packed.get_this()))

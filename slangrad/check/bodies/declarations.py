@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check.calls.coerce import coerce, value_after
 from slangrad.check.derivatives.givers import applied_type
@@ -71,12 +72,17 @@ def info(world: World, declaration: Any) -> Any:
         return declaration.checked
     rule = RULES[type(declaration)]
     with world.answering(("info", declaration)) as first:
-        if first:
-            made = rule(world, declaration)
-        else:
+        limit = world.options.limits.chain_length
+        if not first:
             message = f"'{declaration.name}' depends on itself"
             world.error("E0321", message, declaration.name_span)
             made = _FALLBACKS[type(declaration)]()
+        elif len(world.in_progress) > limit:
+            message = f"'{declaration.name}' is needed by a declaration that another one needs, more than {limit} deep"
+            world.error("E0206", message, declaration.name_span, limit_note("chain_length"))
+            made = _FALLBACKS[type(declaration)]()
+        else:
+            made = rule(world, declaration)
     if declaration.checked is None:
         declaration.checked = made
     return declaration.checked
@@ -478,11 +484,10 @@ def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
     enum = node.parent
     assert isinstance(enum, ast.Enum)
     kind = self_type(enum)
-    position = enum.members.index(node)
     if node.value is None:
-        if position == 0:
+        before = _case_before(world, enum, node)
+        if before is None:
             return CaseInfo(kind, 1 if _is_flags(enum) else 0)
-        before: CaseInfo = world.info(enum.members[position - 1])
         return CaseInfo(kind, (before.value * 2 or 1) if _is_flags(enum) else before.value + 1)
     value = world.constant(world.scope_of(enum), node.value)
     if isinstance(value, int):
@@ -492,6 +497,21 @@ def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
             "E0309", "the value of an enum case cannot depend on a generic parameter", node.value.span
         )
     return CaseInfo(kind, 0)
+
+
+def _case_before(world: World, enum: ast.Enum, node: ast.EnumCase) -> CaseInfo | None:
+    """The info of the case above. It may follow from the cases above it, which come first, as there may be many."""
+    if node not in world.case_positions:
+        world.case_positions.update({each: i for i, each in enumerate(enum.members)})
+    first = position = world.case_positions[node]
+    if not position:
+        return None
+    while first > 0 and enum.members[first].value is None and enum.members[first - 1].checked is None:
+        first -= 1
+    for each in enum.members[first : position - 1]:
+        world.info(each)
+    made: CaseInfo = world.info(enum.members[position - 1])
+    return made
 
 
 def _is_flags(enum: ast.Enum) -> bool:

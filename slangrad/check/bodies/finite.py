@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Array, StructType, Tuple, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.scopes import this_type
@@ -22,9 +23,35 @@ MOST = 1000  # types that are looked at; what grows without end is found where i
 
 def require_finite(world: World, members: Iterable[ast.Declaration]) -> None:
     """Raise CompileError if a struct among declarations, or in them, contains itself."""
-    infinite = [each for each in _structs(members) if _is_infinite(world, each)]
-    if infinite:
+    structs = list(_structs(members))
+    finite: set[Type] = set()
+    infinite = {each: _infinite_field(world, each, finite) for each in _parts_first(world, structs)}
+    for node in structs:
+        reference = infinite[node]
+        if reference is not None:
+            message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
+            world.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
+    if any(infinite.values()):
         raise CompileError(world.reporter.diagnostics)
+
+
+def _parts_first(world: World, structs: list[ast.Struct]) -> Iterable[ast.Struct]:
+    """Structs, each behind those that it holds, where that is possible."""
+    wanted, entered = set(structs), set[ast.Struct]()
+    for outermost in structs:
+        stack = [outermost]
+        while stack:
+            node = stack[-1]
+            if node in entered:
+                stack.pop()
+                if node in wanted:
+                    wanted.discard(node)
+                    yield node
+                continue
+            entered.add(node)
+            held = _parts(world, this_type(world, node))
+            inside = [each.declaration for each in held if isinstance(each, StructType)]
+            stack += [each for each in inside if each in wanted and each not in entered]
 
 
 def _structs(members: Iterable[ast.Declaration]) -> Iterable[ast.Struct]:
@@ -35,27 +62,34 @@ def _structs(members: Iterable[ast.Declaration]) -> Iterable[ast.Struct]:
             yield from _structs(member.members)
 
 
-def _is_infinite(world: World, node: ast.Struct) -> bool:
+def _infinite_field(world: World, node: ast.Struct, finite: set[Type]) -> DeclRef | None:
+    """The field through which a struct contains itself. `finite`: structs without parameters of which all parts were
+    looked at. None contains itself, so none contains a struct that contains it, and a search can stop there."""
     kind = this_type(world, node)
+    is_looked_through = not kind.abstract
     for reference in field_references(kind) if isinstance(kind, StructType) else ():
-        if _holds(world, field_type(world, reference), node):
-            message = f"'{node.name}' contains itself through '{reference.declaration.name}'"
-            world.error("E0325", message, reference.declaration.name_span, "hold its index in a buffer")
-            return True
-    return False
+        found = _holds(world, field_type(world, reference), node, finite)
+        if found:
+            return reference
+        is_looked_through &= found is not None
+    if is_looked_through:
+        finite.add(kind)
+    return None
 
 
-def _holds(world: World, kind: Type, node: ast.Struct) -> bool:
-    """Whether a value of a type has one of the struct in it."""
+def _holds(world: World, kind: Type, node: ast.Struct, finite: set[Type]) -> bool | None:
+    """Whether a value of a type has one of the struct in it; None where that has not been found in some time."""
     seen, pending = {kind}, deque([kind])
     while pending and len(seen) < MOST:
         each = pending.popleft()
         if isinstance(each, StructType) and each.declaration is node:
             return True
+        if each in finite:
+            continue
         new = [part for part in _parts(world, each) if part not in seen]
         seen.update(new)
         pending += new
-    return False
+    return None if pending else False
 
 
 def _parts(world: World, kind: Type) -> Iterable[Type]:

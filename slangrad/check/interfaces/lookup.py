@@ -72,9 +72,9 @@ def members(world: World, kind: Type, name: str) -> list[Member]:
     found = concrete_members(world, kind, name)
     is_own = bool(found) and not isinstance(kind, (ParameterType, AssociatedType))
     for interface in conformances(world, kind):
-        seen = requirement_substitution(kind, interface)
         for requirement in declared(world, interface.declaration, name):
             if not is_own or _has_body(requirement):
+                seen = requirement_substitution(kind, interface)
                 found.append(Member(requirement, seen, "interface"))
     return found
 
@@ -345,7 +345,37 @@ def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
         bases = [world.resolve_type(scope, node) for node in declaration.bases]
     found = [each for base in bases for each in interfaces_in(base)]
     world.bases[declaration] = found
+    if isinstance(declaration, ast.Interface):  # which may ask for these bases again
+        found = world.bases[declaration] = [
+            each for each in found if not _is_circle(world, declaration, each)
+        ]
     return found
+
+
+def _is_circle(world: World, declaration: ast.Interface, base: InterfaceType) -> bool:
+    """Whether an interface would inherit from itself, which is reported."""
+    with world.settling(("circle", declaration)) as settling:
+        found = _inherits(world, base.declaration, declaration)
+    if found:
+        through = "" if base.declaration is declaration else f" through '{base.declaration.name}'"
+        message = f"the interface '{declaration.name}' inherits from itself{through}"
+        world.error("E0413", message, declaration.name_span)
+    elif settling.complete:
+        world.without_circles.add(base.declaration)
+    return found
+
+
+def _inherits(world: World, one: ast.Interface, other: ast.Interface) -> bool:
+    """Whether an interface is another one, or inherits from it. What is known to be in no circle is in none with it."""
+    reached = {one: None}
+    pending = [one]
+    while pending and other not in reached:
+        each = pending.pop()
+        if each not in world.without_circles:
+            new = {more.declaration: None for more in interface_bases(world, each)}
+            pending += new.keys() - reached.keys()
+            reached.update(new)
+    return other in reached
 
 
 def with_inherited(world: World, interface: InterfaceType) -> list[InterfaceType]:

@@ -22,12 +22,18 @@ if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose k
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Type:
-    """A checked type. `abstract`: a type parameter or an unknown integer is inside."""
+    """A checked type. `abstract`: a type parameter or an unknown integer is inside. `weight`: how many parts it has,
+    each counted where it stands.
+    """
 
     abstract: bool = field(default=False, init=False)
+    weight: int = field(default=1, init=False)
 
     def __repr__(self) -> str:
         return str(self)
+
+
+HEAVIEST = 1_000  # a type of more parts cannot be used
 
 
 # --- Types without parts ------------------------------------------------------------------------------
@@ -426,6 +432,7 @@ def conjunction(interfaces: tuple[InterfaceType, ...]) -> Type:
 def function_type(parameters: tuple[FunctionParameter, ...], result: Type) -> FunctionType:
     made = FunctionType(parameters, result)
     made.abstract = is_abstract(result) or any(is_abstract(each.type) for each in parameters)
+    made.weight = 1 + weight_of(result) + sum(weight_of(each.type) for each in parameters)
     return made
 
 
@@ -447,8 +454,16 @@ def _intern(kind: type[AnyType], *parts: Any) -> AnyType:
     if found is None:
         found = kind(*parts)
         found.abstract = is_abstract(parts)
+        found.weight = 1 + sum(weight_of(part) for part in parts if isinstance(part, (Type, tuple)))
         _TABLE[key] = found
     return found
+
+
+def weight_of(part: object) -> int:
+    """How many parts a type, a value or a tuple of them has."""
+    if isinstance(part, tuple):
+        return sum(map(weight_of, part))
+    return part.weight if isinstance(part, Type) else 1
 
 
 # --- Names --------------------------------------------------------------------------------------------
@@ -478,8 +493,12 @@ def nominal_name(declaration: ast.Declaration, arguments: tuple[Any, ...]) -> st
 
 
 def arguments_text(arguments: Iterable[Any], brackets: str = "<>") -> str:
-    """Generic arguments as they are written: a pack is its elements."""
-    texts = [str(one) for each in arguments for one in (each if isinstance(each, tuple) else (each,))]
+    """Generic arguments as they are written: a pack is its elements. A name that had no end is cut."""
+    texts = [
+        "..." if weight_of(one) > HEAVIEST else str(one)
+        for each in arguments
+        for one in (each if isinstance(each, tuple) else (each,))
+    ]
     return f"{brackets[0]}{', '.join(texts)}{brackets[1]}"
 
 

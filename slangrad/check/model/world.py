@@ -69,8 +69,10 @@ class World(ABC):
         # What types can do.
         self.generics: dict[Any, Any] = {}
         self.bases: dict[Any, list[InterfaceType]] = {}
+        self.without_circles: set[ast.Interface] = set()
         self.partial_conformances: dict[Type, Any] = {}
         self.tag_types: dict[Any, Type] = {}
+        self.case_positions: dict[Any, int] = {}  # of the cases of enums
         self.custom_derivatives: dict[Any, Any] = {}
         # Generic functions in which lost derivatives were looked for, and the parameters whose types had one.
         self.instances_looked_at: set[Any] = set()

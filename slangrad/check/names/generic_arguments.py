@@ -26,6 +26,7 @@ from slangrad.check.model.packs import grouped, is_entry_pack, spliced
 from slangrad.check.model.types import (
     ERROR,
     FLOAT,
+    HEAVIEST,
     Type,
     array_of,
     matrix,
@@ -57,7 +58,15 @@ def apply_arguments(
     if substitution is None:
         return FAILED
     _check_later(scope, node, declaration, substitution)
-    return TypeMeaning(_made(scope, declaration, substitution))
+    return _light(scope, node, _made(scope, declaration, substitution))
+
+
+def _light(scope: Scope, node: ast.Expression, made: Type) -> Meaning:
+    """A type, unless it has so many parts that it could not be used; it might have two for each of another one."""
+    if made.weight > HEAVIEST:
+        scope.world.error("E0702", "the arguments of a generic type are nested too deeply", node.span)
+        return FAILED
+    return TypeMeaning(made)
 
 
 def _made(scope: Scope, declaration: Any, substitution: dict[Any, Any]) -> Type:
@@ -191,7 +200,7 @@ def _apply_builtin(scope: Scope, node: ast.Expression, name: str, nodes: list[as
             return FAILED
     if name in POINTERS:
         return TypeMeaning(pointer(pointed(scope.world, node, full)))
-    return TypeMeaning(make([_without_rules(name, each) for each in full]))
+    return _light(scope, node, make([_without_rules(name, each) for each in full]))
 
 
 def _is_kind(kind: str, argument: Any) -> bool:

@@ -20,7 +20,14 @@ from slangrad.syntax.copies import late_copy
 from slangrad.syntax.parser import parse_module
 
 TEXTURES = "std/texture.slang"  # names without bodies, so that programs with them can be loaded
-ON_REQUEST = {"math_functions", "math_functions_double"}  # parts of the library that are imported by name
+MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
+    "math_functions",
+    "math_functions_double",
+    "angles_double",
+    "error_function",
+    "half_turns",
+)
+ON_REQUEST = {*MATHS}  # parts of the library that are imported by name
 NAMES = {  # parts that are read where a text speaks of them
     "cooperative_product": re.compile("[cC]oopVec"),
     "cooperative_vector": re.compile("[cC]oopVec"),

@@ -230,8 +230,9 @@ def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
     if start is None or stop is None:
         return
     limit = f.lowering.options.limits.compile_time_steps
-    if stop - start > limit:
-        message = f"{stop - start} rounds of a $for are more than the limit of {limit}"
+    f.lowering.rounds += max(stop - start, 0)
+    if f.lowering.rounds > limit:
+        message = f"{f.lowering.rounds} rounds of a $for are more than the limit of {limit}"
         f.error("E0711", message, node.span, limit_note("compile_time_steps"))
         return
     rounds = [partial(_run_round, f, node, i) for i in range(start, stop)]
@@ -239,6 +240,11 @@ def lower_compile_time_for(f: Frame, node: ast.CompileTimeFor) -> None:
 
 
 def _run_round(f: Frame, node: ast.CompileTimeFor, i: int) -> None:
+    limit = f.lowering.options.limits.inline_ops
+    if f.b.size > limit:
+        message = f"the rounds of this $for are more than {limit} operations"
+        f.error("E0711", message, node.span, limit_note("inline_ops"))
+        return
     declare(f, node.variable, f.b.constant(operators.INT, i))
     f.statement(node.body)
     f.variables.pop(node.variable, None)

@@ -11,15 +11,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check.bodies.statements import assertion_text
 from slangrad.check.model import checked
 from slangrad.check.model.types import VOID
 from slangrad.ir.core import Value
 from slangrad.lower.bodies import loops
-from slangrad.lower.bodies.sequences import continue_where_not_left, not_left
+from slangrad.lower.bodies.sequences import (
+    MOST_NESTED,
+    continue_where_not_left,
+    lower_portions,
+    not_left,
+)
 from slangrad.lower.calls import throwing
-from slangrad.lower.model.exits import Target, always_exits, exited, find_target, flags
+from slangrad.lower.model.exits import Target, always_exits, exited, find_target, flags, may_exit
 from slangrad.lower.model.flow import RESULT, RETURNED, THIS
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import statics
@@ -35,22 +41,51 @@ def statement(f: Frame, node: ast.Statement) -> None:
 
 def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
     """One after the other; once control may have left, the rest runs only where it has not."""
-    for i, node in enumerate(nodes):
-        rest = nodes[i + 1 :]
-        if isinstance(node, ast.If) and rest and _one_arm_exits(node):
-            f.finished(partial(_lower_if, f, node, rest))
+    lower_portions(f, [partial(_lower_nested, f, portion) for portion in _portions(f, nodes)])
+
+
+def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Statement]]:
+    """Statements of which only so many may leave; all of them where a part of the rest must stay inside the first ones:
+    what runs before something deferred does, and what uses a variable in memory."""
+    if len(nodes) <= MOST_NESTED:
+        return [nodes]
+    leaving = [i + 1 for i, node in enumerate(nodes) if may_exit(node) or isinstance(node, ast.Defer)]
+    if any(map(partial(_must_stay, f), nodes)):
+        limit = f.lowering.options.limits.chain_length
+        if len(leaving) > limit:
+            message = f"more than {limit} statements of one block may leave it or are deferred"
+            f.error("E0206", message, nodes[leaving[limit] - 1].span, limit_note("chain_length"))
+            return []
+        return [nodes]
+    ends = leaving[MOST_NESTED - 1 :: MOST_NESTED]
+    return [
+        nodes[start:end] for start, end in zip([0, *ends], [*ends, len(nodes)], strict=True) if start < end
+    ]
+
+
+def _must_stay(f: Frame, node: ast.Statement) -> bool:
+    declared = node.declarations if isinstance(node, ast.DeclarationStatement) else ()
+    return isinstance(node, ast.Defer) or any(each in f.addressed for each in declared)
+
+
+def _lower_nested(f: Frame, nodes: Sequence[ast.Statement], start: int = 0) -> None:
+    for i in range(start, len(nodes)):
+        node, more = nodes[i], i + 1 < len(nodes)
+        rest = partial(_lower_nested, f, nodes, i + 1)
+        if isinstance(node, ast.If) and more and _one_arm_exits(node):
+            f.finished(partial(_lower_if, f, node, nodes[i + 1 :]))
             return
         if isinstance(node, ast.Defer):
             _lower_deferred(f, node, rest)
             return
         f.statement(node)
-        if continue_where_not_left(f, partial(lower_statements, f, rest), bool(rest)):
+        if continue_where_not_left(f, rest, more):
             return
 
 
-def _lower_deferred(f: Frame, node: ast.Defer, rest: Sequence[ast.Statement]) -> None:
+def _lower_deferred(f: Frame, node: ast.Defer, rest: Callable[[], object]) -> None:
     """It runs after the rest of its block, also where that was left early."""
-    lower_statements(f, rest)
+    rest()
     left = {flag: f.variables[flag] for flag in flags(f)}
     f.variables.update(dict.fromkeys(left, f.false()))
     f.statement(node.statement)
@@ -68,8 +103,8 @@ def _lower_if(f: Frame, node: ast.If, rest: Sequence[ast.Statement] = ()) -> Non
     otherwise = [*([node.otherwise] if node.otherwise is not None else []), *after_else]
     f.branch(
         f.value(node.condition),
-        partial(lower_statements, f, then),
-        partial(lower_statements, f, otherwise),
+        partial(_lower_nested, f, then),
+        partial(_lower_nested, f, otherwise),
         next((each.name for each in node.attributes if each.name in ("branch", "flatten")), ""),
     )
 
@@ -200,19 +235,42 @@ def _matches(f: Frame, value: Value, case: ast.Case) -> Value | None:
 
 
 def _lower_cases(f: Frame, cases: list[ast.Case], matches: list[Value | None]) -> None:
-    """No body falls through: each runs alone, the default last."""
+    """No body falls through: each runs alone, the default last. A great many are halved first."""
     pending = [(case, match) for case, match in zip(cases, matches, strict=True) if match is not None]
     default = next((case for case in cases if case.is_default), None)
+    most = MOST_NESTED if len(pending) <= MOST_NESTED else 8
+    any_of = partial(_any, f, [match for _, match in pending], {})
 
-    def chain(i: int) -> None:
-        if i < len(pending):
-            case, match = pending[i]
-            assert match is not None
-            f.branch(match, partial(_lower_body, f, case), partial(chain, i + 1))
+    def choose(start: int, end: int, is_one: bool) -> None:
+        """One of these cases, or the default unless it is one of them."""
+        if end - start > most:
+            middle = (start + end) // 2
+            halves = partial(choose, start, middle, True), partial(choose, middle, end, is_one)
+            f.branch(any_of(start, middle), *halves)
+        elif start < end - is_one:
+            case, match = pending[start]
+            f.branch(match, partial(_lower_body, f, case), partial(choose, start + 1, end, is_one))
+        elif is_one:
+            _lower_body(f, pending[start][0])
         elif default is not None:
             _lower_body(f, default)
 
-    chain(0)
+    if len(pending) > most:
+        any_of(0, len(pending))
+    choose(0, len(pending), False)
+
+
+def _any(f: Frame, matches: list[Value], known: dict[tuple[int, int], Value], start: int, end: int) -> Value:
+    """Whether one of many cases matches; made of the answers for its halves, which are asked for, too."""
+    if (start, end) not in known:
+        middle = (start + end) // 2
+        halves = ((start, middle), (middle, end)) if end - start > 1 else ()
+        parts = [_any(f, matches, known, *half) for half in halves] or matches[start:end]
+        found = f.false()
+        for part in parts:
+            found = f.emit("or", found, part)
+        known[start, end] = found
+    return known[start, end]
 
 
 def _lower_body(f: Frame, case: ast.Case) -> None:
@@ -287,7 +345,7 @@ def _refuse(f: Frame, node: ast.Statement) -> None:
 
 def _lower_deferred_alone(f: Frame, node: ast.Defer) -> None:
     """`if (c) defer g();`, a block of its own."""
-    _lower_deferred(f, node, ())
+    _lower_deferred(f, node, tuple)
 
 
 STATEMENTS: dict[type[ast.Statement], Callable[[Frame, Any], None]] = {

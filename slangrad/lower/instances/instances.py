@@ -29,7 +29,6 @@ from slangrad.lower.instances.referring import lower_referring
 from slangrad.lower.model.alternatives import Alternatives
 from slangrad.lower.model.frame import Frame, Lowering, Referring
 from slangrad.lower.model.signatures import Signature, SignatureParameter
-from slangrad.lower.model.type_map import LARGEST, weight
 from slangrad.lower.recursion.recursion import remove_recursion
 from slangrad.lower.values.runtime_types import dispatched
 from slangrad.syntax import ast
@@ -229,10 +228,10 @@ class Instances(Lowering):
         limits = self.options.limits
         span = reference.declaration.span if caller is None else caller.b.span
         depth, name = 0, None if caller is None else caller.name
-        while name is not None and name in self.asked_by:
+        while reference.arguments and name is not None and name in self.asked_by:
             other, name = self.asked_by[name]
             depth += other.declaration is reference.declaration
-        heavy = any(weight(each) > LARGEST for each in reference.arguments)
+        heavy = checked_types.weight_of(reference.arguments) > checked_types.HEAVIEST
         name = reference.declaration.name
         if depth > limits.generic_depth or heavy:
             message = f"'{name}' asks for more and more instances of itself"

@@ -158,6 +158,12 @@ KINDS: dict[type[ast.Node], str] = {
 # fmt: on
 
 
+def may_exit(node: ast.Node) -> bool:
+    """Whether there is a statement in it that leaves, or an error may be thrown, by its form."""
+    leaving = (ast.Return, ast.Break, ast.Continue, ast.Throw, ast.Try)
+    return any(isinstance(each, leaving) for each in walk(node))
+
+
 def always_exits(node: ast.Statement) -> bool:
     """Whether control never reaches the end of the statement, as far as its form tells."""
     if isinstance(node, (ast.Return, ast.Break, ast.Continue, ast.Discard, ast.Throw)):

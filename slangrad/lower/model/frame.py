@@ -139,6 +139,7 @@ class Lowering(ABC):
         self.acting: dict[tuple[object, ...], Any] = {}  # functions, see calls/lending.py
         self.asked_by: dict[str, tuple[DeclRef, str | None]] = {}  # an instance, and who asked for it
         self.asked_at: dict[str, Span | None] = {}  # and where
+        self.rounds = 0  # of all $for
 
     @abstractmethod
     def function(self, reference: DeclRef, caller: Frame | None = None) -> Signature:

@@ -8,6 +8,7 @@ Types of one name from different places stay different. What a struct has for a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 
 from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import limit_note
@@ -15,7 +16,6 @@ from slangrad.base.source import Span
 from slangrad.check.conforming import any_value_size
 from slangrad.check.model import types as checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.packs import spliced
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core, types
 from slangrad.ir.forms import rules_from
@@ -25,8 +25,6 @@ from slangrad.lower.model.memory_forms import MemoryForms
 from slangrad.lower.model.names import UniqueNames
 from slangrad.lower.model.tangent_types import TangentTypes, captured_types
 from slangrad.lower.model.unlowerable import Unlowerable
-
-LARGEST = 1_000  # parts of a type, each counted where it stands
 
 SCALARS: dict[checked.Type, types.Scalar] = {
     checked.BOOL: types.BOOL,
@@ -66,6 +64,7 @@ class TypeMap:
         self._memory = MemoryForms(ir, self._words_of, self._unique)
         self._known: dict[checked.Type, types.Type] = {}
         self._making: dict[checked.Type, None] = {}
+        self._parts: dict[types.Type, int] = {}  # of structs
 
     def of(self, t: checked.Type, span: Span | None = None) -> types.Type:
         """The IR type; raises CompileError when there is none, as nothing can be made of such a value."""
@@ -101,10 +100,12 @@ class TypeMap:
 
     def _make(self, t: checked.Type) -> types.Type:
         if isinstance(t, checked.Vector):
-            return types.vector(self._scalar(t.element), _known_size(t.count, t, 1))
+            return types.vector(self._scalar(t.element), self._components(t, t.count))
         if isinstance(t, checked.Matrix):
-            rows, columns = _known_size(t.rows, t, 1), _known_size(t.columns, t, 1)
-            return types.matrix(self._scalar(t.element), rows, columns)
+            self._components(t, t.rows, t.columns)
+            return types.matrix(
+                self._scalar(t.element), _known_size(t.rows, t, 1), _known_size(t.columns, t, 1)
+            )
         if isinstance(t, checked.Array):
             return self._array(t)
         if isinstance(t, checked.Pointer):
@@ -116,9 +117,7 @@ class TypeMap:
         if t in (checked.NONE, checked.VOID):
             return types.struct(f"{t}_t", ())
         if isinstance(t, (checked.StructType, checked.LambdaType, checked.Tuple)):
-            made = types.struct(self._name(t), tuple(self._fields(t)))
-            self._memory.declare(made, self._rules_of_fields(t))
-            return made
+            return self._struct(t)
         if checked.is_dynamic(t):
             return self._dynamic(t)
         raise Unlowerable(f"a value of type '{t}' cannot be computed with")
@@ -240,6 +239,37 @@ class TypeMap:
             raise Unlowerable(f"a vector or matrix of '{t}' is not supported")
         return element
 
+    def _components(self, t: checked.Type, *sizes: object) -> int:
+        """How many components a vector or matrix has."""
+        count, limit = (
+            prod(_known_size(size, t, 1) for size in sizes),
+            self.program.options.limits.vector_components,
+        )
+        if count > limit:
+            note = f"an array holds more; {limit_note('vector_components')}"
+            raise Unlowerable(f"'{t}' has {count} components, more than the limit of {limit}", "E0710", note)
+        return count
+
+    def _struct(self, t: checked.StructType | checked.LambdaType | checked.Tuple) -> types.Type:
+        made = types.struct(self._name(t), tuple(self._fields(t)))
+        self._memory.declare(made, self._rules_of_fields(t))
+        limit = self.program.options.limits.type_parts
+        parts = self._parts[made] = sum(map(self._parts_of, (field for _, field in made.fields)))
+        if parts > limit:
+            message = f"'{t}' is made of {parts} parts, more than the limit of {limit}"
+            raise Unlowerable(message, "E0710", limit_note("type_parts"))
+        return made
+
+    def _parts_of(self, t: types.Type) -> int:
+        """Of how many scalars and arrays of scalars a type is made."""
+        if isinstance(t, types.Array):
+            return self._parts_of(t.element)
+        if isinstance(t, types.Matrix):
+            return t.rows * t.columns
+        if isinstance(t, types.Vector):
+            return t.length
+        return self._parts.get(t) or (len(t.fields) if isinstance(t, types.Struct) else 1)
+
     def _array(self, t: checked.Array) -> types.Type:
         element, count = self.map(t.element), _known_size(t.count, t, 0)
         limit = self.program.options.limits.array_bytes
@@ -251,7 +281,7 @@ class TypeMap:
 
     def _name(self, t: checked.Type) -> str:
         """As a reader would write it; with a number behind it when another type has it already."""
-        if weight(t) > LARGEST:
+        if t.weight > checked.HEAVIEST:
             raise Unlowerable("the arguments of a generic type are nested too deeply", "E0702")
         return self._unique(str(t))
 
@@ -274,22 +304,6 @@ class TypeMap:
             return {}
         said = (self.program.rules_of_field(reference) for reference, _ in self.program.fields(t))
         return {i: each for i, each in enumerate(said) if each}
-
-
-def weight(t: object) -> int:
-    """How many parts a type has, each counted where it stands: what its name would be made of."""
-    return _weight(t, {})
-
-
-def _weight(t: object, known: dict[object, int]) -> int:
-    if not isinstance(t, checked.Type):
-        return 1
-    if t not in known:
-        parts = spliced(t.arguments if isinstance(t, checked.Nominal) else getattr(t, "elements", ()))
-        element = getattr(t, "element", None)
-        below = [*parts, element] if isinstance(element, checked.Type) else parts
-        known[t] = 1 + sum(_weight(part, known) for part in below)
-    return known[t]
 
 
 def _known_size(size: object, t: checked.Type, least: int) -> int:

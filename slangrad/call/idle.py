@@ -1,0 +1,82 @@
+"""Whether a call of a derivative would leave nothing behind, or bring nothing in.
+
+In: the leaves of a call of `bwds` or `fwds`, bound or from the disk.   Out: True where the call would be empty.
+
+    f.bwds(x)  with x a NumPy array   ->   no argument can receive a gradient
+
+It is only said where it is certain. Memory that a function may write or reach (buffers, pointers, tensors to be
+written, values of users' own types) and what it prints are reasons to make a call. The error is made by `receivers.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from slangrad.check.model.types import UINT64, Array, Matrix, Pointer, Scalar, Type, Vector
+from slangrad.ir import types as ir
+from slangrad.marshal.buffers import BufferLeaf
+from slangrad.marshal.cells import Cell
+from slangrad.marshal.elements import Elements
+from slangrad.marshal.indices import Index
+from slangrad.marshal.marshal import BACKWARD, TANGENT, Leaf, Marshal
+from slangrad.marshal.scalars import NumberMarshal
+from slangrad.marshal.slang_type import SavedType
+from slangrad.marshal.uniform import Uniform
+from slangrad.marshal.whole import WholeTensor
+
+PRINTING = ("printf", "print")
+_VALUES = (Uniform, Elements, Cell, Index)
+Types = Callable[[], Any]  # the types of the module, which need the checker
+
+
+def is_idle(mode: str, leaves: Sequence[Leaf], types: Types) -> bool:
+    """Whether `bwds` has no place for gradients, or `fwds` no tangent."""
+    if mode == BACKWARD:
+        if any(leaf.role.gives for leaf in leaves) or any(_may_change(leaf, types) for leaf in leaves):
+            return False
+        return not any(map(types().mentions, PRINTING))
+    return mode == TANGENT and not any(_may_bring(leaf, types) for leaf in leaves)
+
+
+def only_numbers(mode: str, marshals: Iterable[Marshal]) -> bool:
+    """Whether `bwds` is called with numbers alone: SlangPy's programs do that, so it is a warning."""
+    return mode == BACKWARD and all(isinstance(each, NumberMarshal) for each in marshals)
+
+
+def _may_change(leaf: Leaf, types: Types) -> bool:
+    """Whether something that it leads to may be different after the call."""
+    if isinstance(leaf, BufferLeaf):
+        return leaf.written
+    return leaf.role.writes or _is_unknown(leaf, types)
+
+
+def _may_bring(leaf: Leaf, types: Types) -> bool:
+    """Whether a derivative may come in."""
+    role = leaf.role
+    in_place = role.reads and bool(role.gives)  # what goes out lies where it came in
+    return role.takes or in_place or isinstance(leaf, BufferLeaf) or _is_unknown(leaf, types)
+
+
+def _is_unknown(leaf: Leaf, types: Types) -> bool:
+    """Whether it leads to memory that only the function knows."""
+    if isinstance(leaf, _VALUES):
+        return _holds_addresses(leaf.type, types)
+    return not isinstance(leaf, (WholeTensor, BufferLeaf))
+
+
+def _holds_addresses(t: Type, types: Types) -> bool:
+    """Pointers, and numbers that may be addresses."""
+    if isinstance(t, (Array, Vector, Matrix)):
+        return _holds_addresses(t.element, types)
+    if isinstance(t, (Scalar, Pointer)):
+        return t is UINT64 or isinstance(t, Pointer)
+    lowered = t.lowered if isinstance(t, SavedType) else types().lower(t)
+    return lowered is None or _are_addresses(lowered)
+
+
+def _are_addresses(t: ir.Type) -> bool:
+    value = ir.value_of(t)
+    if isinstance(value, (ir.Struct, ir.Array, ir.Vector)):
+        return any(map(_are_addresses, dict.fromkeys(ir.components(value))))
+    return isinstance(value, ir.Pointer) or value is ir.U64

@@ -1,0 +1,251 @@
+"""Products with derivatives: plain ones, where no infinity or NaN can meet a zero that means "nothing arrives here".
+
+    %s = scale %p, %d       ->   %s = mul %p, %d                    a load times a derivative
+                            ->   %m = mul %p, %d                    %p = div 1, %x, and a mask stands before %d
+                                 %z = equal %d, 0
+                                 %s = select %z, 0, %m
+
+In: the code of a kernel, inlined, after differentiation. No later pass knows `scale`. Two facts of each value are
+followed from where they arise: that it may be *singular*, infinite or NaN though all that is loaded is finite and
+sums and products do not overflow; and that it may be *masked*, a zero because a branch was not taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import is_aggregate, is_float, scalar_of
+
+Bounds = tuple[float, float]
+
+ANY: Bounds = (-math.inf, math.inf)
+AWAY = 1e-4  # numbers beyond have an inverse and a logarithm in each type
+MOST = 10.0  # powers up to this exponent do not overflow
+DEEPEST = 12
+
+
+def settle_products(function: Function) -> Function:
+    """The function without `scale`."""
+    if not any(op.name == "scale" for op in walk(function.region)):
+        return function
+    facts = _Facts(function.region)
+
+    def scale(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        made = b.emit("mul", *walk.values(op.operands))
+        zero = None
+        for factor in facts.zeros(op):
+            value = walk.value(factor)
+            is_zero = b.emit("equal", value, b.constant(value.type, 0))
+            zero = is_zero if zero is None else b.emit("or", zero, is_zero)
+        return (made if zero is None else b.emit("select", zero, b.constant(made.type, 0), made),)
+
+    return Rebuild({"scale": scale}).function(function)
+
+
+class _Facts:
+    """Both facts of all values: each is told to what it flows to, until there is nothing to tell."""
+
+    def __init__(self, region: Region) -> None:
+        self._made_by: dict[Value, Op] = {}
+        self._users: dict[Value, list[Op]] = defaultdict(list)
+        self._flows: dict[Value, list[Value]] = defaultdict(list)  # to values that may be this one
+        self._bounds: dict[Value, Bounds] = {}
+        for op in walk(region):
+            self._add(op)
+        self._singular = self._closed(self._begins_singular, lambda op: True)
+        self._masked = self._closed(_begins_masked, self._stays_masked)
+
+    def zeros(self, op: Op) -> list[Value]:
+        """The factors of a `scale` that win over the other one where they are zero."""
+        p, d = op.operands
+        always = not op.attributes.get("masks_only")
+        return [
+            x for x, other in ((d, p), (p, d)) if other in self._singular and (always or x in self._masked)
+        ]
+
+    def _add(self, op: Op) -> None:
+        self._made_by.update(dict.fromkeys(op.results, op))
+        if op.regions:
+            self._add_flows(op)
+        elif op.results and _holds_floats(op.results[0]):
+            for v in op.operands[1:] if op.name == "select" else op.operands:
+                self._users[v].append(op)
+
+    def _add_flows(self, op: Op) -> None:
+        """An arm's yields are results; what a loop starts with and yields is carried, and a result."""
+        count = len(op.results)
+        starts = op.operands[len(op.operands) - count :] if op.name != "if" else ()
+        sources = [starts, *(region.yields for region in op.regions if len(region.yields) == count)]
+        targets = [op.results]
+        if op.name != "if":
+            targets += [r.parameters[len(r.parameters) - count :] for r in op.regions]
+        for source in sources:
+            for i, v in enumerate(source):
+                self._flows[v] += [target[i] for target in targets]
+
+    def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
+        """All values that have a fact."""
+        self._found = {op.results[0] for op in self._made_by.values() if not op.regions and begins(op)}
+        left = list(self._found)
+        while left:
+            v = left.pop()
+            reached = [op.results[0] for op in self._users[v] if goes_on(op)] + self._flows[v]
+            left += (new := [each for each in dict.fromkeys(reached) if each not in self._found])
+            self._found.update(new)
+        return self._found
+
+    # --- singular
+
+    def _begins_singular(self, op: Op) -> bool:
+        rule = _SINGULAR.get(op.name)
+        return rule is not None and is_float(scalar_type(op.results[0])) and rule(self, op)
+
+    def bounds(self, v: Value, depth: int = 0) -> Bounds:
+        """Between which numbers a float lies, as far as its making tells."""
+        if v not in self._bounds:
+            op = self._made_by.get(v)
+            rule = None if op is None or depth > DEEPEST else _BOUNDS.get(op.name)
+            made = ANY if op is None or rule is None else rule(op, lambda x: self.bounds(x, depth + 1))
+            self._bounds[v] = ANY if any(map(math.isnan, made)) else made
+        return self._bounds[v]
+
+    def _divides(self, op: Op) -> bool:
+        low, high = self.bounds(op.operands[1])
+        return low < AWAY and high > -AWAY
+
+    def _grows(self, op: Op) -> bool:
+        return self.bounds(op.operands[0])[1] > MOST
+
+    def _grows_both_ways(self, op: Op) -> bool:
+        low, high = self.bounds(op.operands[0])
+        return high > MOST or low < -MOST
+
+    def _reaches_zero(self, op: Op) -> bool:
+        return self.bounds(op.operands[0])[0] < AWAY
+
+    def _is_negative(self, op: Op) -> bool:
+        return self.bounds(op.operands[0])[0] < 0
+
+    def _always(self, op: Op) -> bool:
+        return True
+
+    # --- masked
+
+    def _stays_masked(self, op: Op) -> bool:
+        """Whether a masked operand makes the result zero, or zero as far as it is a derivative."""
+        flags = [v in self._found for v in op.operands]
+        if op.name in ("add", "sub"):
+            return all(flags)
+        if op.name == "fma":
+            return (flags[0] or flags[1]) and flags[2]
+        return flags[0] if op.name in ("div", "rem") else True
+
+
+def _begins_masked(op: Op) -> bool:
+    """Constant zeros: what a choice or a structure begins with. Products with them are folded before."""
+    return op.name == "zero" or (
+        op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
+    )
+
+
+def _holds_floats(v: Value) -> bool:
+    scalar = scalar_of(v.type)
+    return is_aggregate(v.type) if scalar is None else is_float(scalar)
+
+
+_SINGULAR: dict[str, Callable[[_Facts, Op], bool]] = {
+    **dict.fromkeys(("div", "rem"), _Facts._divides),
+    **dict.fromkeys(("exp", "exp2"), _Facts._grows),
+    **dict.fromkeys(("sinh", "cosh"), _Facts._grows_both_ways),
+    **dict.fromkeys(("log", "log2", "log10"), _Facts._reaches_zero),
+    "sqrt": _Facts._is_negative,
+    **dict.fromkeys(("pow", "asin", "acos", "acosh", "atanh"), _Facts._always),
+}
+
+
+# --- bounds
+
+Of = Callable[[Value], Bounds]
+
+
+def _const(op: Op, of: Of) -> Bounds:
+    number = op.attributes["value"]
+    assert isinstance(number, (bool, int, float))
+    return (float(number), float(number))
+
+
+def _add(op: Op, of: Of) -> Bounds:
+    (a, b), (c, d) = map(of, op.operands)
+    return (a + c, b + d)
+
+
+def _sub(op: Op, of: Of) -> Bounds:
+    (a, b), (c, d) = map(of, op.operands)
+    return (a - d, b - c)
+
+
+def _mul(op: Op, of: Of) -> Bounds:
+    (a, b), (c, d) = map(of, op.operands)
+    corners = [x * y if x and y else 0.0 for x in (a, b) for y in (c, d)]
+    low = max(0.0, min(corners)) if op.operands[0] is op.operands[1] else min(corners)
+    return (low, max(corners))
+
+
+def _neg(op: Op, of: Of) -> Bounds:
+    low, high = of(op.operands[0])
+    return (-high, -low)
+
+
+def _abs(op: Op, of: Of) -> Bounds:
+    low, high = of(op.operands[0])
+    return (max(low, -high, 0.0), max(high, -low))
+
+
+def _min(op: Op, of: Of) -> Bounds:
+    (a, b), (c, d) = map(of, op.operands)
+    return (min(a, c), min(b, d))
+
+
+def _max(op: Op, of: Of) -> Bounds:
+    (a, b), (c, d) = map(of, op.operands)
+    return (max(a, c), max(b, d))
+
+
+def _select(op: Op, of: Of) -> Bounds:
+    (a, b), (c, d) = map(of, op.operands[1:])
+    return (min(a, c), max(b, d))
+
+
+def _same(op: Op, of: Of) -> Bounds:
+    v = op.operands[0]
+    return of(v) if _holds_floats(v) else ANY
+
+
+def _unit(op: Op, of: Of) -> Bounds:
+    return (-1.0, 1.0)
+
+
+def _positive(op: Op, of: Of) -> Bounds:
+    return (0.0, math.inf)
+
+
+_BOUNDS: dict[str, Callable[[Op, Of], Bounds]] = {
+    "const": _const,
+    "add": _add,
+    "sub": _sub,
+    **dict.fromkeys(("mul", "scale"), _mul),
+    "neg": _neg,
+    "abs": _abs,
+    "min": _min,
+    "max": _max,
+    "select": _select,
+    **dict.fromkeys(("convert", "splat", "get", "detach"), _same),
+    **dict.fromkeys(("sin", "cos", "tanh"), _unit),
+    **dict.fromkeys(("exp", "exp2", "sqrt"), _positive),
+}
