@@ -255,7 +255,7 @@ class Reflection:
         if first is not None and first.message != f"'{name}' is not declared":
             return f"{nothing}: {first.message}", first.note
         known = (*self.function_names(), *self.type_names())
-        return nothing, (first and first.note) or suggestion(name, known)
+        return nothing, (first and first.note) or suggestion(name.partition("<")[0], known)
 
     def _meaning(self, name: str) -> Meaning | None:
         """The name is parsed as a type is, and looked up in the module."""
