@@ -81,7 +81,11 @@ float act<A : IAct>(float x) { return A.f(x); }
     "name, message, note",
     [
         ("Layer", "has the generic 'Layer', which needs arguments", "write module['Layer<I, O, A>'] with"),
-        ("Layer<2,4>", "arguments for <I, O, A>: 3, not 2", "for example Layer<1, 1, A> with a type A : IAct"),
+        (
+            "Layer<2,4>",
+            "arguments for <I, O, A>: 3, not 2",
+            "for example Layer<1, 1, A> with a type A : IAct",
+        ),
         ("Layer<2,4,Foo>", "'Foo' is not declared", ""),
         ("act<Foo>", "'Foo' is not declared", ""),
         ("Lyer<2,4,Relu>", "'Lyer' is not declared", "did you mean 'Layer'?"),
@@ -112,7 +116,9 @@ def test_a_variable_that_is_never_set_is_warned_of(device):
 
 
 def test_a_quotient_of_whole_numbers_is_warned_of_where_it_becomes_a_float(device):
-    found = warnings_of(device, "float f(float x) { return x * (1 / 2) + -7 / 2; } float3 g(float3 v) { return v + 3 / 4; }")
+    found = warnings_of(
+        device, "float f(float x) { return x * (1 / 2) + -7 / 2; } float3 g(float3 v) { return v + 3 / 4; }"
+    )
     assert found == [
         "warning[E0332]: 1 / 2 of whole numbers is 0",
         "warning[E0332]: -7 / 2 of whole numbers is -3",

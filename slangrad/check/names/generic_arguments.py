@@ -149,9 +149,7 @@ def _report_missing(scope: Scope, node: ast.Expression, declaration: Any, given:
         for each in parameters
         if isinstance(each, ast.TypeParameter) and each.bounds
     )
-    scope.world.error(
-        "E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note
-    )
+    scope.world.error("E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note)
 
 
 def _example(parameter: Any) -> str:
