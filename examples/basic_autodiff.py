@@ -30,7 +30,7 @@ print(there.to_numpy())
 # or makes whatever container it is told to.
 print(stopping_distance.return_type(np.ndarray)(speed, reaction=1, braking=8))
 
-# The backward call needs to know how much each result counts: here one for one.
+# The backward call takes the cotangents of the results: here ones.
 meters = meters.with_grads()
 meters.grad.copy_from_numpy(np.ones(3, np.float32))
 stopping_distance.bwds(speed, reaction=1, braking=8, _result=meters)

@@ -1,7 +1,7 @@
 """Throw cloths so that each lands on its mat.
 
-One call simulates one cloth of masses and springs in the wind, step by step until it is on the ground; nobody knows
-before how many steps that takes. `bwds` goes back through all of them, to the velocity and the spin of the throw.
+One call simulates one cloth of masses and springs in the wind, step by step until it is on the ground; the number of
+steps is not known in advance. `bwds` goes back through all of them, to the velocity and the spin of the throw.
 """
 
 from pathlib import Path

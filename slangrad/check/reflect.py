@@ -248,13 +248,14 @@ class Reflection:
                 self.program.reporter = before
         if isinstance(meaning, GenericMeaning) and meaning.declaration is not None:
             parameters = ", ".join(each.name for each in meaning.declaration.generics)
-            return f"needs arguments for the generic '{name}'", f"write module['{name}<{parameters}>']"
+            note = f"write module['{name}<{parameters}>'] with arguments in place of {parameters}"
+            return f"has the generic '{name}', which needs arguments", note
         nothing = f"has no function or type named '{name}'"
         first = next(iter(reporter.diagnostics), None)
         if first is not None and first.message != f"'{name}' is not declared":
             return f"{nothing}: {first.message}", first.note
         known = (*self.function_names(), *self.type_names())
-        return nothing, (first and first.note) or suggestion(name, known)
+        return nothing, (first and first.note) or suggestion(name.partition("<")[0], known)
 
     def _meaning(self, name: str) -> Meaning | None:
         """The name is parsed as a type is, and looked up in the module."""

@@ -127,7 +127,7 @@ def as_shape(sizes: object, argument: str = "shape") -> Shape:
     else:
         found = Shape(_integers(sizes, argument))
     if not found.valid or min(found, default=0) < 0:
-        raise ValueError(f"{argument}: {found} has a size that is not known or negative")
+        raise ValueError(f"{argument}: {found} has a size that is negative or unknown")
     return found
 
 

@@ -212,7 +212,7 @@ def _by_number(numbers: int | Sequence[int], args: tuple[Any, ...]) -> _Chosen:
         if not isinstance(each, int) or not -len(args) <= each < len(args):
             note = "arguments that are given by name are chosen by argnames"
             raise CallError(
-                CODE, f"argnums: there is no positional argument {each!r}, but {len(args)}", (), note
+                CODE, f"argnums: there is no positional argument {each!r}; the call has {len(args)}", (), note
             )
     places: list[Place] = [each % len(args) for each in wanted]
     return _Chosen(places, lambda found: found[places[0]] if alone else tuple(found[each] for each in places))

@@ -80,8 +80,12 @@ float act<A : IAct>(float x) { return A.f(x); }
 @pytest.mark.parametrize(
     "name, message, note",
     [
-        ("Layer", "needs arguments for the generic 'Layer'", "write module['Layer<I, O, A>']"),
-        ("Layer<2,4>", "needs arguments for <I, O, A>", "for example Layer<1, 1, float>"),
+        ("Layer", "has the generic 'Layer', which needs arguments", "write module['Layer<I, O, A>'] with"),
+        (
+            "Layer<2,4>",
+            "arguments for <I, O, A>: 3, not 2",
+            "for example Layer<1, 1, A> with a type A : IAct",
+        ),
         ("Layer<2,4,Foo>", "'Foo' is not declared", ""),
         ("act<Foo>", "'Foo' is not declared", ""),
         ("Lyer<2,4,Relu>", "'Lyer' is not declared", "did you mean 'Layer'?"),
@@ -112,10 +116,23 @@ def test_a_variable_that_is_never_set_is_warned_of(device):
 
 
 def test_a_quotient_of_whole_numbers_is_warned_of_where_it_becomes_a_float(device):
-    found = warnings_of(device, "float f(float x) { return x * (1 / 2) + -7 / 2; }")
+    found = warnings_of(
+        device, "float f(float x) { return x * (1 / 2) + -7 / 2; } float3 g(float3 v) { return v + 3 / 4; }"
+    )
     assert found == [
         "warning[E0332]: 1 / 2 of whole numbers is 0",
         "warning[E0332]: -7 / 2 of whole numbers is -3",
+        "warning[E0332]: 3 / 4 of whole numbers is 0",
+    ]
+
+
+def test_a_parameter_of_interface_type_is_named_as_it_is_written(device):
+    text = "interface IAct { float f(); } float f(ITensor<float, 1> t, IAct a, float x[]) { return t.y + a.z + x; }"
+    with pytest.raises(spy.CompileError) as raised:
+        spy.Module.load_from_source(device, "implied", text)
+    assert [each.message for each in raised.value.diagnostics] == [
+        "'ITensor<float, 1>' has no member 'y'",
+        "'IAct' has no member 'z'",
     ]
 
 

@@ -76,7 +76,7 @@ def test_what_may_be_given_as_a_shape() -> None:
 
 @pytest.mark.parametrize("wrong", [(2, -1), Shape((-1,)), Shape(None), -3])
 def test_a_shape_without_sizes_is_refused(wrong: object) -> None:
-    with pytest.raises(ValueError, match=r"shape: \[.*\] has a size that is not known or negative"):
+    with pytest.raises(ValueError, match=r"shape: \[.*\] has a size that is negative or unknown"):
         as_shape(wrong)
 
 

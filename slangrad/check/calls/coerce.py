@@ -103,7 +103,8 @@ def commit(scope: Scope, node: ast.Expression, made: Plan) -> None:
         node.conversion = made.conversion
     if made.warning is not None:
         scope.world.warning("E0310", made.warning, node.span, "write the conversion to silence this")
-    if isinstance(made.target, Scalar) and made.target.is_float:
+    kind = element_of(made.target)
+    if isinstance(kind, Scalar) and kind.is_float:
         _warn_of_lost_rest(scope, stripped(node))
 
 

@@ -261,6 +261,8 @@ class ParameterType(Type):
     def __str__(self) -> str:
         if _node(self.declaration) != "TypeParameter":
             return "This"
+        if is_implied(self):
+            return self.declaration.span.text
         return f"expand each {self.declaration.name}" if is_pack(self) else self.declaration.name
 
 
@@ -411,6 +413,11 @@ def is_pack(kind: object) -> bool:
     if isinstance(kind, ParameterType):
         return bool(getattr(kind.declaration, "is_pack", False))
     return isinstance(kind, ExpandedType)
+
+
+def is_implied(kind: object) -> bool:
+    """Whether a type is the hidden generic parameter of a parameter like `IFoo x`; it is shown as it is written."""
+    return isinstance(kind, ParameterType) and kind.declaration.name.startswith("$")
 
 
 def is_dynamic(kind: Type) -> bool:

@@ -39,7 +39,8 @@ class ParameterValue(Symbol):
     declaration: ast.ValueParameter
 
     def __str__(self) -> str:
-        return self.declaration.name
+        name = self.declaration.name
+        return "" if name.startswith("$") else name  # that of a parameter `float x[]` is not written
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)

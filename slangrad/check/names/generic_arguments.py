@@ -107,7 +107,7 @@ def bind(
     for parameter in parameters[len(arguments) :]:
         default = default_argument(scope, parameter, substitution)
         if default is None:
-            _report_missing(scope, node, declaration)
+            _report_missing(scope, node, declaration, len(arguments))
             return None
         substitution[parameter] = default
     return substitution
@@ -136,17 +136,27 @@ def default_argument(scope: Scope, parameter: Any, substitution: dict[Any, Any])
     return None if value is None else world.value(value, substitution)
 
 
-def _report_missing(scope: Scope, node: ast.Expression, declaration: Any) -> None:
-    names = ", ".join(each.name for each in declaration.generics)
-    example = ", ".join(
-        "float" if isinstance(each, ast.TypeParameter) else "1" for each in declaration.generics
+def _report_missing(scope: Scope, node: ast.Expression, declaration: Any, given: int) -> None:
+    parameters = declaration.generics
+    names = ", ".join(each.name for each in parameters)
+    message = f"generic type '{declaration.name}' needs arguments for <{names}>"
+    if given:
+        message += f": {len(parameters)}, not {given}"
+    example = ", ".join(_example(each) for each in parameters)
+    note = f"for example {declaration.name}<{example}>"
+    conditions = ", ".join(
+        f"{each.name} : {' & '.join(bound.span.text for bound in each.bounds)}"
+        for each in parameters
+        if isinstance(each, ast.TypeParameter) and each.bounds
     )
-    scope.world.error(
-        "E0403",
-        f"generic type '{declaration.name}' needs arguments for <{names}>",
-        node.span,
-        f"for example {declaration.name}<{example}>",
-    )
+    scope.world.error("E0403", message, node.span, f"{note} with a type {conditions}" if conditions else note)
+
+
+def _example(parameter: Any) -> str:
+    """An argument; a type that has to conform to something keeps its name."""
+    if not isinstance(parameter, ast.TypeParameter):
+        return "1"
+    return parameter.name if parameter.bounds else "float"
 
 
 def _check_later(scope: Scope, node: ast.Expression, declaration: Any, substitution: dict[Any, Any]) -> None:
