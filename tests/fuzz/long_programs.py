@@ -66,7 +66,7 @@ def generate_long(seed: int, count: int) -> str:
             parts.append(w.structure(f"S{i}", 6))
             calls.append(f"read_S{i}(y)")
     lines = "\n".join(
-        f"    if (n == {i}) return result;\n    result = result * 0.5 + {call};"
+        f"    float r{i} = {call};\n    if (n == {i}) return result;\n    result = result * 0.5 + r{i} - r{i // 2};"
         for i, call in enumerate(calls)
     )
     main = f"float f(float x, float y, int n)\n{{\n    float result = 0;\n{lines}\n    return result;\n}}\n"

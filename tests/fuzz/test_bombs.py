@@ -224,10 +224,29 @@ def test_a_long_switch_chooses_as_a_short_one(default: str) -> None:
 
 
 def test_many_exits_leave_where_they_did() -> None:
-    """Of more than 64 in a row, before and behind variables that are declared among them."""
+    """Of more than 64 in a row; what is declared among them is there behind them: numbers, arrays, structs, lambdas."""
     lines = [f"float v{i} = x + {i}; if (k == {i}) return v{i} + v{i // 2};" for i in range(200)]
-    text = "float g(float x, int k)\n{\n" + "\n".join(lines) + "\nreturn v199;\n}"
-    numbers = np.arange(-1, 202, dtype=np.int32)
-    got = spy.Module.load_from_source(DEVICE, "exits", text).g(0.5, numbers, _result="numpy")
-    want = [k + k // 2 + 1.0 if 0 <= k < 200 else 199.5 for k in numbers.tolist()]
-    assert got.tolist() == want
+    lines[9] += " float a[3] = { 1, 2, x }; S s = { x, { 3, 4 } }; let l = (float y) => y + v5;"
+    lines[99] += " a[1] += v3; s.b.y = a[1]; while (s.a < 9) { s.a += 1; if (k == 300) break; }"
+    text = "struct S { float a; float2 b; }\nfloat g(float x, int k)\n{\n" + "\n".join(lines)
+    text += "\nreturn v199 + a[1] + s.a + s.b.y + l(x);\n}"
+    numbers = np.array([*range(-1, 202), 300], dtype=np.int32)
+    for backend in (DEVICE, spy.create_device(backend="interpreter")):
+        got = spy.Module.load_from_source(backend, "exits", text).g(0.5, numbers, _result="numpy")
+        end = 199.5 + 5.5 + 5.5 + 6
+        want = [
+            k + k // 2 + 1.0 if 0 <= k < 200 else end + (1.5 if k == 300 else 9.5) for k in numbers.tolist()
+        ]
+        assert got.tolist() == want
+
+
+def test_derivatives_of_many_exits() -> None:
+    lines = [f"double v{i} = x * {i}; if (x > {300 - i}) return v{i} * v{i // 2};" for i in range(100)]
+    text = "[Differentiable] double g(double x)\n{\n" + "\n".join(lines) + "\nreturn v99 * v98 * v5;\n}"
+    function = spy.Module.load_from_source(DEVICE, "derivatives", text).g
+    for x, slope in (
+        (0.5, 3 * 99 * 98 * 5 * 0.25),
+        (250.5, 2 * 50 * 25 * 250.5),
+        (210.0, 2 * 91 * 45 * 210.0),
+    ):
+        assert spy.grad(function)(x) == pytest.approx(slope, rel=1e-12)

@@ -7,7 +7,7 @@ if (x < 0) return 0; y = 2 * x; return y;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -32,6 +32,7 @@ from slangrad.lower.places import statics
 from slangrad.lower.places.defaults import initial_value
 from slangrad.lower.places.variables import begin_variable, declare, open_variable
 from slangrad.syntax import ast
+from slangrad.syntax.walk import walk
 
 
 def statement(f: Frame, node: ast.Statement) -> None:
@@ -41,7 +42,26 @@ def statement(f: Frame, node: ast.Statement) -> None:
 
 def lower_statements(f: Frame, nodes: Sequence[ast.Statement]) -> None:
     """One after the other; once control may have left, the rest runs only where it has not."""
-    lower_portions(f, [partial(_lower_nested, f, portion) for portion in _portions(f, nodes)])
+    portions = _portions(f, nodes)
+    for declared in _used_later(portions) if len(portions) > 1 else ():
+        info = f.program.info(declared)
+        if (
+            info.kind == "local" and info.type is not VOID
+        ):  # else declared in an arm, which ends with its portion
+            f.variables[declared] = f.b.zero(f.type(info.type, declared.span))
+    lower_portions(f, [partial(_lower_nested, f, portion) for portion in portions])
+
+
+def _used_later(portions: Sequence[Sequence[ast.Statement]]) -> Iterator[ast.Variable]:
+    """The variables that a portion declares and a later one may name."""
+    named: set[str] = set()
+    for portion in reversed(portions):
+        for node in portion:
+            declarations = node.declarations if isinstance(node, ast.DeclarationStatement) else ()
+            yield from (
+                each for each in declarations if isinstance(each, ast.Variable) and each.name in named
+            )
+        named.update(each.name for node in portion for each in walk(node) if isinstance(each, ast.Name))
 
 
 def _portions(f: Frame, nodes: Sequence[ast.Statement]) -> list[Sequence[ast.Statement]]:
