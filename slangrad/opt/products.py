@@ -162,8 +162,8 @@ class _Facts:
 
 
 def _begins_masked(op: Op) -> bool:
-    """Constant zeros: what a choice or a structure begins with. Products with them are folded before. No zero of an array
-    that is `written_first` is read."""
+    """Constant zeros: what a choice or a structure begins with. Products with them are folded before. Zeros of an array
+    that is `written_first` are not read."""
     if op.name == "zero":
         return not op.attributes.get("written_first")
     return op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
