@@ -26,7 +26,7 @@ from slangrad.call.plan_store import Kernels, PlanStore
 from slangrad.call.request import RESULT, THREADS, Request, Settings
 from slangrad.marshal import results
 from slangrad.marshal.buffers import bound_pointers
-from slangrad.marshal.errors import CallCompileError, CallError
+from slangrad.marshal.errors import CallCompileError, CallError, ending, endless
 from slangrad.marshal.indices import FlatIndex, without_shape
 from slangrad.marshal.marshal import BACKWARD, REVERSE
 from slangrad.marshal.records import as_fields
@@ -185,7 +185,10 @@ class Caller:
             outside = gathered(settings.given)
             names = tuple(outside)
             values += outside.values()
-        key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
+        try:
+            key = (settings.key, names, len(args), *kwargs, said, threads is None, *map(key_of, values))
+        except RecursionError:
+            raise endless() from None
         entry = self._plans.get(key if self._counted <= 0 else self._with_sizes(key, values))
         if entry is None:
             with self._session.lock:
@@ -383,6 +386,7 @@ class _Entry:
         return self.result_at >= 0
 
 
+@ending
 def copied(value: Any) -> Any:
     """Lists, tuples, dicts and dataclasses copied, with what is in them; the last become dicts."""
     if is_struct(value):

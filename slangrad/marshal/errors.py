@@ -11,9 +11,14 @@ All are ValueErrors, look-ups are AttributeErrors, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from slangrad.base.diagnostics import CODES, SlangCompileError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class CallError(ValueError, RuntimeError):
@@ -55,6 +60,25 @@ class NameNotFound(AttributeError, ValueError):
     def __init__(self, message: str, note: str | None = None) -> None:
         self.code = "E1012"
         super().__init__(describe(self.code, message, (), note))
+
+
+def endless() -> CallError:
+    """Of an argument that no walk through it comes to the end of."""
+    note = "lists, dicts and objects with get_this() must end in numbers, arrays or tensors"
+    return CallError("E1001", "an argument contains itself, or is nested too deeply", (), note)
+
+
+def ending(walk: Callable[P, T]) -> Callable[P, T]:
+    """A walk through lists, dicts and objects: CallError where they have no end."""
+
+    @wraps(walk)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return walk(*args, **kwargs)
+        except RecursionError:
+            raise endless() from None
+
+    return guarded
 
 
 def describe(code: str, message: str, details: Iterable[str] = (), note: str | None = None) -> str:

@@ -19,7 +19,7 @@ from slangrad.marshal.arrays import ArrayMarshal
 from slangrad.marshal.buffers import BufferMarshal
 from slangrad.marshal.cells import DiffPairMarshal, ValueRefMarshal
 from slangrad.marshal.enums import EnumValue
-from slangrad.marshal.errors import CallError
+from slangrad.marshal.errors import CallError, ending
 from slangrad.marshal.marshal import Marshal
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.records import as_fields, reader_of
@@ -56,7 +56,10 @@ def _key_of_list(values: list[Any]) -> Hashable:
 
 
 def _key_of_dict(values: dict[str, Any]) -> Hashable:
-    return dict, tuple((name, value if name == TYPE_KEY else key_of(value)) for name, value in values.items())
+    return dict, tuple(
+        (name, value if name == TYPE_KEY and type(value) is str else key_of(value))
+        for name, value in values.items()
+    )
 
 
 def _key_of_pair(pair: DiffPair) -> Hashable:
@@ -114,7 +117,8 @@ def _make_dict(values: dict[str, Any]) -> Marshal:
     if odd:
         raise CallError("E1001", f"dict: the key {odd[0]!r} is no name of a field")
     children = {name: marshal_of(value) for name, value in values.items() if name != TYPE_KEY}
-    return DictMarshal(children, values.get(TYPE_KEY), is_held=type(values) is Held)
+    named = values.get(TYPE_KEY)
+    return DictMarshal(children, named if isinstance(named, str) else None, is_held=type(values) is Held)
 
 
 # fmt: off
@@ -268,6 +272,7 @@ def _ask(value: Any) -> Any:
     return value.get_this()
 
 
+@ending
 def holds_objects(value: Any) -> bool:
     """Whether a value, or something in it, stands for something else."""
     kind = type(value)
@@ -283,6 +288,7 @@ def holds_objects(value: Any) -> bool:
 Told = list[tuple[Any, Any]]
 
 
+@ending
 def unwrap(value: Any, told: Told | None = None, held: bool = True) -> Any:
     """The value with objects replaced by what they stand for, throughout. `told` notes each object with that, inner
     ones first. `held`: fields of objects that are told of them may be written.

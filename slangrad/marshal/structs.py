@@ -43,6 +43,7 @@ from slangrad.marshal.scalars import NumberMarshal
 from slangrad.marshal.uniform import bind_plain, refuse_writes
 
 PLAIN, PARTS, EACH = "plain", "parts", "each"
+MOST_DIMENSIONS = 64  # of NumPy's arrays, which lists become
 
 
 class Held(dict[str, Any]):
@@ -287,6 +288,11 @@ def _made_of(wanted: Type, element: Type, count: int) -> Type | None:
 def _bind_each(way: Way, spot: Spot, described: str) -> Node:
     """The elements packed one after the other, as an array in memory."""
     refuse_writes(spot, described)
+    if way.dims > MOST_DIMENSIONS:
+        message = (
+            f"argument '{spot.label}': lists in lists are the dimensions of a call, at most {MOST_DIMENSIONS}"
+        )
+        raise CallError("E1005", f"{message}, not {way.dims}")
     element = spot.types.lower(way.type)
     assert element is not None
     leaf = make_elements(way, spot, spot.role.without_derivative(), described, ARRAY_ACCESS, ())

@@ -137,3 +137,42 @@ def test_tensors_of_other_numbers(device, load):
         assert function.map(x=seen)(value).to_numpy().tolist() == value.to_numpy().tolist()
     with pytest.raises(TypeError, match="the device comes first"):
         Tensor.zeros((3,), "float")
+
+
+class Endless:
+    def get_this(self) -> Any:
+        return {"length": Endless()}
+
+
+def test_arguments_without_an_end(module: spy.Module) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    fields: dict[str, Any] = {"_type": "Spring"}
+    fields["length"] = fields
+    calls: list[Callable[[], Any]] = [
+        lambda: module.add(circle, 1.0),
+        lambda: module.add(1.0, 2.0, _result=circle),
+        lambda: module.length(fields),
+        lambda: module.length(Endless()),
+        lambda: module.add.bind_call(circle, 1.0),
+        lambda: module.scaled.set(scale=circle)(1.0),
+        lambda: spy.pack(module, Endless()),
+        lambda: spy.grad(module.add)(circle, 1.0),
+    ]
+    for call in calls:
+        with pytest.raises(CallError, match=r"E1001.*contains itself, or is nested too deeply"):
+            call()
+
+
+def test_lists_have_the_dimensions_of_arrays(module: spy.Module) -> None:
+    deep: Any = 1.0
+    for _ in range(64):
+        deep = [deep]
+    assert module.add(deep, 1.0).to_numpy().item() == 2
+    with pytest.raises(CallError, match=r"E1005.*argument 'a'.*at most 64, not 65"):
+        module.add([deep], 1.0)
+
+
+def test_a_type_is_a_name(module: spy.Module) -> None:
+    with pytest.raises(CallError, match="add the key '_type' with the name of a type"):
+        module.scaled({"_type": ["Spring"], "length": 1.0})
