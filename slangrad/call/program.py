@@ -23,7 +23,6 @@ from slangrad.check.model.types import (
     ParameterType,
     Type,
     Vector,
-    is_implied,
     nominal,
     stored,
 )
@@ -198,7 +197,8 @@ class Candidate:
 
     def named(self, t: Type) -> str:
         """The name of a parameter's type; the interfaces in place of a hidden generic parameter."""
-        return " & ".join(map(str, self.types.bounds(t))) if is_implied(t) else str(t)
+        name = str(t)
+        return " & ".join(map(str, self.types.bounds(t))) if name.startswith("$") else name
 
 
 def candidate_of(view: FunctionView, types: ModuleTypes) -> Candidate:

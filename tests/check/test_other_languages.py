@@ -90,7 +90,7 @@ float act<A : IAct>(float x) { return A.f(x); }
         ("act<Foo>", "'Foo' is not declared", ""),
         ("Lyer<2,4,Relu>", "'Lyer' is not declared", "did you mean 'Layer'?"),
         ("Lyer", "has no function or type named 'Lyer'", "did you mean 'Layer'?"),
-        ("act<Relu", "has no function or type named 'act<Relu'", "did you mean 'Relu'?"),
+        ("act<Relu", "has no function or type named 'act<Relu'", "there are act, IAct, Relu, Layer"),
     ],
 )
 def test_a_generic_name_says_its_parameters(device, name, message, note):

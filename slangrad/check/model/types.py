@@ -261,8 +261,6 @@ class ParameterType(Type):
     def __str__(self) -> str:
         if _node(self.declaration) != "TypeParameter":
             return "This"
-        if is_implied(self):
-            return self.declaration.span.text
         return f"expand each {self.declaration.name}" if is_pack(self) else self.declaration.name
 
 
@@ -415,9 +413,10 @@ def is_pack(kind: object) -> bool:
     return isinstance(kind, ExpandedType)
 
 
-def is_implied(kind: object) -> bool:
-    """Whether a type is the hidden generic parameter of a parameter like `IFoo x`; it is shown as it is written."""
-    return isinstance(kind, ParameterType) and kind.declaration.name.startswith("$")
+def as_written(kind: Type) -> str:
+    """For messages: the hidden generic parameter of a parameter like `IFoo x` as the text has it. Names are not unique."""
+    implied = isinstance(kind, ParameterType) and kind.declaration.name.startswith("$")
+    return kind.declaration.span.text if isinstance(kind, ParameterType) and implied else str(kind)
 
 
 def is_dynamic(kind: Type) -> bool:

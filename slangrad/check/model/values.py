@@ -39,8 +39,7 @@ class ParameterValue(Symbol):
     declaration: ast.ValueParameter
 
     def __str__(self) -> str:
-        name = self.declaration.name
-        return "" if name.startswith("$") else name  # that of a parameter `float x[]` is not written
+        return self.declaration.name
 
 
 @dataclass(slots=True, eq=False, repr=False, weakref_slot=True)

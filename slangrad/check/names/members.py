@@ -38,6 +38,7 @@ from slangrad.check.model.types import (
     Tuple,
     Type,
     Vector,
+    as_written,
     expanded_type,
     is_pack,
     nominal,
@@ -105,7 +106,7 @@ def report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
     note = f"did you mean '{near[0]}'?" if near else None
     if isinstance(kind, (Vector, Matrix)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
-    world.error("E0304", f"'{kind}' has no member '{node.name}'", node.name_span, note)
+    world.error("E0304", f"'{as_written(kind)}' has no member '{node.name}'", node.name_span, note)
     return fail(node)
 
 
