@@ -414,7 +414,7 @@ def is_pack(kind: object) -> bool:
 
 
 def as_written(kind: Type) -> str:
-    """For messages: the hidden generic parameter of a parameter like `IFoo x` as the text has it. Names are not unique."""
+    """For messages: the hidden generic parameter of a parameter like `IFoo x` as the text has it. Not unique."""
     implied = isinstance(kind, ParameterType) and kind.declaration.name.startswith("$")
     return kind.declaration.span.text if isinstance(kind, ParameterType) and implied else str(kind)
 
