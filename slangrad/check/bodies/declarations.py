@@ -366,6 +366,8 @@ def _parameter(world: World, node: ast.Parameter) -> ParameterInfo:
     rules = rules_of(_stored_type(world, scope, node))
     made = node.checked = ParameterInfo(kind, node.direction, has_no_diff(node), rules)
     if node.default is not None:
+        scope = Scope(world, scope)
+        scope.without_this = True  # a default is evaluated where the call stands
         world.check_argument(scope, node.default)
         if node.default.type is not ERROR:
             coerce(scope, node.default, kind, f"the default of '{node.name}'")

@@ -156,10 +156,11 @@ def _float(scope: Scope, node: ast.FloatLiteral) -> Type:
 def _this(scope: Scope, node: ast.This) -> Type:
     value = this_value(scope, node.span)
     if value is None:
-        where = "a static function" if enclosing_member_scope(scope) is not None else "a method"
-        sentence = (
-            f"there is no 'this' in {where}" if "static" in where else "'this' has a meaning only in a method"
-        )
+        sentence = "'this' has a meaning only in a method"
+        if scope.without_this:
+            sentence = "there is no 'this' in the default of a parameter"
+        elif enclosing_member_scope(scope) is not None:
+            sentence = "there is no 'this' in a static function"
         scope.world.error("E0307", sentence, node.span)
         return ERROR
     node.ref = value

@@ -320,6 +320,8 @@ def this_value(scope: Scope, span: Span) -> checked.ThisValue | None:
     """The object that a member without an object belongs to; None in static functions and outside of
     types.
     """
+    if scope.without_this:
+        return None
     body = scope.body
     while body is not None and is_lambda(body.declaration):
         body = body.outer

@@ -58,6 +58,7 @@ class Scope:
         self.body: Body | None = parent.body if parent is not None else None
         self.breakable: frozenset[str] = parent.breakable if parent is not None else frozenset()
         self.foreign: bool = parent is not None and parent.foreign  # in what is for another target
+        self.without_this: bool = parent is not None and parent.without_this  # a default of a parameter
         # What errors may go to, innermost last; None where they cannot go further out.
         self.handlers: tuple[ast.Catch | None, ...] = parent.handlers if parent is not None else ()
 
