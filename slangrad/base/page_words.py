@@ -28,12 +28,14 @@ _WORDS = """
     Buffer RWBuffer ConstantBuffer ParameterBlock Ptr Optional Tuple vector matrix
 """
 PAGE_WORDS = frozenset(_WORDS.split())
-_NUMBERS = re.compile(r"(bool|u?int|half|float|double)(8|16|32|64)?(_t)?([1-9](x[1-9])?)?")
+_NUMBERS = (
+    r"(bool|u?int|half|float|double)(8|16|32|64)?(_t)?([1-9](x[1-9])?)?"  # compiled when it is first used
+)
 
 
 def is_page_word(name: str) -> bool:
     """Whether a page may mean something of its own by a name."""
-    return name in PAGE_WORDS or name.startswith("__") or _NUMBERS.fullmatch(name) is not None
+    return name in PAGE_WORDS or name.startswith("__") or re.fullmatch(_NUMBERS, name) is not None
 
 
 def rooted(name: str) -> str:

@@ -7,23 +7,19 @@ What a target does with flat IR, its devices and its code are in `slangrad/targe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
-STAGE = ("compute", "default")
+CASES = {"__target_switch": ("cpu", "cpp", "default"), "__stage_switch": ("compute", "default")}
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(NamedTuple):
     """`cases` of a switch over targets are meant in this order: the first that the program has counts. Machine code of
     a target that `is_stored` is kept on disk.
     """
 
     name: str
     is_stored: bool
-    cases: Mapping[str, tuple[str, ...]] = field(
-        default_factory=lambda: {"__target_switch": ("cpu", "cpp", "default"), "__stage_switch": STAGE}
-    )
+    cases: dict[str, tuple[str, ...]] = CASES
 
 
 CPU = Traits("cpu", is_stored=True)
