@@ -27,7 +27,7 @@ there = spy.Tensor.empty(device, speed.shape, "float")
 stopping_distance(speed, reaction=1, braking=8, _result=there)
 print(there.to_numpy())
 
-# or makes whatever container it is told to.
+# or returns a NumPy array.
 print(stopping_distance.return_type(np.ndarray)(speed, reaction=1, braking=8))
 
 # The backward call takes the cotangents of the results: here ones.

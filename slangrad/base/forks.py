@@ -131,8 +131,8 @@ _loading = _Loading()
 
 
 def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyLock:
-    """The lock, which is released in every child. `broken` is a method, called in a child where another thread was in
-    the midst of what the lock guards."""
+    """The lock, which is free in every child. The child calls the method `broken` if another thread of the parent held
+    the lock during the fork."""
     number = next(_numbers)
     known: ref[ForkableLock] = ref(lock, lambda _: _kept.pop(number, None))
     _kept[number] = _Kept(known, rank, None if broken is None else _WeakMethod(broken))

@@ -227,7 +227,7 @@ def _folders_above(folder: str) -> Iterator[str]:
 
 
 def _exposure(folder: str) -> str:
-    """How another user could put something else in the place of what lies in a folder."""
+    """Why another user could replace the files of a folder; empty if no other user can."""
     try:
         found = os.lstat(folder)
     except OSError:

@@ -16,7 +16,7 @@ RESULT, THREADS, APPEND = CALL_WORDS = (
     "_result",
     "_thread_count",
     "_append_to",
-)  # what calls are told by name
+)  # keywords of every call
 Named = tuple[str, str, int]  # an interface, a type that values of it can have, its id
 
 

@@ -292,7 +292,7 @@ def _set_index(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Ty
     if number is not None and not _is_tape(made) and _reaches(made, number):
         return b.emit("set", xs[0], xs[2], index=int(number))
     read = part is not None and part.name == "index" and part.operands == xs[:2]
-    if read and not attributes.get("check"):  # a report of what is read goes where nobody uses it
+    if read and not attributes.get("check"):  # an unused read disappears with its report
         return xs[0]
     if whole is None or not _reported(attributes, whole):
         return None

@@ -165,7 +165,7 @@ class _Remove(Rebuild):
             super().op(b, op)
 
     def _write(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        """An element that is written; where nobody reads it, the check alone, and a value that nobody uses."""
+        """A write of an element. If no op reads the array, only the check stays, and the result is an unused value."""
         if op in self._kept:
             return self.default(rebuild, b, op)
         extent = _extent(op.operands[0].type)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import IncludeError, SourceFile
+from slangrad.base.suggestions import near
 from slangrad.syntax.conditions import BadCondition, evaluate
 from slangrad.syntax.lexer import error_of, tokenize
 from slangrad.syntax.macros import Expander, Macro
@@ -111,8 +111,8 @@ class Preprocessor:
             return after if live else self._skip(tokens, after)
         handler = _DIRECTIVES.get(name)
         if handler is None:
-            near = get_close_matches(name, (*_CONDITIONALS, *_DIRECTIVES), n=1)
-            note = f"did you mean '#{near[0]}'?" if near else "a comment begins with '//'"
+            known = (f"#{each}" for each in (*_CONDITIONALS, *_DIRECTIVES))
+            note = near(f"#{name}", known) or "a comment begins with '//'"
             self._reporter.error("E0105", f"unknown directive '#{name}'", line[0].span, note)
         else:
             handler(self, line)

@@ -62,7 +62,7 @@ def may_wait(text: str) -> bool:
 def run(text, arguments, threads, lanes=0, workers=2, target="cpu") -> Outcome:
     kernel = compiled(text, target, lanes)
     copies = _copies(arguments)
-    block = _block(kernel.arguments, copies)
+    block = argument_block(kernel.arguments, copies)
     device = WatchedDevice(Options(threads=workers))
     device.launch(kernel.kernel, block, threads if isinstance(threads, tuple) else (threads, 1, 1))
     return Outcome({k: v for k, v in copies.items() if isinstance(v, np.ndarray)}, device.waited, device.lots)
@@ -87,7 +87,7 @@ def _copies(arguments):
     return found
 
 
-def _block(arguments: Struct, values) -> bytearray:
+def argument_block(arguments: Struct, values) -> bytearray:
     data = bytearray(layout_of(arguments).size)
     for (name, kind), offset in zip(arguments.fields, layout_of(arguments).offsets, strict=True):
         value = values[name]

@@ -12,8 +12,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
 from slangrad.pipeline import compile_kernel
-from tests.delayed.launching import _block as argument_block
-from tests.delayed.launching import oracle
+from tests.delayed.launching import argument_block, oracle
 
 COMPILER = shutil.which("cc")
 FLAGS = ["-O1", "-std=gnu11", "-fwrapv", "-ffp-contract=off", "-shared", "-fPIC", "-w"]

@@ -13,10 +13,10 @@ Nothing that changes a result is overlooked; what only hints at speed, or speaks
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
+from slangrad.base.suggestions import near
 from slangrad.check.interfaces.lookup import concrete_members, conformances, declared
 from slangrad.check.interfaces.witnesses import has_default
 from slangrad.check.model.world import World
@@ -130,10 +130,10 @@ def _check_other(world: World, node: Any, attribute: ast.Attribute) -> None:
 
 def _report_unknown(world: World, attribute: ast.Attribute) -> None:
     """What looks like a known one is misspelled; else it may be for another compiler."""
-    near = get_close_matches(attribute.name, [*_MEANT, *_REFUSED], n=1, cutoff=0.75)
+    meant = near(attribute.name, [*_MEANT, *_REFUSED], cutoff=0.75)
     message = f"there is no attribute '{attribute.name}'"
-    if near:
-        world.error("E0328", message, attribute.span, f"did you mean '{near[0]}'?")
+    if meant:
+        world.error("E0328", message, attribute.span, meant)
     else:
         world.warning("E0328", f"{message}, so it has no effect", attribute.span)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any
 
 from slangrad.base.source import Span
+from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import substitute, substitute_value
 from slangrad.check.interfaces.lookup import Member, member_names, members
 from slangrad.check.interfaces.witnesses import associated, member_type
@@ -102,8 +102,7 @@ def report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
         message = f"'{node.name}' of '{kind}' is not supported"
         world.error(refusal.code, message, node.name_span, refusal.note)
         return fail(node)
-    near = get_close_matches(node.name, sorted(member_names(world, kind)), n=1, cutoff=0.6)
-    note = f"did you mean '{near[0]}'?" if near else None
+    note = near(node.name, sorted(member_names(world, kind)))
     if isinstance(kind, (Vector, Matrix)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
     world.error("E0304", f"'{as_written(kind)}' has no member '{node.name}'", node.name_span, note)

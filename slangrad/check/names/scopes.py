@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
+from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
 from slangrad.check.model.types import ERROR, InterfaceType, Type, parameter_type
@@ -266,8 +266,7 @@ def suggestion(scope: Scope, name: str) -> str | None:
         names |= each.all_names()
     if name in foreign.NAMES:
         return foreign.NAMES[name]
-    near = get_close_matches(name, sorted(names), n=1, cutoff=0.7)
-    return f"did you mean '{near[0]}'?" if near else None
+    return near(name, sorted(names), cutoff=0.7)
 
 
 # --- The scopes of declarations -----------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Instances(Lowering):
         super().__init__(program, options, reporter, alternatives)
         self._signatures: dict[tuple[object, ...], Signature] = {}
         self._worklist: list[tuple[Signature, DeclRef]] = []
-        self._wanted: set[str] = set()  # names of what was in the worklist
+        self._wanted: set[str] = set()  # names of all functions that entered the worklist
         self._referring: dict[tuple[object, ...], Referring] = {}
         self._entered: list[tuple[object, ...]] = []  # those being lowered
         self._derived: dict[tuple[object, ...], Signature] = {}
@@ -60,7 +60,7 @@ class Instances(Lowering):
         return found
 
     def signature(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
-        """The same, for those who only want to know."""
+        """The same, without a request for its body."""
         found = self._signatures.get(reference.key)
         if found is None:
             self._refuse_endless(reference, caller)

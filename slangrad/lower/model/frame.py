@@ -147,7 +147,7 @@ class Lowering(ABC):
 
     @abstractmethod
     def signature(self, reference: DeclRef, caller: Frame | None = None) -> Signature:
-        """The same, for those who only want to know."""
+        """The same, without a request for its body."""
 
     @abstractmethod
     def lent(self, reference: DeclRef, given: tuple[Type | None, ...], caller: Frame) -> Signature:
