@@ -19,11 +19,10 @@ from slangrad.stages import Stage
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`image`: the code, which can be kept; None where a target has none. `text`: code that is no machine's yet."""
+    """`kernel`: None for a target whose code no device launches. `image`: the code, if it can be kept."""
 
     kernel: Kernel | None
     image: KernelImage | None = None
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
