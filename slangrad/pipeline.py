@@ -34,7 +34,7 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
-from slangrad.ir.core import Function, walk
+from slangrad.ir.core import KEPT, Function, walk
 from slangrad.ir.types import Struct
 from slangrad.llvm import native
 from slangrad.llvm.target import Features
@@ -68,6 +68,10 @@ Listing = Callable[[], list[Line]]
 SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 
 
+def is_kept(function: Function) -> bool:
+    return bool(function.attributes.get(KEPT))
+
+
 # --- Passes that need more than their function -----------------------------------------------------------
 
 
@@ -75,8 +79,12 @@ def begin(function: Function, context: Context) -> Function:
     return begin_statics(context.program, function)
 
 
+def is_kernel(function: Function, context: Context) -> bool:
+    return bool(function.attributes.get("kernel"))
+
+
 def inline(function: Function, context: Context) -> Function:
-    return inline_into(context.program, function, lambda _: False, context.options.limits)
+    return inline_into(context.program, function, is_kept, context.options.limits)
 
 
 def point_checks(function: Function, context: Context) -> Function:
@@ -125,7 +133,7 @@ def has_steps_to_write_out(function: Function, context: Context) -> bool:
 
 INLINING = Passes((
     #    folder     pass                        when, and which passes must come before it
-    Pass("opt",     begin,             asks=True),
+    Pass("opt",     begin,             asks=True, when=is_kernel),
     Pass("opt",     inline,            asks=True,                                  needs=("begin",)),
     Pass("opt",     settle_statics,                                                needs=("inline",)),
     Pass("opt",     settle_variables,                                              needs=("inline",)),
@@ -277,8 +285,8 @@ def _compile(request: Request) -> CompiledKernel:
         product.kernel,
         product.image,
         flat.arguments,
-        used_arguments(flat.function),
-        read_places(flat.function),
+        used_arguments(flat.program),
+        read_places(flat.program),
         unit.parameters,
         tuple(run.listings),
         run.milliseconds,
@@ -291,7 +299,8 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
     group = group_size(unit.function) if runs_in_groups(unit.function) else None
-    return FlatKernel(unit.name, unit.function, unit.program.arguments, group, unit.options)
+    *functions, kernel = unit.program.functions.values()
+    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, unit.options)
 
 
 def flatten_request(request: Request) -> FlatKernel:

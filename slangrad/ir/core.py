@@ -12,7 +12,7 @@ lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slangrad.base.source import Span
 from slangrad.ir.types import Struct, Type
@@ -21,6 +21,8 @@ Attribute = bool | int | float | str | Type | tuple[int, ...]
 
 
 BODILESS = "bodiless"  # the attribute of a function of which there is only a declaration, and derivatives
+KEPT = "kept"  # the attribute of a function that stays one, and its calls stay calls
+EFFECT = "effect"  # the attribute of a call that stays: what the function does (ir/effects.py)
 
 
 @dataclass(slots=True, eq=False)
@@ -110,6 +112,15 @@ class Function:
     def result_types(self) -> tuple[Type, ...]:
         returned = () if self.return_type is None else (self.return_type,)
         return returned + tuple(p.type for p in self.outputs)
+
+    def on(self, region: Region) -> Function:
+        """The function with another region; where that takes or gives other types, with its parameters and yields."""
+        same = [v.type for v in (*region.parameters, *region.yields)]
+        if same == [*(p.type for p in self.inputs), *self.result_types]:
+            return replace(self, region=region)
+        inputs = [Parameter(v.hint or f"x{i}", v.type) for i, v in enumerate(region.parameters)]
+        outputs = [Parameter(v.hint or f"y{i}", v.type, "out") for i, v in enumerate(region.yields)]
+        return replace(self, parameters=(*inputs, *outputs), return_type=None, region=region)
 
     @property
     def wave(self) -> int:
