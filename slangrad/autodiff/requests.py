@@ -27,6 +27,7 @@ from slangrad.autodiff.signatures import (
     handed_by_vjp,
     input_flags,
     jvp_function,
+    parameters_with,
     result_flags,
     vjp_function,
     wrap_jvp,
@@ -215,11 +216,12 @@ class _Requests:
     def _segment(self, f: Function, mode: str, inputs: Flags, results: Flags) -> Callee:
         """The derivative of a segment, or of a function that stays, for some active inputs and results. As a segment
         is, the function is run again by its vjp."""
-        active = iter((*inputs, *results))
-        parameters = tuple(replace(p, differentiable=next(active)) for p in f.parameters)
+        parameters = parameters_with(f, inputs, results)
         flags = "".join(str(int(flag)) for flag in (*inputs, *results))
         attributes = f.attributes | {SEGMENT: True}
-        flagged = replace(f, name=f"{f.name}.{flags}", parameters=parameters, attributes=attributes)
+        flagged = Function(
+            f"{f.name}.{flags}", parameters, None, f.region, attributes=attributes, span=f.span
+        )
         derivative = f"{flagged.name}.{mode}"
         if derivative not in self._new:
             made = _MAKE[mode](self, flagged, None)

@@ -9,7 +9,8 @@ What a user writes as a custom derivative takes and returns differential pairs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
@@ -28,6 +29,15 @@ def input_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
 def result_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
     declared = zip(f.differentiable_results, f.result_types, strict=True)
     return tuple(flag and space.tangent(t) is not None for flag, t in declared)
+
+
+def parameters_with(f: Function, inputs: Sequence[bool], results: Sequence[bool]) -> tuple[Parameter, ...]:
+    """What a function takes and gives, as "in" and "out" parameters, for some that are active."""
+    taken = [
+        replace(p, direction="in", differentiable=flag) for p, flag in zip(f.inputs, inputs, strict=True)
+    ]
+    given = [replace(p, differentiable=flag) for p, flag in zip(_results(f), results, strict=True)]
+    return (*taken, *given)
 
 
 def tangent_of(t: Type, space: VectorSpace) -> Type:

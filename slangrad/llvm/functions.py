@@ -1,6 +1,6 @@
 """Functions that a kernel calls, as functions of LLVM, and calls of them.
 
-    call @f.16.0 %x, %v        call fastcc {float, <16 x float>} @"kept.f.16.0"(..., float %x, <16 x float> %v)
+    call @f.16.0 %x, %v        call {float, <16 x float>} @"kept.f.16.0"(..., float %x, <16 x float> %v)
 
 What is around a thread is handed on: the argument block, the launch record, its ids, the budget of long loops. Long
 loops that have to stop leave their function with zeros; the caller's loops find out for themselves.
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Value
 from slangrad.llvm.emit import Emitter, Environment, Rule, carried_type, carry
-from slangrad.llvm.memory import Locals
+from slangrad.llvm.memory import WAVE_ALIGNMENT, Locals
 from slangrad.llvm.tapes import TAKE
 from slangrad.llvm.type_names import TypeNames
 from slangrad.llvm.writer import Writer
@@ -28,19 +28,26 @@ def write_function(
     """The text of a function; `w` is a writer of its own."""
     e, region, local = Emitter(w, TypeNames(lanes), around, rules), function.region, around.locals
     assert isinstance(local, Locals)
-    parameters = [AROUND]
+    parameters, through_memory = [AROUND], len(region.yields) > 1
     for number, value in enumerate(region.parameters):
         parameters.append(f"{carried_type(e, value)} %p{number}")
         e.arrive((value,), (f"%p{number}",))
     e.region(region)
+    results = [
+        f"{carried_type(e, v)} {text}" for v, text in zip(region.yields, carry(e, region.yields), strict=True)
+    ]
+    if through_memory:
+        parameters.append("ptr %results")
+        _leave(w, _struct(e, region.yields), results)
     result = _result_type(e, region.yields)
-    text = _result(e, region.yields)
     begin = ["  br label %entry"]
     if local.arena_size:
         begin = _begin_locals(w, local, result)
         _give_locals(w, local)
-    w.line(text)
+    w.line("ret void" if result == "void" else f"ret {results[0]}")
     w.block(LEAVE)
+    if through_memory:
+        w.line(f"store {_struct(e, region.yields)} zeroinitializer, ptr %results")
     if local.arena_size:
         _give_locals(w, local)
     w.line(_nothing(result))
@@ -53,27 +60,24 @@ def _symbol(name: str) -> str:
     return f'@"kept.{plain}"'
 
 
-# --- results
+# --- results: one in a register, several in memory of the caller
 
 
 def _result_type(e: Emitter, values: Sequence[Value]) -> str:
-    types = [carried_type(e, v) for v in values]
-    if len(types) == 1:
-        return types[0]
-    return f"{{{', '.join(types)}}}" if types else "void"
+    return carried_type(e, values[0]) if len(values) == 1 else "void"
 
 
-def _result(e: Emitter, values: Sequence[Value]) -> str:
-    """The instruction that returns them."""
-    whole, parts = _result_type(e, values), carry(e, values)
-    if not parts:
-        return "ret void"
-    if len(parts) == 1:
-        return f"ret {whole} {parts[0]}"
-    made = "poison"
-    for i, (value, part) in enumerate(zip(values, parts, strict=True)):
-        made = e.w.value(f"insertvalue {whole} {made}, {carried_type(e, value)} {part}, {i}")
-    return f"ret {whole} {made}"
+def _struct(e: Emitter, values: Sequence[Value]) -> str:
+    return f"{{{', '.join(carried_type(e, v) for v in values)}}}"
+
+
+def _places(w: Writer, struct: str, results: str, count: int) -> list[str]:
+    return [w.value(f"getelementptr {struct}, ptr {results}, i32 0, i32 {i}") for i in range(count)]
+
+
+def _leave(w: Writer, struct: str, results: Sequence[str]) -> None:
+    for place, result in zip(_places(w, struct, "%results", len(results)), results, strict=True):
+        w.line(f"store {result}, ptr {place}")
 
 
 def _nothing(result: str) -> str:
@@ -114,16 +118,18 @@ def _call(e: Emitter, op: Op) -> None:
     arguments += [
         f"{carried_type(e, v)} {text}" for v, text in zip(op.operands, carry(e, op.operands), strict=True)
     ]
-    whole = _result_type(e, op.results)
-    call = f"call fastcc {whole} {_symbol(callee_of(op))}({', '.join(arguments)})"
-    if not op.results:
-        w.line(call)
-        return
-    made = w.value(call)
-    parts = [made]
+    result, struct, memory = _result_type(e, op.results), _struct(e, op.results), ""
     if len(op.results) > 1:
-        parts = [w.value(f"extractvalue {whole} {made}, {i}") for i in range(len(op.results))]
-    e.arrive(op.results, parts)
+        memory = w.slot(struct, 1, WAVE_ALIGNMENT)
+        arguments.append(f"ptr {memory}")
+    call = f"call fastcc {result} {_symbol(callee_of(op))}({', '.join(arguments)})"
+    if result != "void":
+        e.arrive(op.results, (w.value(call),))
+        return
+    w.line(call)
+    places = _places(w, struct, memory, len(op.results)) if memory else []
+    loads = (f"load {carried_type(e, v)}, ptr {place}" for v, place in zip(op.results, places, strict=True))
+    e.arrive(op.results, list(map(w.value, loads)))
 
 
 RULES: dict[str, Rule] = {"call": _call}
