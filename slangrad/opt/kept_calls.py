@@ -45,7 +45,9 @@ def _marked(function: Function, is_kept: bool) -> Function:
     if bool(function.attributes.get(KEPT)) == is_kept:
         return function
     others = {name: value for name, value in function.attributes.items() if name != KEPT}
-    return replace(function, attributes={**others, KEPT: True} if is_kept else others)
+    if not is_kept:
+        return replace(function, attributes=others)
+    return replace(function, attributes={**others, KEPT: True}, derivatives=None)  # they are made by now
 
 
 def _chosen(program: Program, order: list[Function], options: Options, differentiates: bool) -> Iterable[str]:
