@@ -23,6 +23,7 @@ from slangrad.autodiff.report import Explanation, Report
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
+from slangrad.base.progress import Progress, shown
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
@@ -275,8 +276,9 @@ def compile_entry_point(
 
 
 def _compile(request: Request) -> CompiledKernel:
-    target, run = TARGETS[request.traits.name], _Run(request)
-    with deep_recursion():  # a chain of two thousand `else if`s is as deep in the IR
+    target, options = TARGETS[request.traits.name], request.options
+    with shown(_title(request), options.progress and not options.dump) as progress, deep_recursion():
+        run = _Run(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
         flat = flat_kernel(unit)
         product = target.finish(run.through(target.tail, flat))
@@ -306,13 +308,21 @@ def flat_kernel(unit: Unit) -> FlatKernel:
 def flatten_request(request: Request) -> FlatKernel:
     """The common stages alone."""
     with deep_recursion():
-        return flat_kernel(_Run(request).through(COMMON, request))
+        run = _Run(request, Progress(_title(request)), len(COMMON))
+        return flat_kernel(run.through(COMMON, request))
+
+
+def _title(request: Request) -> str:
+    """A page is named for the call that it makes."""
+    return request.source.name if request.source.is_page else f"kernel {request.entry}"
 
 
 class _Run:
-    """Stages as they are run: what can be shown of each, and what it took."""
+    """Stages as they are run: what can be shown of each, and what it took. `count`: of all stages."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, progress: Progress, count: int) -> None:
+        self.progress = progress
+        self.count = count
         self.options = request.options
         self.name = request.entry
         self.milliseconds: dict[str, float] = {}
@@ -324,6 +334,8 @@ class _Run:
         return value
 
     def _stage(self, stage: Stage, value: Any) -> Any:
+        number = len(self.milliseconds) + 1
+        self.progress.detail = f"stage {number} of {self.count}, {stage.name}"
         start = perf_counter()
         made = stage.run(value)
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
