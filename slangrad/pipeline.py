@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from slangrad import listings
-from slangrad.autodiff.report import Explanation, Report
+from slangrad.autodiff.report import Report
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
@@ -30,6 +30,7 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import is_standard
+from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math
@@ -63,7 +64,7 @@ from slangrad.spmd.group_values import check_barriers, group_size, runs_in_group
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
-from slangrad.unit import FlatKernel, Request, Unit
+from slangrad.unit import FlatKernel, InIR, Request, Unit
 
 Listing = Callable[[], list[Line]]
 SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
@@ -215,7 +216,8 @@ assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
     """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept.
+    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept,
+    `functions`: those in IR after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -225,7 +227,8 @@ class CompiledKernel:
     read: dict[str, tuple[int, ...] | None]
     parameters: Mapping[ast.Declaration, str]
     stages: tuple[str, ...]
-    milliseconds: dict[str, float]
+    milliseconds: Mapping[str, float]
+    functions: Mapping[str, Sequence[Function]]
     reports: Mapping[str, Report]
     listings: dict[str, Listing]
 
@@ -234,9 +237,14 @@ class CompiledKernel:
         return f"CompiledKernel(stages={', '.join(self.stages)}; {spent:.0f} ms)"
 
     @property
+    def costs(self) -> dict[str, StageCost]:
+        """What each stage took, and how large the program is after it, which is counted now."""
+        return {name: cost_of(time, self.functions.get(name)) for name, time in self.milliseconds.items()}
+
+    @property
     def explanation(self) -> Explanation:
-        """What the reverse sweeps keep, and why."""
-        return Explanation(tuple(self.reports.values()))
+        """What the reverse sweeps keep, and why; what each stage took."""
+        return Explanation(tuple(self.reports.values()), self.costs)
 
     def text(self, stage: str) -> str:
         """The program after a stage, as text."""
@@ -292,6 +300,7 @@ def _compile(request: Request) -> CompiledKernel:
         unit.parameters,
         tuple(run.listings),
         run.milliseconds,
+        run.functions,
         unit.reports,
         run.listings,
     )
@@ -326,6 +335,7 @@ class _Run:
         self.options = request.options
         self.name = request.entry
         self.milliseconds: dict[str, float] = {}
+        self.functions: dict[str, Sequence[Function]] = {}
         self.listings: dict[str, Listing] = {"kernel": lambda: source_lines(request.source)}
 
     def through(self, stages: Sequence[Stage], value: Any) -> Any:
@@ -341,6 +351,8 @@ class _Run:
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
         if self.options.verify and stage.legal is not None:
             verify.verify(made.program, stage.legal)
+        if isinstance(made, InIR):
+            self.functions[stage.name] = made.in_ir
         if stage.lines is not None:
             show = partial(stage.lines, made)
             self.listings[stage.name] = show
