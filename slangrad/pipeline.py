@@ -285,6 +285,7 @@ def compile_entry_point(
 
 def _compile(request: Request) -> CompiledKernel:
     target, options = TARGETS[request.traits.name], request.options
+    # Deep, as a chain of two thousand `else if`s is so in the IR, too.
     with shown(_title(request), options.progress and not options.dump) as progress, deep_recursion():
         run = _Run(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
