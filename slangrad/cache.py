@@ -138,5 +138,5 @@ def _settings(options: Options) -> str:
     """What was chosen, without what machine code does not depend on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
-    bare = replace(options, threads=0, verify=False, dump=(), disable_warnings=none, warnings_as_errors=none)
-    return repr((bare, chosen))
+    bare = replace(options, disable_warnings=none, warnings_as_errors=none)
+    return repr((replace(bare, threads=0, verify=False, dump=(), progress=True), chosen))

@@ -19,16 +19,18 @@ from time import perf_counter
 from typing import Any
 
 from slangrad import listings
-from slangrad.autodiff.report import Explanation, Report
+from slangrad.autodiff.report import Report
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
+from slangrad.base.progress import Progress, shown
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.check.texts.files import is_standard
+from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math
@@ -62,7 +64,7 @@ from slangrad.spmd.group_values import check_barriers, group_size, runs_in_group
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
-from slangrad.unit import FlatKernel, Request, Unit
+from slangrad.unit import FlatKernel, InIR, Request, Unit
 
 Listing = Callable[[], list[Line]]
 SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
@@ -214,7 +216,8 @@ assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
     """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept.
+    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept,
+    `functions`: those in IR after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -224,7 +227,8 @@ class CompiledKernel:
     read: dict[str, tuple[int, ...] | None]
     parameters: Mapping[ast.Declaration, str]
     stages: tuple[str, ...]
-    milliseconds: dict[str, float]
+    milliseconds: Mapping[str, float]
+    functions: Mapping[str, Sequence[Function]]
     reports: Mapping[str, Report]
     listings: dict[str, Listing]
 
@@ -233,9 +237,14 @@ class CompiledKernel:
         return f"CompiledKernel(stages={', '.join(self.stages)}; {spent:.0f} ms)"
 
     @property
+    def costs(self) -> dict[str, StageCost]:
+        """What each stage took, and how large the program is after it, which is counted now."""
+        return {name: cost_of(time, self.functions.get(name)) for name, time in self.milliseconds.items()}
+
+    @property
     def explanation(self) -> Explanation:
-        """What the reverse sweeps keep, and why."""
-        return Explanation(tuple(self.reports.values()))
+        """What the reverse sweeps keep, and why; what each stage took."""
+        return Explanation(tuple(self.reports.values()), self.costs)
 
     def text(self, stage: str) -> str:
         """The program after a stage, as text."""
@@ -275,8 +284,10 @@ def compile_entry_point(
 
 
 def _compile(request: Request) -> CompiledKernel:
-    target, run = TARGETS[request.traits.name], _Run(request)
-    with deep_recursion():  # a chain of two thousand `else if`s is as deep in the IR
+    target, options = TARGETS[request.traits.name], request.options
+    # Deep, as a chain of two thousand `else if`s is so in the IR, too.
+    with shown(_title(request), options.progress and not options.dump) as progress, deep_recursion():
+        run = _Run(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
         flat = flat_kernel(unit)
         product = target.finish(run.through(target.tail, flat))
@@ -290,6 +301,7 @@ def _compile(request: Request) -> CompiledKernel:
         unit.parameters,
         tuple(run.listings),
         run.milliseconds,
+        run.functions,
         unit.reports,
         run.listings,
     )
@@ -306,16 +318,25 @@ def flat_kernel(unit: Unit) -> FlatKernel:
 def flatten_request(request: Request) -> FlatKernel:
     """The common stages alone."""
     with deep_recursion():
-        return flat_kernel(_Run(request).through(COMMON, request))
+        run = _Run(request, Progress(_title(request)), len(COMMON))
+        return flat_kernel(run.through(COMMON, request))
+
+
+def _title(request: Request) -> str:
+    """A page is named for the call that it makes."""
+    return request.source.name if request.source.is_page else f"kernel {request.entry}"
 
 
 class _Run:
-    """Stages as they are run: what can be shown of each, and what it took."""
+    """Stages as they are run: what can be shown of each, and what it took. `count`: of all stages."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, progress: Progress, count: int) -> None:
+        self.progress = progress
+        self.count = count
         self.options = request.options
         self.name = request.entry
         self.milliseconds: dict[str, float] = {}
+        self.functions: dict[str, Sequence[Function]] = {}
         self.listings: dict[str, Listing] = {"kernel": lambda: source_lines(request.source)}
 
     def through(self, stages: Sequence[Stage], value: Any) -> Any:
@@ -324,11 +345,15 @@ class _Run:
         return value
 
     def _stage(self, stage: Stage, value: Any) -> Any:
+        number = len(self.milliseconds) + 1
+        self.progress.detail = f"stage {number} of {self.count}, {stage.name}"
         start = perf_counter()
         made = stage.run(value)
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
         if self.options.verify and stage.legal is not None:
             verify.verify(made.program, stage.legal)
+        if isinstance(made, InIR):
+            self.functions[stage.name] = made.in_ir
         if stage.lines is not None:
             show = partial(stage.lines, made)
             self.listings[stage.name] = show

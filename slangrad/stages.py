@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from slangrad.autodiff.requests import differentiate as answer_requests
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import Options
+from slangrad.base.options import Limits, Options
 from slangrad.base.source import Line
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import verify
@@ -138,12 +139,15 @@ def differentiate(unit: Unit) -> Unit:
     """Requests for derivatives become functions, and it is decided which functions stay."""
     options = unit.options
     program = keep_calls(unit.program, unit.name, options, differentiates=True)
-    made = answer_requests(program, inline_settled, options.segment_trips, options.residuals)
+    inline = partial(inline_settled, limits=options.limits)
+    made = answer_requests(program, inline, options.segment_trips, options.residuals)
     return replace(unit, program=keep_calls(made.program, unit.name, options), reports=made.reports)
 
 
-def inline_settled(program: Program, function: Function, keep: Keep) -> Function:
+def inline_settled(
+    program: Program, function: Function, keep: Keep, limits: Limits | None = None
+) -> Function:
     """Inlining for autodiff: derivatives pass through pointers where it is known what these lead to."""
-    inlined = inline_into(program, function, keep)
+    inlined = inline_into(program, function, keep, limits)
     settled = settle_variables(inlined)
     return settled if settled is inlined else remove_dead(settled)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from slangrad.autodiff.report import Report
 from slangrad.base.options import Options
@@ -21,6 +22,14 @@ from slangrad.ir.calls import callees_first
 from slangrad.ir.core import KEPT, Function, Program
 from slangrad.ir.types import Struct
 from slangrad.syntax import ast
+
+
+@runtime_checkable
+class InIR(Protocol):
+    """A value of a stage that is IR, and the functions that it is made of."""
+
+    @property
+    def in_ir(self) -> list[Function]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,6 +71,10 @@ class Unit:
     def function(self) -> Function:
         return self.program.functions[self.name]
 
+    @property
+    def in_ir(self) -> list[Function]:
+        return list(self.program.functions.values())
+
     def changed(self, change: Callable[[Function, Program], Function]) -> Unit:
         """The kernel and the functions that stay, each by a change, callees first. Only these are left."""
         program = self.program
@@ -86,7 +99,10 @@ class FlatKernel:
     options: Options
 
     @property
+    def in_ir(self) -> list[Function]:
+        return [*self.functions, self.function]
+
+    @property
     def program(self) -> Program:
         """The kernel and what it calls."""
-        functions = {f.name: f for f in (*self.functions, self.function)}
-        return Program(functions, arguments=self.arguments)
+        return Program({f.name: f for f in self.in_ir}, arguments=self.arguments)

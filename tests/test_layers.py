@@ -31,6 +31,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
+    ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
     ("base", "difflib"),  # names in errors that were perhaps meant
     ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields

@@ -87,6 +87,7 @@ class Options:
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
     verify: bool = field(default_factory=lambda: _verifies(os.environ))  # check the IR after each pass
     dump: tuple[str, ...] = ()           # stages to print
+    progress: bool = True                # a line on the terminal while something takes long to compile
     disable_warnings: frozenset[str] = frozenset()    # codes of warnings that are not told
     warnings_as_errors: frozenset[str] = frozenset()  # codes of those that are errors
     # fmt: on
@@ -122,6 +123,7 @@ class Options:
             check=_switch(environment, "CHECK", False),
             verify=_verifies(environment),
             dump=_names(environment, "DUMP"),
+            progress=_switch(environment, "PROGRESS", True),
             disable_warnings=frozenset(_names(environment, "DISABLE_WARNINGS")),
             warnings_as_errors=frozenset(_names(environment, "WARNINGS_AS_ERRORS")),
         )

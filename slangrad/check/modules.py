@@ -19,6 +19,7 @@ from typing import Any
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
 from slangrad.base.options import Options
+from slangrad.base.progress import shown
 from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
@@ -122,17 +123,17 @@ class Program(World):
         stood in that file.
         """
         source = SourceFile(name if path is None else str(path), text, is_page)
-        return self._guarded(lambda: self._add(name, source, path))
+        return self._guarded(name, lambda: self._add(name, source, path))
 
     def add_precompiled(self, name: str, path: Path, data: bytes) -> Module:
         """The same for the bytes of a precompiled module, as if they stood in that file; ModuleFileError."""
         source = self.files.precompiled.add(path, data)
-        return self._guarded(lambda: self._add(name, source, path))
+        return self._guarded(name, lambda: self._add(name, source, path))
 
     def load_module(self, name: str) -> Module:
         """The module of that name or path."""
         self.files.asked_for.add(name)
-        return self._guarded(lambda: self._find_module(name, None, None))
+        return self._guarded(name, lambda: self._find_module(name, None, None))
 
     def link(self, module: Module, exporters: Sequence[Module]) -> Module:
         """The module, checked again so that what it and its imports leave open is what others export."""
@@ -140,7 +141,7 @@ class Program(World):
             for name in dict.fromkeys(exported_names(each.files)):
                 self._links.setdefault(name, []).append(each)
         try:
-            return self._guarded(lambda: self._again(module))
+            return self._guarded(module.name, lambda: self._again(module))
         finally:
             self._links, self._linked = {}, {}
 
@@ -149,7 +150,7 @@ class Program(World):
         if module.added is not None:
             added = SourceFile(added.name, f"{module.added.text}\n{added.text}")
         name, source = f"{module.name}@{len(self.modules)}", module.declaration.source
-        return self._guarded(lambda: self._add(name, source, module.path, added))
+        return self._guarded(name, lambda: self._add(name, source, module.path, added))
 
     def _again(self, module: Module) -> Module:
         """A module as it is with the links; itself where they change nothing."""
@@ -205,10 +206,10 @@ class Program(World):
         if errors:
             raise CompileError(errors)
 
-    def _guarded(self, work: Any) -> Module:
+    def _guarded(self, name: str, work: Any) -> Module:
         """Run one stage with its own errors; raise them together."""
         self.reporter, before = self._new_reporter(), set(self.modules)
-        with deep_recursion():
+        with shown(f"module {name}", self.options.progress), deep_recursion():
             try:
                 module: Module | None = work()
             finally:

@@ -163,7 +163,9 @@ def dump(
     everything: Annotated[bool, typer.Option("--all", help="Show every stage.")] = False,
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
-    times: Annotated[bool, typer.Option("--times", help="What each stage took.")] = False,
+    times: Annotated[
+        bool, typer.Option("--times", help="What each stage took, and how much it made.")
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report", help="What the reverse-mode derivative stores, and why.")
     ] = False,
@@ -184,7 +186,7 @@ def dump(
         compiled = stages.compile_function(device, str(located(file, include)), function, mode, uniform)
         chosen = stages.chosen_stages(compiled, after, everything)
         if report:
-            print(compiled.explanation)
+            print(compiled.explanation if times else compiled.explanation.sweeps)
             return
         if html is not None:
             stages.write_page(html, compiled, function, mode)

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import Limits, limit_note
+from slangrad.base.options import Limits
 from slangrad.ir.builder import Builder
 from slangrad.ir.calls import called, callee_of, callees_first
-from slangrad.ir.core import BODILESS, EFFECT, KEPT, Function, Op, Program, Value, walk
+from slangrad.ir.core import BODILESS, EFFECT, KEPT, Function, Op, Program, Value
 from slangrad.ir.effects import effect_of_call
 from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.opt.inlined_sizes import check_sizes
 
 Keep = Callable[[Function], bool]
 
@@ -34,7 +35,7 @@ def inline(program: Program, everything: bool = False, limits: Limits | None = N
 def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:
     """One function with its calls inlined, and theirs, but for calls of functions that `keep` holds back."""
     behind = callees_first(program, called(function))
-    _check_sizes([*behind, function], program, keep, limits or Limits())
+    check_sizes([*behind, function], program, keep, limits or Limits())
     return _Inline(program, keep).function(function)
 
 
@@ -69,22 +70,6 @@ class _Inline(Rebuild):
     def _kept(self, b: Builder, op: Op, callee: Function) -> tuple[Value, ...]:
         types, effect = tuple(r.type for r in op.results), {EFFECT: effect_of_call(callee)}
         return b.control("call", self.values(op.operands), types, (), op.attributes | effect)
-
-
-def _check_sizes(functions: Iterable[Function], program: Program, keep: Keep, limits: Limits) -> None:
-    """Refuse a function that would have too many ops; `functions` stand behind those that they call."""
-    sizes: dict[str, int] = {}
-    for function in functions:
-        size = 0
-        for op in walk(function.region):
-            size += 1
-            if op.name == "call" and not keep(program.functions[callee_of(op)]):
-                size += sizes[callee_of(op)]
-            if size > limits.inline_ops:
-                message = f"'{function.name}' has more than {limits.inline_ops} operations after inlining"
-                note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
-                raise CompileError([Diagnostic("E0791", message, op.span or function.span, note)])
-        sizes[function.name] = size
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:

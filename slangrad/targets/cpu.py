@@ -47,12 +47,22 @@ class Summed:
     flat: FlatKernel
     adds: DelayedAdds | None
 
+    @property
+    def in_ir(self) -> list[Function]:
+        adds = self.adds
+        return self.flat.in_ir if adds is None else [adds.kernel, adds.plan, adds.finish]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Widened:
     summed: Summed
     machine: Machine
     wide: WideKernel
+
+    @property
+    def in_ir(self) -> list[Function]:
+        wide = self.wide
+        return [f for f in (*wide.functions, wide.full, wide.masked) if f is not None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,17 +161,13 @@ def load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
 
 def show_delayed(summed: Summed) -> list[Line]:
     """The kernel whose float adds wait for the end of the launch, what runs before and after; none if none may wait."""
-    adds = summed.adds
-    if adds is None:
+    if summed.adds is None:
         return [Line("// no float add waits for the end of the launch")]
-    return [line for f in (adds.kernel, adds.plan, adds.finish) for line in function_lines(f)]
+    return [line for f in summed.in_ir for line in function_lines(f)]
 
 
 def show_lanes(widened: Widened) -> list[Line]:
-    wide = widened.wide
-    return [
-        line for f in (*wide.functions, wide.full, wide.masked) if f is not None for line in function_lines(f)
-    ]
+    return [line for f in widened.in_ir for line in function_lines(f)]
 
 
 def show_llvm(written: Written) -> list[Line]:
