@@ -83,6 +83,10 @@ def point_checks(function: Function, context: Context) -> Function:
     return check_pointers(context.program, function, context.by_hand)
 
 
+def null_checks(function: Function, context: Context) -> Function:
+    return check_null(context.program, function)
+
+
 def write_out(function: Function, context: Context) -> Function:
     return unroll(function, context.options.limits)
 
@@ -145,7 +149,7 @@ CLEANING = Passes((
     Pass("opt",     simplify_branches),
     Pass("opt",     hoist),
     Pass("opt",     remove_dead),
-    Pass("opt",     check_null,                                                    needs=("hoist",)),
+    Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
 ))
 
 FLATTENING = Passes((
@@ -292,12 +296,6 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     assert unit.program.arguments is not None
     group = group_size(unit.function) if runs_in_groups(unit.function) else None
     return FlatKernel(unit.name, unit.function, unit.program.arguments, group, unit.options)
-
-
-def flatten_request(request: Request) -> FlatKernel:
-    """The common stages alone."""
-    with deep_recursion():
-        return flat_kernel(_Run(request).through(COMMON, request))
 
 
 class _Run:
