@@ -6,8 +6,8 @@
 
 Pointers are followed through offsets, members and casts: to a parameter of a call, which comes with a size, to a
 variable or to memory of a group. Others (from memory, from numbers, chosen by a branch or moved on by a loop, of
-kernels by hand) may lead to all of these, and to any memory that the host knows (`is_memory`). Accesses that the library
-vouches for (origins.py) are not looked at.
+kernels by hand) may lead to all of these, and to any memory that the host knows (`is_memory`). Accesses that the
+library vouches for (origins.py) are not looked at.
 """
 
 from __future__ import annotations
