@@ -100,11 +100,11 @@ def environment_key() -> str:
 def compiler_identity() -> str:
     """Our own files by name, size and time of change, as Python does for its caches: a changed compiler makes other
     kernels, and reading all of it would take longer than a warm start may."""
-    return content_key(*_files(PACKAGE))
+    return content_key("\n".join(_files(str(PACKAGE))))
 
 
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
-    pending = [str(folder)]
+def _files(folder: str) -> Iterator[str]:
+    pending = [folder]
     while pending:
         with os.scandir(pending.pop()) as entries:
             for each in sorted(entries, key=lambda entry: entry.name):
@@ -112,7 +112,7 @@ def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
                     pending += [each.path] if each.name != "__pycache__" else []
                 elif each.name.endswith((".py", ".slang")):
                     known = each.stat()
-                    yield os.path.relpath(each.path, folder), known.st_size, known.st_mtime_ns
+                    yield f"{each.path[len(folder) :]} {known.st_size} {known.st_mtime_ns}"
 
 
 @cache

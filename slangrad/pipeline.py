@@ -93,6 +93,10 @@ def point_checks(function: Function, context: Context) -> Function:
     return check_pointers(context.program, function, context.by_hand)
 
 
+def null_checks(function: Function, context: Context) -> Function:
+    return check_null(context.program, function)
+
+
 def write_out(function: Function, context: Context) -> Function:
     return unroll(function, context.options.limits)
 
@@ -155,7 +159,7 @@ CLEANING = Passes((
     Pass("opt",     simplify_branches),
     Pass("opt",     hoist),
     Pass("opt",     remove_dead),
-    Pass("opt",     check_null,                                                    needs=("hoist",)),
+    Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
 ))
 
 FLATTENING = Passes((
@@ -313,13 +317,6 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     group = group_size(unit.function) if runs_in_groups(unit.function) else None
     *functions, kernel = unit.program.functions.values()
     return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, unit.options)
-
-
-def flatten_request(request: Request) -> FlatKernel:
-    """The common stages alone."""
-    with deep_recursion():
-        run = _Run(request, Progress(_title(request)), len(COMMON))
-        return flat_kernel(run.through(COMMON, request))
 
 
 def _title(request: Request) -> str:

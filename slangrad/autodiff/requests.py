@@ -88,7 +88,7 @@ class _Preferences:
 
 class _Requests:
     def __init__(self, program: Program, inline: Inline, segment_trips: int, residuals: str) -> None:
-        made = Program({}, program.differentials, program.arguments)
+        made = replace(program, functions={}, duals={})
         self.result = Differentiated(made)
         self._old = program.functions
         self._new = made.functions

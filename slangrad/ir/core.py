@@ -22,6 +22,7 @@ Attribute = bool | int | float | str | Type | tuple[int, ...]
 
 BODILESS = "bodiless"  # the attribute of a function of which there is only a declaration, and derivatives
 KEPT = "kept"  # the attribute of a function that stays one, and its calls stay calls
+LIBRARY = "library"  # the attribute of its functions, whose errors are told at the place of the call
 EFFECT = "effect"  # the attribute of a call that stays: what the function does (ir/effects.py)
 
 
@@ -160,13 +161,15 @@ class Program:
     `arguments` has one field for each uniform parameter of the kernel and each global shader parameter; the
     op `parameter{name}` is a field's address. A kernel is a function without parameters and results whose
     attribute "kernel" is True. `duals` are types of pointers that come with another one, to the derivatives of
-    what they point to, and the type of that one.
+    what they point to, and the type of that one. `trusted` are the fields, by number, that hold pointers of the
+    library: an access that is trusted itself follows them behind a check of bounds.
     """
 
     functions: dict[str, Function] = field(default_factory=dict)
     differentials: dict[Struct, Differential] = field(default_factory=dict)
     arguments: Struct | None = None
     duals: dict[Struct, Type] = field(default_factory=dict)
+    trusted: dict[Struct, tuple[int, ...]] = field(default_factory=dict)
 
     def add(self, function: Function) -> Function:
         assert function.name not in self.functions, f"two functions named {function.name}"

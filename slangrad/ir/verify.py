@@ -63,7 +63,11 @@ LANES          = Stage("spmd",     WIDE_OPS,                        (*FLAT_TYPES
 
 
 def verify(program: Program, stage: Stage = LOWERED) -> None:
-    """Check each function of a program."""
+    """Check each function of a program, and what it says of its types."""
+    for struct, fields in program.trusted.items():
+        for i in fields:
+            name, field = struct.fields[i]
+            assert isinstance(field, t.Pointer), f"{struct}: '{name}' is trusted and no pointer"
     for function in program.functions.values():
         verify_function(function, program, stage)
 

@@ -7,8 +7,9 @@ A program that is small with everything inlined is inlined as a whole. Beyond th
 from several places and is not small, so code grows with the text, not with the paths through it. The same rule is asked
 twice: before differentiation, whose functions are then differentiated once, and at the end, for those and for others.
 
-A function cannot be kept that has a part in something its caller owns: static variables, groups, waves, tapes, the
-depth of recursion, or variables of the caller that its pointers lead to.
+Functions of the library that may report are inlined, as they report at the place of the call. A function cannot be
+kept that has a part in something its caller owns: static variables, groups, waves, tapes, the depth of recursion, or
+variables that its pointers lead to.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
 from slangrad.ir.calls import callee_of, callees_first
-from slangrad.ir.core import BODILESS, KEPT, Function, Op, Program, Value, walk
+from slangrad.ir.core import BODILESS, KEPT, LIBRARY, Function, Op, Program, Value, walk
 from slangrad.ir.primitives import STATICS, WAVES
 from slangrad.ir.types import Array, Pointer, Struct, Type
 
@@ -27,9 +28,9 @@ SMALL_PROGRAM = 8_000  # ops with everything inlined
 SMALL_FUNCTION = 60  # ops that cost less than what stands around a call
 GROWTH = {"call": 1, "jvp": 2, "vjp": 4}  # ops of a derivative for one of the function
 
-OF_GROUPS = frozenset({"shared", "barrier"})
-OF_CALLERS = STATICS | WAVES | OF_GROUPS
-ATTRIBUTES = frozenset({KEPT, "segment"})  # others name functions with a role of their own
+TOGETHER = WAVES | {"shared", "barrier"}  # threads that run together do so in one function
+REPORTS = frozenset({"in_bounds", "print"})
+ATTRIBUTES = frozenset({KEPT, LIBRARY, "segment"})  # others name functions with a role of their own
 
 
 def keep_calls(program: Program, kernel: str, options: Options, differentiates: bool = False) -> Program:
@@ -55,10 +56,10 @@ def _chosen(program: Program, order: list[Function], options: Options, different
     needed = {f.name: Counter(_callees(f)) for f in order}
     if options.calls == INLINE or options.check or not _grows(order, needed, options):
         return
-    if any(op.name in OF_GROUPS for f in order for op in walk(f.region)):
+    if any(op.name in TOGETHER for f in order for op in walk(f.region)):
         return
     sites = Counter(callee for callees in needed.values() for _, callee in callees.elements())
-    bound = _bound(order, needed) | _leading_to_variables(order)
+    bound = _bound(order, needed) | _leading_to_variables(order) | _reporting(order, needed)
     bound.update(f.name for f in order if differentiates and _has_a_role(f))
     sizes: dict[str, int] = {}
     for f in order:
@@ -101,8 +102,20 @@ def _bound(order: list[Function], needed: dict[str, Counter[tuple[str, str]]]) -
     return found | {f.name for f in order if not _has_plain_signature(f)}
 
 
+def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]]) -> set[str]:
+    """Functions of the library that may report, by themselves or by others of the library."""
+    found: set[str] = set()
+    for f in order:
+        if not f.attributes.get(LIBRARY):
+            continue
+        own = any(op.name in REPORTS or op.attributes.get("check") for op in walk(f.region))
+        if own or any(name in found for _, name in needed[f.name]):
+            found.add(f.name)
+    return found
+
+
 def _is_bound(f: Function) -> bool:
-    return any(op.name in OF_CALLERS or (op.name == "variable" and op.operands) for op in walk(f.region))
+    return any(op.name in STATICS or (op.name == "variable" and op.operands) for op in walk(f.region))
 
 
 def _has_plain_signature(f: Function) -> bool:
