@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -20,11 +20,11 @@ from typing import Any
 
 from slangrad import listings
 from slangrad.autodiff.report import Report
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.progress import Progress, shown
-from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
@@ -33,7 +33,7 @@ from slangrad.check.texts.files import is_standard
 from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
-from slangrad.flatten.math_functions import EXPANDED, expand_math
+from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
 from slangrad.ir.core import KEPT, Function, walk
@@ -111,9 +111,19 @@ def scalars(function: Function, context: Context) -> Function:
 
 
 def maths(function: Function, context: Context) -> Function:
+    return expand_math(function, math_library(context), context.program.functions)
+
+
+def math_library(context: Context) -> MathLibrary:
     assert context.checked is not None
-    flatten = partial(FLATTENING.over, context=context)
-    return expand_math(function, MathLibrary(context.checked, context.options, flatten))
+    return MathLibrary(context.checked, context.options, partial(FLATTENING.over, context=context))
+
+
+def without_maths(unit: Unit) -> Unit:
+    """Maths functions that are used often join the program, all others go into their callers."""
+    library = math_library(Context(unit.options, unit.program, unit.request.checked))
+    kept = {f.name: f for f in kept_maths(unit.program.functions.values(), library)}
+    return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
 
 
 def even_barriers(function: Function) -> Function:
@@ -193,7 +203,7 @@ COMMON: tuple[Stage, ...] = (
     Stage("inlined",  INLINING,                         verify.INLINED,         listings.show_program),
     Stage("clean",    CLEANING,                         verify.DIFFERENTIATED,  listings.show_program),
     Stage("flat",     Passes(FLATTENING.rows + TIDYING.rows), verify.FLAT,      listings.show_program),
-    Stage("math",     MATHS,                            verify.FLAT,            listings.show_program),
+    Stage("math",     without_maths,                    verify.FLAT,            listings.show_program),      # MATHS
 )
 # fmt: on
 
@@ -290,7 +300,7 @@ def compile_entry_point(
 def _compile(request: Request) -> CompiledKernel:
     target, options = TARGETS[request.traits.name], request.options
     # Deep, as a chain of two thousand `else if`s is so in the IR, too.
-    with shown(_title(request), options.progress and not options.dump) as progress, deep_recursion():
+    with shown(_title(request), options.progress and not options.dump) as progress, compiling():
         run = _Run(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
         flat = flat_kernel(unit)

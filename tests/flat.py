@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slangrad.base.compiling import compiling
 from slangrad.base.options import Options
-from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile
 from slangrad.base.traits import CPU
 from slangrad.check.modules import Program as CheckedProgram
@@ -23,7 +23,7 @@ from slangrad.unit import Request
 
 def through(stages: Sequence[Stage], value: Any) -> Any:
     """What the stages make of a value."""
-    with deep_recursion():
+    with compiling():
         for stage in stages:
             value = stage.run(value)
             if stage.legal is not None:

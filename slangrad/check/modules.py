@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
 from slangrad.base.options import Options
 from slangrad.base.progress import shown
-from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
@@ -209,7 +209,7 @@ class Program(World):
     def _guarded(self, name: str, work: Any) -> Module:
         """Run one stage with its own errors; raise them together."""
         self.reporter, before = self._new_reporter(), set(self.modules)
-        with shown(f"module {name}", self.options.progress), deep_recursion():
+        with shown(f"module {name}", self.options.progress), compiling():
             try:
                 module: Module | None = work()
             finally:
@@ -412,7 +412,7 @@ class Program(World):
         if self.info(declaration).body_checked:
             return
         self.reporter = self._new_reporter()
-        with deep_recursion():
+        with compiling():
             bodies.check_body(self, declaration)
             while self.later:
                 self.later.pop(0)()

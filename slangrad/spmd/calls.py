@@ -16,7 +16,8 @@ from dataclasses import replace
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.calls import callee_of
-from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.core import Function, Op, Value, walk
+from slangrad.ir.effects import may_run_early
 from slangrad.ir.rebuild import count_uses
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.records import join_records
@@ -37,6 +38,7 @@ class Versions:
         self._exclusive = exclusive
         self._rules = rules
         self._shapes: dict[tuple[str, Pattern], Shapes] = {}
+        self._computes: dict[str, bool] = {}
         self._made: dict[tuple[str, Pattern, bool], Function] = {}
 
     @property
@@ -59,13 +61,22 @@ class Versions:
     # --- for callers that are widened
 
     def version(self, name: str, pattern: Pattern, masked: bool) -> Function:
-        key = (name, pattern, masked)
+        key = (name, pattern, masked and not self._only_computes(name))
         if key not in self._made:
             shapes, number = self._analyzed(name, pattern), len(self._made)
             f = replace(self._functions[name], name=f"{name}.{self.lanes}.{number}")
             self._made[key] = f  # takes its number
-            self._made[key] = self.walk(shapes, count_uses(f.region)).callee(f, masked)
+            self._made[key] = self.walk(shapes, count_uses(f.region)).callee(f, key[2])
         return self._made[key]
+
+    def _only_computes(self, name: str) -> bool:
+        """Whether lanes that are off may run it with any arguments: it surely ends and reaches no memory."""
+        if name not in self._computes:
+            ops = walk(self._functions[name].region)
+            self._computes[name] = all(
+                op.name == "if" or (may_run_early(op) and op.name != "load") for op in ops
+            )
+        return self._computes[name]
 
     def walk(self, shapes: Shapes, uses: Counter[Value]) -> Widening:
         return Widening(shapes, uses, self._rules, self._exclusive, self.version)
@@ -75,8 +86,10 @@ def _call(w: Widening, b: Builder, op: Op) -> None:
     pattern = tuple(passed_as(w.forms.shape(v)) for v in op.operands)
     callee = w.version(callee_of(op), pattern, w.mask.value is not None)
     operands = [w.pack(b, v, shape) for v, shape in zip(op.operands, pattern, strict=True)]
+    if len(callee.inputs) > len(operands):
+        operands += w.mask.operands()
     attributes = op.attributes | {"callee": callee.name}
-    made = b.control("call", (*operands, *w.mask.operands()), callee.result_types, (), attributes)
+    made = b.control("call", tuple(operands), callee.result_types, (), attributes)
     w.unpack_all(b, op.results, made)
 
 

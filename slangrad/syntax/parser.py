@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
-from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile, Span
 from slangrad.syntax.ast import Declaration, IncludeModule, Module
 from slangrad.syntax.cursor import GivenUp
@@ -34,7 +34,7 @@ def parse_module(
     limits = (options or Options()).limits
     start = Span(source, 0, 0)
     module = Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
-    with deep_recursion():
+    with compiling():
         preprocessor = Preprocessor(reporter, limits, resolver, defines or {})
         tokens = preprocessor.run(source)
         module.language = preprocessor.language

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.recursion import deep_recursion
 from slangrad.check.bodies import bodies
 from slangrad.check.modules import Program
 from slangrad.check.texts.files import STD
@@ -17,7 +17,7 @@ from tests.check.programs import check, type_of
 def test_the_library_is_correct() -> None:
     program = Program()
     program.reporter = Reporter()
-    with deep_recursion():
+    with compiling():
         for file in [each for each in program.scopes if isinstance(each, ast.Module)]:
             bodies.check_members(program, file)
         while program.later:
