@@ -132,9 +132,9 @@ class Stopwatch:
 
 def run_slangpy(program: Program) -> dict[str, Any]:
     """Its CPU device does not take calls of functions (version 0.43), so this is a kernel."""
+    spy = importlib.import_module("slangpy")
     if program.takes_tensors:
         raise NotImplementedError("tensors need calls of functions, which its CPU device refuses")
-    spy = importlib.import_module("slangpy")
     device = spy.create_device(type=spy.DeviceType.cpu)
     start = cpu_seconds()
     module = device.load_module_from_source("program", kernel_of(program))
