@@ -10,15 +10,15 @@ zero of a tape is bits of zero, whatever the user's `dzero` says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
+from slangrad.ir.array_loops import with_elements
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Differential, Region, Value
+from slangrad.ir.core import Differential, Value
 from slangrad.ir.types import (
     BOOL,
-    U32,
     Array,
     Struct,
     Type,
@@ -29,7 +29,6 @@ from slangrad.ir.types import (
 )
 
 UNROLLED = 8  # longer arrays are added and zeroed by a loop
-ElementMaker = Callable[[Builder, Value, Value], Value]
 
 
 class VectorSpace:
@@ -138,7 +137,7 @@ class VectorSpace:
             part = None if value is None else nb.emit("index", value, i)
             return self.settled(nb, primal.element, nb.emit("index", whole, i), part)
 
-        return self._loop(b, primal, tangent, element)
+        return with_elements(b, tangent, element)
 
     def _keeps(self, primal: Type) -> bool:
         if isinstance(primal, Array):
@@ -170,7 +169,7 @@ class VectorSpace:
         if primal.length is None or primal.length == 0:
             return b.zero(tangent)
         if primal.length > UNROLLED:
-            return self._loop(b, primal, b.zero(tangent), lambda nb, _, i: self.zero(nb, primal.element))
+            return with_elements(b, b.zero(tangent), lambda nb, _, i: self.zero(nb, primal.element))
         parts = (self.zero(b, primal.element) for _ in range(primal.length))
         return b.emit("make", *parts, type=tangent)
 
@@ -188,9 +187,8 @@ class VectorSpace:
             raise CompileError([_sum_of_tapes(b.span)])
         element = primal.element
         if primal.length > UNROLLED:
-            return self._loop(
+            return with_elements(
                 b,
-                primal,
                 x,
                 lambda nb, whole, i: self.add(
                     nb, element, nb.emit("index", whole, i), nb.emit("index", y, i)
@@ -198,15 +196,6 @@ class VectorSpace:
             )
         parts = (self._add_component(b, element, x, y, i) for i in range(primal.length))
         return b.emit("make", *parts, type=x.type)
-
-    def _loop(self, b: Builder, primal: Array, start: Value, element: ElementMaker) -> Value:
-        """`start` with each element replaced, in place, by `element(builder, the array so far, i)`."""
-        index, whole, nb = Value(U32, "i"), Value(start.type), b.nested()
-        changed = nb.emit("set_index", whole, index, element(nb, whole, index))
-        count = b.constant(U32, primal.length or 0)
-        return b.control("for", (count, start), (start.type,), (Region((index, whole), nb.ops, (changed,)),))[
-            0
-        ]
 
     def _has_functions(self, primal: Type) -> bool:
         """Whether the user's own zero or addition is somewhere in a type."""

@@ -26,7 +26,7 @@ from slangrad.call.conformances import conformance_text
 from slangrad.call.launchable import SHAPE
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, PRIMAL, TANGENT, Composite, Leaf, Node, WritableLeaf
-from slangrad.marshal.spelling import spell_on_page
+from slangrad.marshal.spelling import spell_differential, spell_on_page
 
 ENTRY = "kernel"
 GROUP = 256
@@ -259,8 +259,8 @@ def _backward(page: Page) -> str:
 def _cotangent(page: Page, node: Node) -> str:
     """The derivative of an output; that of a number is zero."""
     if isinstance(node, Leaf) and not node.role.takes:
-        kind = spell_on_page(node.type)
-        page.say_before(f"{kind}.Differential {node.name}_in = {kind}.dzero();")
+        zero = f"{spell_on_page(node.type)}.dzero()"
+        page.say_before(f"{spell_differential(node.type)} {node.name}_in = {zero};")
         return f"{node.name}_in"
     return _derivative(page, node, f"{node.name}_in")
 
@@ -349,9 +349,7 @@ def _higher(page: Page) -> str:
         orders.first.append(page.call.cotangent)
     elif result is not None and page.call.result_differentiable:
         page.owner = result.label
-        orders.constant(
-            f"no_diff {spell_on_page(result.type)}.Differential", result.name, _cotangent(page, result)
-        )
+        orders.constant(f"no_diff {spell_differential(result.type)}", result.name, _cotangent(page, result))
     for order in range(1, page.call.order + 1):
         page.functions += [(line, "") for line in _order(orders, order, page.call.static_callee)]
     taken = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
@@ -362,7 +360,7 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
     node, kind = argument.node, spell_on_page(argument.node.type)
     if argument.direction == "out":
         if argument.differentiable:
-            orders.constant(f"no_diff {kind}.Differential", node.name, _cotangent(page, node))
+            orders.constant(f"no_diff {spell_differential(node.type)}", node.name, _cotangent(page, node))
         return
     if not argument.differentiable or next(_taking(node, ""), None) is None:
         _higher_constant(page, orders, argument)
@@ -372,7 +370,7 @@ def _higher_argument(page: Page, orders: _Orders, argument: BoundArgument) -> No
             f"argument '{node.label}': hvp takes functions without 'inout' parameters that have derivatives"
         )
         raise CallError("E1007", message, (), "return the value from the function")
-    name, given = node.name, f"{kind}.Differential"
+    name, given = node.name, spell_differential(node.type)
     orders.parameters += [f"{kind} {name}", f"{given} {name}_in"]
     orders.taken += [_value(page, node), _derivative(page, node, f"{name}_in_value")]
     orders.outputs.append((name, given))

@@ -40,9 +40,8 @@ from slangrad.ir.types import (
     Vector,
     components,
     is_aggregate,
+    is_long,
 )
-
-MOVED_AT_ONCE = 16  # scalars
 
 Leaves = tuple[Leaf, ...]
 
@@ -334,18 +333,12 @@ def _element_address(b: Builder, address: Value, index: Value) -> Value:
     return b.emit("offset", b.emit("member", address, index=0), index)
 
 
-def _is_long(t: Array) -> bool:
-    """Whether an array is moved to and from memory by a loop; one of few scalars is moved at once."""
-    count = sum((leaf.length or 0) if isinstance(leaf, Array) else 1 for leaf in leaf_types(t))
-    return (t.length or 0) > 1 and count > MOVED_AT_ONCE
-
-
 def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
     """The leaves of what is at an address."""
     t = _pointee(address)
     if not is_aggregate(t):
         return (b.emit("load", address, type=t),)
-    if isinstance(t, Array) and _is_long(t):
+    if isinstance(t, Array) and is_long(t):
         return _read_long(f, b, t, address)
     parts = [_read(f, b, b.emit("member", address, index=i)) for i in range(len(list(components(t))))]
     return tuple(_array(f, b, t, parts)) if isinstance(t, Array) else tuple(leaf for p in parts for leaf in p)
@@ -383,7 +376,7 @@ def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
 
 def _write_array(f: _Flatten, b: Builder, t: Array, address: Value, leaves: Leaves) -> None:
     assert t.length is not None
-    if not _is_long(t):
+    if not is_long(t):
         for i in range(t.length):
             element = _element(f, b, t, leaves, b.constant(U32, i))
             _write(f, b, b.emit("member", address, index=i), tuple(element))

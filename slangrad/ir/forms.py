@@ -121,7 +121,7 @@ def struct_form(value: Struct, parts: Sequence[Type], rules: Rules, name: str) -
         if fields == value.fields:
             return value
         natural = composite([layout_of(part) for part in parts])
-        return form(name, fields, value, natural.size, natural.alignment, natural.offsets)
+        return form(name, fields, value, natural.size, natural.alignment, tuple(natural.offsets))
     offsets, end, most = [], 0, LEAST if rules.layout == STD140 else 1
     for part in parts:
         alignment = alignment_of(part, rules)

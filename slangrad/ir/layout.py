@@ -37,7 +37,7 @@ class Layout:
 
     size: int
     alignment: int
-    offsets: tuple[int, ...] = ()
+    offsets: Sequence[int] = ()
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -77,7 +77,8 @@ def layout_of(t: Type) -> Layout:
     count = t.rows if isinstance(t, Matrix) else t.length
     assert count is not None, f"{t} has no layout"
     one = layout_of(component(t, 0))
-    return Layout(one.size * count, one.alignment, tuple(one.size * i for i in range(count)))
+    size = one.size * count
+    return Layout(size, one.alignment, range(0, size, one.size) if size else (0,) * count)
 
 
 def composite(parts: Sequence[Layout]) -> Layout:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
 from typing import TypeVar
 
 
@@ -127,6 +129,8 @@ F16, F32, F64 = (Scalar(f"f{n}", "float", n, n // 8) for n in (16, 32, 64))
 
 SCALARS = {t.name: t for t in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64)}
 
+DONE_AT_ONCE = 16  # scalars
+
 _T = TypeVar("_T", bound=Type)
 _interned: dict[tuple[object, ...], Type] = {}
 
@@ -220,7 +224,7 @@ def components(t: Type) -> Iterator[Type]:
     elif isinstance(t, Matrix):
         yield from (vector(t.element, t.columns),) * t.rows
     elif isinstance(t, Array) and t.length is not None:
-        yield from (t.element,) * t.length
+        yield from repeat(t.element, t.length)
     elif isinstance(t, Struct):
         yield from (field for _, field in t.fields)
 
@@ -238,3 +242,16 @@ def component(t: Type, index: int) -> Type:
         return vector(t.element, t.columns)
     assert isinstance(t, (Vector, Array)), t
     return t.element
+
+
+@cache
+def scalar_count(t: Type) -> int:
+    """How many scalars and pointers a value is made of; a tape counts as none."""
+    if isinstance(t, Array):
+        return (t.length or 0) * scalar_count(t.element)
+    return sum(map(scalar_count, components(t))) if is_aggregate(t) else 1
+
+
+def is_long(t: Array) -> bool:
+    """Whether what is done to each element of an array is a loop; to an array of few scalars it is done at once."""
+    return (t.length or 0) > 1 and scalar_count(t) > DONE_AT_ONCE

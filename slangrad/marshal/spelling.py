@@ -32,6 +32,13 @@ def spell_on_page(t: Type) -> str:
     return _spell(t, lambda t, name: name if t.declaration.span.source.is_library else rooted(name))
 
 
+def spell_differential(t: Type) -> str:
+    """The type of a derivative on the page of a call."""
+    if isinstance(t, Array):
+        return f"{spell_differential(t.element)}[{t.count}]"
+    return f"{spell_on_page(t)}.Differential"
+
+
 def _spell(t: Type, named: Callable[[Nominal, str], str]) -> str:
     if isinstance(t, Pointer):
         element = _spell(t.element, named)

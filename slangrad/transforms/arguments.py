@@ -23,6 +23,7 @@ from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
 from slangrad.marshal.plain import TYPE_KEY
 from slangrad.marshal.structs import Packer
+from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.conversion import convert_exactly
@@ -110,10 +111,17 @@ class Attacher:
             packed = leaf is not None and isinstance(leaf.prepare, Packer)
             if packed:
                 return self._packed_list(value, tangent, leaf, label)
+            if self._is_plain(given, path) and _is_differentiable_throughout(value):
+                return self._plain_list(value, tangent, label)
             return self._list(value, tangent, given, path, label)
         if tangent is not None:
             raise CallError(CODE, f"{label}: {type(value).__name__} has no tangent", (), "pass None for it")
         return Attached(constant(value))
+
+    def _is_plain(self, given: int, path: Path) -> bool:
+        """Whether the call takes a value, or something it is a part of, as one that is packed."""
+        around = (self._leaves.get((given, path[:end])) for end in range(len(path) + 1))
+        return any(isinstance(leaf, Uniform) for leaf in around)
 
     # --- kinds of values
 
@@ -219,6 +227,12 @@ class Attacher:
         ]
         return Attached([each.passed for each in parts], None, parts)
 
+    def _plain_list(self, value: list[Any], tangent: Any, label: str) -> Attached:
+        """A list that is one value for the call."""
+        moved = None if self._mode == BACKWARD else _tangent_of_list(value, tangent, label)
+        pair = DiffPair(value, moved)
+        return Attached(pair, lambda: _in_lists(value, pair.grad))
+
     def _packed_list(self, value: list[Any], tangent: Any, leaf: Leaf | None, label: str) -> Attached:
         """A list with an element for each call."""
         assert leaf is not None and isinstance(leaf.prepare, Packer)
@@ -292,6 +306,34 @@ def describe(value: Any) -> str:
     if isinstance(value, (np.ndarray, Tensor)):
         return f"a {type(value).__name__} of {value.dtype}"
     return f"a value of type {type(value).__name__}"
+
+
+def _is_differentiable_throughout(value: Any) -> bool:
+    """Whether all numbers in a list are floats."""
+    if isinstance(value, list):
+        return bool(value) and all(map(_is_differentiable_throughout, value))
+    return isinstance(value, (float, np.floating)) or (
+        isinstance(value, HostArray) and type(value).dtype.kind == "f"
+    )
+
+
+def _tangent_of_list(value: Any, tangent: Any, label: str) -> Any:
+    """The tangent of a list, or of something in it; zero where there is none."""
+    if isinstance(value, HostArray):
+        return type(value).zeros() if tangent is None else _as_host_array(type(value), tangent, label)
+    if not isinstance(value, list):
+        return 0.0 if tangent is None else _number(tangent, label)
+    moved = _children(tangent, list, label) or [None] * len(value)
+    if len(moved) != len(value):
+        raise _shape_error(label, (len(moved),), (len(value),))
+    return [_tangent_of_list(each, own, f"{label}[{i}]") for i, (each, own) in enumerate(zip(value, moved))]
+
+
+def _in_lists(value: Any, derivative: Any) -> Any:
+    """The derivative of a list as a list."""
+    if not isinstance(value, list):
+        return derivative
+    return [_in_lists(each, own) for each, own in zip(value, derivative)]
 
 
 def _children(tangent: Any, kind: type, label: str) -> Any:

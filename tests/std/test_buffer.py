@@ -159,6 +159,29 @@ def test_atomic_addition_of_any_number() -> None:
     assert a.tolist() == [1, 1, 2.5, 3]
 
 
+@pytest.mark.parametrize("length", [1, 5, 40])
+def test_atomic_addition_of_arrays(length: int) -> None:
+    """To all elements, of structs and vectors as well; what was there before is the result."""
+    program = lowered(f"""
+        struct Part {{ int a; int2 b[{length}]; }}
+        Part[3] add(Part[3]* p)
+        {{
+            Part value[3];
+            value[2].a = 5;
+            value[1].b[{length - 1}] = int2(6, 7);
+            return __atomicAdd(p, value);
+        }}
+        int before(Part[3]* p) {{ return add(p)[1].b[{length - 1}].y; }}
+    """)
+    size = 1 + 2 * length
+    data = np.arange(3 * size, dtype=np.int32)
+    wanted = data.copy()
+    wanted[2 * size] += 5
+    wanted[2 * size - 2 : 2 * size] += 6, 7
+    assert call(program, "before", data.ctypes.data) == 2 * size - 1
+    assert data.tolist() == wanted.tolist()
+
+
 def test_gradients_into_a_buffer() -> None:
     """The tutorial's way: an accessor with a derivative of its own, which adds atomically."""
     program = differentiated("""

@@ -95,6 +95,67 @@ def test_dicts_lists_and_host_vectors(device, load):
     assert spy.grad(module.squared)(spy.double3(1, 2, 3)) == spy.double3(2, 4, 6)
 
 
+ARRAYS = """
+    struct S : IDifferentiable {{ double3 v; double w[{0}]; int n; }}
+    [Differentiable] double f(double a[{0}][2], S s)
+    {{
+        double sum = s.v.x * s.v.y;
+        for (int i = 0; i < {0}; i++)
+            sum += a[i][0] * a[i][0] * a[i][1] * s.w[i] * s.v.z * s.n;
+        return sum;
+    }}
+"""
+
+
+def array_gradients(a, v, w, n):
+    a, w = np.array(a), np.array(w)
+    x, y = a.T
+    ga = np.stack([2 * x * y * w, x * x * w], 1) * v[2] * n
+    return ga, np.array([v[1], v[0], (x * x * y * w).sum() * n]), x * x * y * v[2] * n
+
+
+@pytest.mark.parametrize("length", [1, 3, 300])
+def test_lists_are_arrays(capsys, length):
+    """Of any length: a list of floats is one value for the kernel."""
+    device = spy.Device(backend="interpreter", options=spy.Options(dump=("kernel",)))
+    module = spy.Module.load_from_source(device, f"lists_{length}", ARRAYS.format(length))
+    a = [[0.5 + i, 2.0 - i] for i in range(length)]
+    s = {"v": [2.0, 3.0, 4.0], "w": [1.0 + i for i in range(length)], "n": 2}
+    wanted = array_gradients(a, s["v"], s["w"], 2)
+    capsys.readouterr()
+    ga, gs = spy.grad(module.f, (0, 1))(a, s)
+    assert 0 < capsys.readouterr().out.count("uniform") < 12
+    assert isinstance(ga[0], list) and isinstance(gs["v"], list) and gs["n"] is None
+    assert all(map(np.array_equal, (ga, gs["v"], gs["w"]), wanted))
+    da, dw = [[0.5, None]] * length, [1.0] * length
+    _y, dy = spy.jvp(module.f, (a, s), (da, {"w": dw}))
+    assert dy == pytest.approx(0.5 * wanted[0][:, 0].sum() + wanted[2].sum())
+
+
+def test_whole_numbers_in_lists_are_constants(load):
+    module = load(ARRAYS.format(3))
+    a, s = [[1, 2.0], [3.0, 4], [5, 6]], {"v": [2, 3, 4.0], "w": [1.0, 2.0, 3.0], "n": 2}
+    ga, gs = spy.grad(module.f, (0, 1))(a, s)
+    full = array_gradients(a, s["v"], s["w"], 2)
+    assert ga == [[None, full[0][0, 1]], [full[0][1, 0], None], None]
+    assert gs["v"] == [None, None, full[1][2]] and gs["w"] == full[2].tolist()
+
+
+def test_second_derivatives_by_arrays(load):
+    module = load(ARRAYS.format(20))
+    a, v, w = np.linspace(0, 1, 40).reshape(20, 2), [2.0, 3.0, 4.0], [1.0] * 20
+    f = lambda a: array_gradients(a, v, w, 2)[0]
+    s = {"v": v, "w": w, "n": 2}
+    along = np.cos(a)
+    wanted = (f(a + 1e-5 * along) - f(a - 1e-5 * along)) / 2e-5
+    (product, _) = spy.hvp(module.f, (a, s), (along, None))
+    assert np.allclose(product, wanted)
+    (product, gs) = spy.hvp(module.f, (a.tolist(), s), (along.tolist(), {"w": [0.0] * 20}))
+    assert np.allclose(product, wanted) and len(gs["w"]) == 20
+    with pytest.raises(CallError, match=r"the tangent has shape \(19,\)"):
+        spy.hvp(module.f, (a.tolist(), s), (along.tolist()[1:], None))
+
+
 def test_gradients_of_the_caller_are_left_alone(device, load):
     f = load(LOSS.format("double")).loss
     x, w = tensor(device, [1, 2]).with_grads(), tensor(device, [1, 1]).with_grads()

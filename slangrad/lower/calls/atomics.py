@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from slangrad.ir.core import Value
 from slangrad.ir.primitives import ATOMIC_KINDS
-from slangrad.ir.types import U32, Pointer, Scalar, Struct, Type, components, pointer, value_of
+from slangrad.ir.types import (
+    U32,
+    Array,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    components,
+    is_long,
+    pointer,
+    value_of,
+)
 from slangrad.lower.calls.references import OneOf
 from slangrad.lower.model.frame import Frame, Place
 from slangrad.lower.places.places import Memory, Row, in_memory, no_place
@@ -68,6 +79,8 @@ def _on_any(f: Frame, kind: str, target: Place, operands: list[Value]) -> Value:
 def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
     if isinstance(place, Memory) and isinstance(place.form, Scalar):
         return _on_scalar(f, kind, place.pointer, operands)
+    if isinstance(place.type, Array) and is_long(place.type):
+        return _on_elements(f, kind, place, operands)
     parts = []
     for i, part in enumerate(components(place.type)):
         same = all(x.type is place.type for x in operands)
@@ -75,6 +88,17 @@ def _on_place(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value
         assert same or all(x.type is part for x in operands), (place.type, operands)
         parts.append(_on_place(f, kind, place.component(f, i), own))
     return f.emit("make", *parts, type=place.type)
+
+
+def _on_elements(f: Frame, kind: str, place: Place, operands: list[Value]) -> Value:
+    t = place.type
+    assert isinstance(place, Memory) and isinstance(t, Array)
+
+    def on_element(index: Value) -> Value:
+        own = [f.emit("index", x, index) for x in operands]
+        return _on_place(f, kind, place.element_inside(f, index), own)
+
+    return f.elementwise(t, on_element)
 
 
 def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:

@@ -24,6 +24,7 @@ from slangrad.ir.types import (
     Vector,
     component,
     components,
+    is_long,
     scalar_of,
 )
 from slangrad.lower.calls.calls import call_function
@@ -116,9 +117,12 @@ def _check_derivative(f: Frame, source: CheckedType, target: CheckedType, constr
 
 def _array(f: Frame, value: Value, conversion: Conversion) -> Value:
     assert conversion.inner is not None
+    inner, target = conversion.inner, _target(f, conversion)
+    if isinstance(target, Array) and is_long(target):
+        return f.elementwise(target, lambda i: convert(f, f.emit("index", value, i), inner))
     count = sum(1 for _ in components(value.type))
-    parts = [convert(f, f.emit("get", value, index=i), conversion.inner) for i in range(count)]
-    return f.emit("make", *parts, type=_target(f, conversion))
+    parts = [convert(f, f.emit("get", value, index=i), inner) for i in range(count)]
+    return f.emit("make", *parts, type=target)
 
 
 def _optional(f: Frame, value: Value, conversion: Conversion) -> Value:
@@ -176,6 +180,11 @@ def assemble(f: Frame, parts: list[Value], target: Type) -> Value:
         (only,) = parts
         return only
     missing = list(components(target))[len(parts) :]
+    if missing and isinstance(target, Array) and is_long(target):
+        made = f.b.zero(target)
+        for i, part in enumerate(parts):
+            made = f.emit("set", made, part, index=i)
+        return made
     return f.emit("make", *parts, *map(f.b.zero, missing), type=target)
 
 

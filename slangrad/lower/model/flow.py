@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from slangrad.base.source import Span
+from slangrad.ir.array_loops import repeated
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Region, Value
 from slangrad.ir.types import BOOL, Array, Type, components, is_aggregate, is_float
@@ -194,6 +195,24 @@ class Flow:
         made = Region((*first, *parameters), self.b.ops, yields)
         self.b, self.variables = outer, before
         return made
+
+    def elementwise(self, t: Array, element: Callable[[Value], Value]) -> Value:
+        """A long array, whose element at an index `element` gives, one after the other in a loop."""
+        assert t.length is not None
+        zero = self.b.zero(t)
+        return self.repeated(t.length, zero, lambda made, i: self.emit("set_index", made, i, element(i)))
+
+    def repeated(self, count: int, start: Value, step: Callable[[Value, Value], Value]) -> Value:
+        """`start` changed by `step(the value so far, index)`, in a loop. No variable changes in it."""
+
+        def inside(b: Builder, value: Value, index: Value) -> Value:
+            outer, self.b = self.b, b
+            try:
+                return step(value, index)
+            finally:
+                self.b = outer
+
+        return repeated(self.b, count, start, inside)
 
     def finish_loop(
         self,

@@ -267,13 +267,22 @@ class Memory(Address, Place):
         return self.part_at(f, index)
 
     def part_at(self, f: Frame, index: Value) -> Memory:
-        whole = self.inner(f)
-        assert isinstance(whole.pointer.type, Pointer)
-        part = component(whole.form, 0)
-        first = f.emit("bitcast", whole.pointer, type=pointer(part, whole.pointer.type.space))
-        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(whole.form)))
+        first = self._first(f)
+        inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(self.inner(f).form)))
         guard = inside if self.guard is None else f.emit("and", inside, self.guard)
         return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
+
+    def element_inside(self, f: Frame, index: Value) -> Memory:
+        """An element of an array, at an index that is surely inside."""
+        return Memory(self._as_word(f, f.emit("offset", self._first(f), index)), self.guard, self.cut)
+
+    def _first(self, f: Frame) -> Value:
+        """The address of the first element."""
+        whole = self.inner(f)
+        assert isinstance(whole.pointer.type, Pointer)
+        return f.emit(
+            "bitcast", whole.pointer, type=pointer(component(whole.form, 0), whole.pointer.type.space)
+        )
 
     def inner(self, f: Frame) -> Memory:
         """Where the parts are: inside of what a form has around them."""

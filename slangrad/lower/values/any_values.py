@@ -31,6 +31,7 @@ from slangrad.ir.types import (
     component,
     components,
     is_aggregate,
+    is_long,
     matrix,
 )
 from slangrad.lower.model.frame import Frame, Place
@@ -58,6 +59,8 @@ def from_memory(f: Frame, value: Value) -> Value:
 def _of_parts(f: Frame, value: Value, target: Type) -> Value:
     if value.type is target or not is_aggregate(value.type) or isinstance(target, Vector):
         return from_memory(f, value)
+    if isinstance(target, Array) and is_long(target):
+        return f.elementwise(target, lambda i: from_memory(f, f.emit("index", value, i)))
     parts = [from_memory(f, f.emit("get", value, index=i)) for i, _ in enumerate(components(value.type))]
     return f.emit("make", *parts, type=target)
 
@@ -83,6 +86,9 @@ def to_memory(f: Frame, value: Value, form: Type) -> Value:
         return f.emit("make", _inner(f, value, form, component(form, 0)), type=form)
     if isinstance(form, Matrix):
         return turned(f, value, form)
+    if isinstance(form, Array) and is_long(form):
+        element = form.element
+        return f.elementwise(form, lambda i: to_memory(f, f.emit("index", value, i), element))
     pairs = enumerate(components(form))
     parts = [to_memory(f, f.emit("get", value, index=i), part) for i, part in pairs]
     return f.emit("make", *parts, type=form)

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from slangrad.ir.array_loops import with_elements
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
-from slangrad.ir.types import U32, Array, Struct, Type, components, scalar_of
+from slangrad.ir.core import Value
+from slangrad.ir.types import Array, Struct, Type, components, is_long, scalar_of
 from slangrad.lower.model.frame import Lowering
 
 UNROLLED = 8  # longer arrays are added by a loop
@@ -20,6 +21,9 @@ def zero(lowering: Lowering, b: Builder, primal: Type) -> Value:
         return _call(b, row.zero, (), tangent)
     if not _has_functions(lowering, primal):
         return b.zero(tangent)
+    if isinstance(primal, Array) and is_long(primal):
+        element = primal.element
+        return with_elements(b, b.zero(tangent), lambda nb, _, i: zero(lowering, nb, element))
     parts = (b.zero(t) if part is None else zero(lowering, b, part) for part, t in _parts(lowering, primal))
     return b.emit("make", *parts, type=tangent)
 
@@ -35,7 +39,14 @@ def add(lowering: Lowering, b: Builder, primal: Type | None, x: Value, y: Value)
     if primal is None or not isinstance(t, (Array, Struct)):
         return x
     if isinstance(primal, Array) and (primal.length or 0) > UNROLLED:
-        return _add_by_loop(lowering, b, primal, x, y)
+        element = primal.element
+        return with_elements(
+            b,
+            x,
+            lambda nb, whole, i: add(
+                lowering, nb, element, nb.emit("index", whole, i), nb.emit("index", y, i)
+            ),
+        )
     parts = [part for part, _ in _parts(lowering, primal)]
     pairs = [(b.emit("get", x, index=i), b.emit("get", y, index=i)) for i in range(len(parts))]
     either = set() if row is None else {position for _, position in row.kept}
@@ -46,17 +57,11 @@ def add(lowering: Lowering, b: Builder, primal: Type | None, x: Value, y: Value)
     return b.emit("make", *sums, type=t)
 
 
-def _add_by_loop(lowering: Lowering, b: Builder, primal: Array, x: Value, y: Value) -> Value:
-    index, whole, inner = Value(U32, "i"), Value(x.type), b.nested()
-    pair = inner.emit("index", x, index), inner.emit("index", y, index)
-    part = add(lowering, inner, primal.element, *pair)
-    body = Region((index, whole), inner.ops, (inner.emit("set_index", whole, index, part),))
-    return b.control("for", (b.constant(U32, primal.length or 0), x), (x.type,), (body,))[0]
-
-
 def scale(b: Builder, factor: Value, x: Value) -> Value:
     """A multiple of a tangent. What carries no derivative stays as it is."""
     t = x.type
+    if isinstance(t, Array) and is_long(t):
+        return with_elements(b, x, lambda nb, whole, i: scale(nb, factor, nb.emit("index", whole, i)))
     if isinstance(t, (Array, Struct)):
         parts = (scale(b, factor, b.emit("get", x, index=i)) for i, _ in enumerate(components(t)))
         return b.emit("make", *parts, type=t)

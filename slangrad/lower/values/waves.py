@@ -6,7 +6,7 @@ WaveActiveSum(v)       %r = wave_reduce %v.x {kind="add"} ...      each componen
 from __future__ import annotations
 
 from slangrad.ir.core import Value
-from slangrad.ir.types import Pointer, Scalar, Type, components
+from slangrad.ir.types import Array, Pointer, Scalar, Type, components, is_long
 from slangrad.lower.model.frame import Frame, Place
 
 
@@ -19,6 +19,10 @@ def each_component(f: Frame, name: str, places: list[Place], **attributes: str) 
 def _on(f: Frame, name: str, value: Value, others: list[Value], attributes: dict[str, str]) -> Value:
     if isinstance(value.type, (Scalar, Pointer)):
         return f.emit(name, value, *others, type=value.type, **attributes)
+    if isinstance(value.type, Array) and is_long(value.type):
+        return f.elementwise(
+            value.type, lambda i: _on(f, name, f.emit("index", value, i), others, attributes)
+        )
     parts = (f.emit("get", value, index=i) for i, _ in enumerate(components(value.type)))
     made = [_on(f, name, part, others, attributes) for part in parts]
     return f.emit("make", *made, type=value.type)

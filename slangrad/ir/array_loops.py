@@ -1,0 +1,32 @@
+"""Loops that make an array element by element, so that code does not depend on its length.
+
+%r = for %n, %x : [n x T] (%i: u32, %a: [n x T]) { ...  %b = set_index %a, %i, %e  yield %b }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.core import Region, Value
+from slangrad.ir.types import U32, Array
+
+Step = Callable[[Builder, Value, Value], Value]
+
+
+def repeated(b: Builder, count: int, start: Value, step: Step) -> Value:
+    """`start` changed by `step(builder, the value so far, index)` for each index below `count`."""
+    index, carried, nested = Value(U32, "i"), Value(start.type), b.nested()
+    changed = step(nested, carried, index)
+    region = Region((index, carried), nested.ops, (changed,))
+    return b.control("for", (b.constant(U32, count), start), (start.type,), (region,))[0]
+
+
+def with_elements(b: Builder, start: Value, element: Step) -> Value:
+    """`start` with each element replaced, in place, by `element(builder, the array so far, index)`."""
+    assert isinstance(start.type, Array) and start.type.length is not None
+
+    def replaced(b: Builder, whole: Value, index: Value) -> Value:
+        return b.emit("set_index", whole, index, element(b, whole, index))
+
+    return repeated(b, start.type.length, start, replaced)
