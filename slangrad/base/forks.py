@@ -142,9 +142,9 @@ def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyL
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """While modules of Python, or the library, are loaded: a child waits for ever for a module that another thread of
-    its parent had begun to load. What is loaded stays, and to look for garbage among it takes a third of the time, so
-    the collector rests; a child finds it as it was."""
+    """While modules of Python are loaded: a child waits for ever for one that another thread of its parent had begun to
+    load. What they make stays, and to look for garbage among it takes a third of the time, so the collector rests; a
+    child finds it as it was."""
     _loading.add(1)
     collects = gc.isenabled()
     gc.disable()
