@@ -21,8 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from slangrad.base.options import Options
-from slangrad.base.store import Store, content_key
+from slangrad.base.identity import compiler_identity
+from slangrad.base.options import Options, store_of
+from slangrad.base.store import content_key
 from slangrad.base.traits import TRAITS
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Struct
@@ -31,7 +32,6 @@ from slangrad.runtime.image import KernelImage, Load
 from slangrad.runtime.processors import processor_identity
 
 FORMAT = 1
-PACKAGE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,6 @@ class StoredKernel:
     arguments: Struct
     used: frozenset[str]
     extra: Any
-
-
-def store_of(options: Options) -> Store:
-    """Where what is made with these settings is kept."""
-    return options.store or Store.of_environment()
 
 
 def kernel_key(options: Options, target: str, *parts: object) -> str:
@@ -94,25 +89,6 @@ def keep_kernel(
 def environment_key() -> str:
     """This version of the compiler, of LLVM, and this processor."""
     return content_key(FORMAT, sys.byteorder, compiler_identity(), llvm_identity(), processor_identity())
-
-
-@cache
-def compiler_identity() -> str:
-    """Our own files by name, size and time of change, as Python does for its caches: a changed compiler makes other
-    kernels, and reading all of it would take longer than a warm start may."""
-    return content_key("\n".join(_files(str(PACKAGE))))
-
-
-def _files(folder: str) -> Iterator[str]:
-    pending = [folder]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            for each in sorted(entries, key=lambda entry: entry.name):
-                if each.is_dir(follow_symlinks=False):
-                    pending += [each.path] if each.name != "__pycache__" else []
-                elif each.name.endswith((".py", ".slang")):
-                    known = each.stat()
-                    yield f"{each.path[len(folder) :]} {known.st_size} {known.st_mtime_ns}"
 
 
 @cache

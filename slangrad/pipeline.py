@@ -14,22 +14,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from slangrad import listings
 from slangrad.autodiff.report import Report
 from slangrad.base.compiling import compiling
-from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.module_file import Origin
 from slangrad.base.options import Options
 from slangrad.base.progress import Progress, shown
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.check.texts.files import is_standard
 from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
@@ -367,39 +363,6 @@ class _Run:
             if stage.name in self.options.dump:
                 print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
         return made
-
-
-def check_files(
-    paths: Sequence[Path], include_paths: Sequence[Path], options: Options
-) -> tuple[Diagnostic, ...]:
-    """The errors and warnings of files and of what they import, each once."""
-    programs: dict[Path, CheckedProgram] = {}  # files of a folder mean the same modules by the same names
-    found: dict[str, Diagnostic] = {}
-    for path in paths:
-        if path.parent not in programs:
-            programs[path.parent] = CheckedProgram(options, include_paths)
-        found |= {str(each): each for each in _check_file(programs[path.parent], path)}
-    return tuple(found.values())
-
-
-def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
-    try:
-        program.load_module(str(path))
-    except CompileError as error:
-        return error.diagnostics
-    return program.reporter.diagnostics
-
-
-def origins_of(
-    path: Path, include_paths: Sequence[Path], macros: dict[str, str], options: Options
-) -> tuple[list[Origin], Sequence[Diagnostic]]:
-    """What a file and the modules that it imports are made of, and the warnings; CompileError."""
-    program = CheckedProgram(options, include_paths, macros)
-    modules = [program.load_module(str(path))]
-    for each in modules:  # grows while it is read
-        modules += [one for one in each.imports if one not in modules]
-    origins = [each.origin for each in modules if each.origin is not None]
-    return [each for each in origins if not is_standard(each.path)], program.reporter.diagnostics
 
 
 # --- The machine --------------------------------------------------------------------------------------

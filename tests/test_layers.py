@@ -35,6 +35,13 @@ LATE_MODULES = {
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
     ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
+    ("cli", "rich.console"),  # what only some commands need
+    ("cli", "slangrad.check.diagnose"),
+    ("cli", "slangrad.cli.compile"),
+    ("cli", "slangrad.cli.doctor"),
+    ("cli", "slangrad.cli.stages"),
+    ("cli", "slangrad.cli.train_mlp"),
+    ("cli", "slangrad.cli.train_mlp_show"),
     ("base", "difflib"),  # names in errors that were perhaps meant
     ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields

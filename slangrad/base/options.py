@@ -129,6 +129,11 @@ class Options:
         )
 
 
+def store_of(options: Options) -> Store:
+    """Where what is made with these settings is kept."""
+    return options.store or Store.of_environment()
+
+
 _SWITCH = {
     **dict.fromkeys(("1", "true", "on", "yes"), True),
     **dict.fromkeys(("0", "false", "off", "no"), False),

@@ -12,15 +12,16 @@ The standard library is visible everywhere; its bodies are checked when they are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
-from slangrad.base.options import Options
+from slangrad.base.options import Options, store_of
 from slangrad.base.progress import shown
+from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
@@ -49,7 +50,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Module:
     """A checked module: its main file, all of its files, and its scope."""
 
@@ -85,9 +86,10 @@ class Program(World):
         self._inquiries = Inquiries(self)
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
-        self._standard = ModuleScope(self, None, "std")
+        self._standard, self._store = ModuleScope(self, None, "std"), store_of(self.options)
         self._parts: set[str] = set()
-        self._load_standard(standard.files())
+        with compiling():
+            self._load_standard(standard.files(self._store))
         self.reporter.raise_if_errors()
 
     # --- Loading ---
@@ -107,7 +109,7 @@ class Program(World):
         )
         if named <= self._parts:
             return
-        seen_from, files = self.view, standard.parts(named - self._parts)
+        seen_from, files = self.view, standard.parts(named - self._parts, self._store)
         self._parts |= named
         self._load_standard(files)
         self.view = seen_from
@@ -288,9 +290,11 @@ class Program(World):
             for extension in _extensions(part.members):
                 add_extension(self, extension, scope)
         for part in files:
-            pack_fields(self, part.members)
-            add_bases(self, part.members)
-            givers.note_givers(self, part.members)
+            if scope is not self._standard:  # which has no bit fields, and no structs that inherit
+                pack_fields(self, part.members)
+                add_bases(self, part.members)
+            if scope is not self._standard or givers.are_named_in(part.source):
+                givers.note_givers(self, part.members)
         if scope.extends:
             self.view.forget()
 
@@ -393,6 +397,8 @@ class Program(World):
         return found
 
     def _parse(self, source: SourceFile, path: Path | None = None) -> ast.Module:
+        if path is not None and is_standard(path):
+            return standard.imported(path, self._store)
         return parse_module(
             source, self.reporter, self.options, self._inquiries.include, dict(self._macros(path))
         )

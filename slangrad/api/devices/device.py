@@ -27,9 +27,8 @@ from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, SlangSession
 from slangrad.base.late import Late
-from slangrad.base.options import Options
+from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
-from slangrad.cache import store_of
 from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
