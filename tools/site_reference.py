@@ -19,7 +19,8 @@ from slangrad.marshal import vectors
 # Which homes of names make a part of the page; all homes that are in none come last.
 PARTS = {
     "Devices and sessions": "api.devices.device api.devices.desc base.options api.devices.features "
-    "api.sessions.session api.devices.compiler_options runtime.device api.devices.current api.devices.reports api.sessions.hot_reload",
+    "api.sessions.session api.devices.compiler_options runtime.device api.devices.current api.devices.reports "
+    "api.sessions.hot_reload",
     "Modules and functions": "api.functional.module api.functional.function api.functional.struct "
     "api.functional.instances api.functional.packed marshal.registry",
     "Arguments of calls": "marshal.values marshal.generators",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.base.options import AUTO, KEEP
+from slangrad.base.options import AUTO, INLINE, KEEP
 from slangrad.ir.interpret import Machine, Recorded
 from tests.gradients.random_programs import generate, in_doubles
 from tests.std.programs import differentiated
@@ -128,11 +128,9 @@ def test_mixed_precision_in_the_oracle(seed: int) -> None:
     check_mixed(oracle(text), oracle(in_doubles(text)), 4, seed)
 
 
-@pytest.mark.parametrize(("seed", "calls"), [(6, AUTO), (7, KEEP), (9, KEEP)])
-def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLANGRAD_CALLS", calls)
-    monkeypatch.setenv("SLANGRAD_OPTIMIZE", "0")
-    monkeypatch.setenv("SLANGRAD_LANES", "4")
+def machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    for name, value in (("CALLS", calls), ("OPTIMIZE", "0"), ("LANES", "4")):
+        monkeypatch.setenv(f"SLANGRAD_{name}", value)
     device = spy.create_device()
     module = spy.Module.load_from_source(device, "program", generate(seed))
 
@@ -141,10 +139,19 @@ def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch)
         module.run(np.array([x]), np.array([y]), np.array([n], dtype=np.int32), *out)
         return [each.to_numpy()[0] for each in out]
 
-    check(run, 12, seed)
+    return run
+
+
+@pytest.mark.parametrize(("seed", "calls"), [(6, AUTO), (7, KEEP), (9, KEEP)])
+def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(machine_code(seed, calls, monkeypatch), 12, seed)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", range(1000, 1060))
 def test_with_all_functions_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    test_in_machine_code(seed, KEEP, monkeypatch)
+    """What all functions inlined give, in another order of sums."""
+    inlined, kept = (machine_code(seed, calls, monkeypatch) for calls in (INLINE, KEEP))
+    for point in points(seed, 12):
+        for wanted, found in zip(inlined(*point), kept(*point), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=f"seed {seed}")
