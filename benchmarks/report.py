@@ -1,8 +1,8 @@
 """Results as markdown, and the tables of README.md.
 
-In: what run.py writes as JSON. Out: tables; columns that no row fills are left out. A table of the README
-stands between `<!-- table NAME -->` and `<!-- end NAME -->`, where NAME is a workload (W1), a workload and
-the reference if that is no C (W5a/slangrad@1), `cold` or `machine`.
+In: what run.py and compile_time.py write as JSON. Out: tables; columns that no row fills are left out. A table of
+the README stands between `<!-- table NAME -->` and `<!-- end NAME -->`, where NAME is a workload (W1), a workload and
+the reference if that is no C (W5a/slangrad@1), `cold`, `compile` or `machine`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ def number(value: float | None) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
+def whole(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
 def scientific(value: float | None) -> str:
     return "" if value is None else f"{value:.1e}"
 
@@ -62,6 +66,17 @@ IMPORTS: Columns = {
     "python -c":    lambda row: f"`{row['statement']}`",
     "whole process": lambda row: seconds(row["seconds"]),
     "beyond NumPy": lambda row: seconds(row.get("beyond")),
+}
+COMPILERS = ("slangrad", "before", "slangpy")
+COMPILING: Columns = {
+    "program":          lambda row: row["program"],
+    "CPU s":            lambda row: cpu(row["slangrad"]),
+    "library not kept": lambda row: cpu(row["slangrad"], "bare"),
+    "before":           lambda row: cpu(row.get("before")),
+    "wall s":           lambda row: cpu(row["slangrad"], "wall"),
+    "operations":       lambda row: whole(row["slangrad"].get("operations")),
+    "peak MiB":         lambda row: whole(row["slangrad"].get("peak")),
+    "SlangPy":          lambda row: cpu(row.get("slangpy")),
 }
 RATIOS: Columns = {
     "workload": lambda row: row["workload"],
@@ -136,6 +151,28 @@ def starts(cold: Row) -> str:
     return "\n".join(table for table, rows in zip(tables, (cold["peers"], imports)) if rows)
 
 
+def compile_times(run: Row) -> str:
+    """The table of compile_time.py, and why something is missing."""
+    said = f"CPU seconds from text to first result; programs end at {run['limit']:g} s"
+    rows = [
+        {"peer": peer, **row[peer]} | {"variant": row["program"]}
+        for row in run["compile"]
+        for peer in COMPILERS
+        if peer in row
+    ]
+    failed = [row | {"skip": row["failed"]} for row in rows if "failed" in row]
+    return f"{said}\n\n{markdown(COMPILING, run['compile'])}{missing(failed)}"
+
+
+def cpu(answer: Row | None, key: str = "seconds") -> str:
+    """Of one program: seconds, or that it took longer than the limit."""
+    if answer is None or "failed" in answer:
+        return ""
+    if "over" in answer:
+        return f"> {answer['over']:g}" if key == "seconds" else ""
+    return "" if answer.get(key) is None else f"{answer[key]:.2f}"
+
+
 def versions(results: list[Row]) -> list[str]:
     """What the peers say of themselves, each once."""
     infos = {
@@ -164,8 +201,12 @@ def machine(runs: list[Row]) -> str:
 
 def sections(runs: list[Row]) -> dict[str, str]:
     """Everything that can stand between the README's markers."""
-    found = {"machine": machine(runs)}
+    others = [run for run in runs if "compile" not in run]
+    found = {"machine": machine(others)} if others else {}
     for run in runs:
+        if "compile" in run:
+            found["compile"] = compile_times(run)
+    for run in others:
         found |= {section_of(result): timings(result) for result in run["workloads"]}
         if run.get("cold"):
             found["cold"] = starts(run["cold"])

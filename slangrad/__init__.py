@@ -28,9 +28,9 @@ _HOMES = {
                                               "create_slang_session current_device link_program load_module "
                                               "load_module_from_source load_program pop_current_device "
                                               "push_current_device",
+    "slangrad.api.devices.desc":              "DeviceDesc DeviceType",
     "slangrad.api.devices.device":            "Device SHADER_PATH create_device create_torch_device",
-    "slangrad.api.devices.features":          "AdapterInfo DeviceDesc DeviceInfo DeviceLimits DeviceType "
-                                              "Feature ShaderModel",
+    "slangrad.api.devices.features":          "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel "
                                               "Logger LoggerOutput log log_debug log_debug_once log_error "
                                               "log_error_once log_fatal log_fatal_once log_info log_info_once "
@@ -43,8 +43,8 @@ _HOMES = {
     "slangrad.api.functional.module":         "Module",
     "slangrad.api.functional.packed":         "PackedArg pack",
     "slangrad.api.functional.struct":         "Struct",
-    "slangrad.api.kernels.callbacks":         "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent",
     "slangrad.api.kernels.commands":          "BufferOffsetPair CommandBuffer CommandEncoder "
+                                              "CommandRecordingDiscardedEvent CommandRecordingSubmittedEvent "
                                               "ComputePassEncoder",
     "slangrad.api.kernels.fences":            "CommandQueueType Fence FenceDesc QueryPool QueryPoolDesc "
                                               "QueryType",

@@ -21,8 +21,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from slangrad.base.options import Options
-from slangrad.base.store import Store, content_key
+from slangrad.base.identity import compiler_identity
+from slangrad.base.options import Options, store_of
+from slangrad.base.store import content_key
 from slangrad.base.traits import TRAITS
 from slangrad.ir.type_data import type_data, type_from
 from slangrad.ir.types import Struct
@@ -31,7 +32,6 @@ from slangrad.runtime.image import KernelImage, Load
 from slangrad.runtime.processors import processor_identity
 
 FORMAT = 1
-PACKAGE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,6 @@ class StoredKernel:
     arguments: Struct
     used: frozenset[str]
     extra: Any
-
-
-def store_of(options: Options) -> Store:
-    """Where what is made with these settings is kept."""
-    return options.store or Store.of_environment()
 
 
 def kernel_key(options: Options, target: str, *parts: object) -> str:
@@ -97,25 +92,6 @@ def environment_key() -> str:
 
 
 @cache
-def compiler_identity() -> str:
-    """Our own files by name, size and time of change, as Python does for its caches: a changed compiler makes other
-    kernels, and reading all of it would take longer than a warm start may."""
-    return content_key(*_files(PACKAGE))
-
-
-def _files(folder: Path) -> Iterator[tuple[str, int, int]]:
-    pending = [str(folder)]
-    while pending:
-        with os.scandir(pending.pop()) as entries:
-            for each in sorted(entries, key=lambda entry: entry.name):
-                if each.is_dir(follow_symlinks=False):
-                    pending += [each.path] if each.name != "__pycache__" else []
-                elif each.name.endswith((".py", ".slang")):
-                    known = each.stat()
-                    yield os.path.relpath(each.path, folder), known.st_size, known.st_mtime_ns
-
-
-@cache
 def llvm_identity() -> str:
     """Version and library of llvmlite, which is not imported for this."""
     spec = find_spec("llvmlite")
@@ -138,5 +114,5 @@ def _settings(options: Options) -> str:
     """What was chosen, without what machine code does not depend on."""
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
-    bare = replace(options, threads=0, verify=False, dump=(), disable_warnings=none, warnings_as_errors=none)
-    return repr((bare, chosen))
+    bare = replace(options, disable_warnings=none, warnings_as_errors=none)
+    return repr((replace(bare, threads=0, verify=False, dump=(), progress=True), chosen))

@@ -12,29 +12,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from slangrad import listings
-from slangrad.autodiff.report import Explanation, Report
-from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.module_file import Origin
+from slangrad.autodiff.report import Report
+from slangrad.base.compiling import compiling
 from slangrad.base.options import Options
-from slangrad.base.recursion import deep_recursion
+from slangrad.base.progress import Progress, shown
 from slangrad.base.source import Line, SourceFile, source_lines, text_of
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.check.texts.files import is_standard
+from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
-from slangrad.flatten.math_functions import EXPANDED, expand_math
+from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
-from slangrad.ir.core import Function, walk
+from slangrad.ir.core import KEPT, Function, walk
 from slangrad.ir.types import Struct
 from slangrad.llvm import native
 from slangrad.llvm.target import Features
@@ -62,10 +60,14 @@ from slangrad.spmd.group_values import check_barriers, group_size, runs_in_group
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
-from slangrad.unit import FlatKernel, Request, Unit
+from slangrad.unit import FlatKernel, InIR, Request, Unit
 
 Listing = Callable[[], list[Line]]
 SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
+
+
+def is_kept(function: Function) -> bool:
+    return bool(function.attributes.get(KEPT))
 
 
 # --- Passes that need more than their function -----------------------------------------------------------
@@ -75,12 +77,20 @@ def begin(function: Function, context: Context) -> Function:
     return begin_statics(context.program, function)
 
 
+def is_kernel(function: Function, context: Context) -> bool:
+    return bool(function.attributes.get("kernel"))
+
+
 def inline(function: Function, context: Context) -> Function:
-    return inline_into(context.program, function, lambda _: False, context.options.limits)
+    return inline_into(context.program, function, is_kept, context.options.limits)
 
 
 def point_checks(function: Function, context: Context) -> Function:
     return check_pointers(context.program, function, context.by_hand)
+
+
+def null_checks(function: Function, context: Context) -> Function:
+    return check_null(context.program, function)
 
 
 def write_out(function: Function, context: Context) -> Function:
@@ -97,9 +107,19 @@ def scalars(function: Function, context: Context) -> Function:
 
 
 def maths(function: Function, context: Context) -> Function:
+    return expand_math(function, math_library(context), context.program.functions)
+
+
+def math_library(context: Context) -> MathLibrary:
     assert context.checked is not None
-    flatten = partial(FLATTENING.over, context=context)
-    return expand_math(function, MathLibrary(context.checked, context.options, flatten))
+    return MathLibrary(context.checked, context.options, partial(FLATTENING.over, context=context))
+
+
+def without_maths(unit: Unit) -> Unit:
+    """Maths functions that are used often join the program, all others go into their callers."""
+    library = math_library(Context(unit.options, unit.program, unit.request.checked))
+    kept = {f.name: f for f in kept_maths(unit.program.functions.values(), library)}
+    return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
 
 
 def even_barriers(function: Function) -> Function:
@@ -125,7 +145,7 @@ def has_steps_to_write_out(function: Function, context: Context) -> bool:
 
 INLINING = Passes((
     #    folder     pass                        when, and which passes must come before it
-    Pass("opt",     begin,             asks=True),
+    Pass("opt",     begin,             asks=True, when=is_kernel),
     Pass("opt",     inline,            asks=True,                                  needs=("begin",)),
     Pass("opt",     settle_statics,                                                needs=("inline",)),
     Pass("opt",     settle_variables,                                              needs=("inline",)),
@@ -145,7 +165,7 @@ CLEANING = Passes((
     Pass("opt",     simplify_branches),
     Pass("opt",     hoist),
     Pass("opt",     remove_dead),
-    Pass("opt",     check_null,                                                    needs=("hoist",)),
+    Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
 ))
 
 FLATTENING = Passes((
@@ -179,7 +199,7 @@ COMMON: tuple[Stage, ...] = (
     Stage("inlined",  INLINING,                         verify.INLINED,         listings.show_program),
     Stage("clean",    CLEANING,                         verify.DIFFERENTIATED,  listings.show_program),
     Stage("flat",     Passes(FLATTENING.rows + TIDYING.rows), verify.FLAT,      listings.show_program),
-    Stage("math",     MATHS,                            verify.FLAT,            listings.show_program),
+    Stage("math",     without_maths,                    verify.FLAT,            listings.show_program),      # MATHS
 )
 # fmt: on
 
@@ -206,7 +226,8 @@ assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
     """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept.
+    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept,
+    `functions`: those in IR after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -216,7 +237,8 @@ class CompiledKernel:
     read: dict[str, tuple[int, ...] | None]
     parameters: Mapping[ast.Declaration, str]
     stages: tuple[str, ...]
-    milliseconds: dict[str, float]
+    milliseconds: Mapping[str, float]
+    functions: Mapping[str, Sequence[Function]]
     reports: Mapping[str, Report]
     listings: dict[str, Listing]
 
@@ -225,9 +247,14 @@ class CompiledKernel:
         return f"CompiledKernel(stages={', '.join(self.stages)}; {spent:.0f} ms)"
 
     @property
+    def costs(self) -> dict[str, StageCost]:
+        """What each stage took, and how large the program is after it, which is counted now."""
+        return {name: cost_of(time, self.functions.get(name)) for name, time in self.milliseconds.items()}
+
+    @property
     def explanation(self) -> Explanation:
-        """What the reverse sweeps keep, and why."""
-        return Explanation(tuple(self.reports.values()))
+        """What the reverse sweeps keep, and why; what each stage took."""
+        return Explanation(tuple(self.reports.values()), self.costs)
 
     def text(self, stage: str) -> str:
         """The program after a stage, as text."""
@@ -267,8 +294,10 @@ def compile_entry_point(
 
 
 def _compile(request: Request) -> CompiledKernel:
-    target, run = TARGETS[request.traits.name], _Run(request)
-    with deep_recursion():  # a chain of two thousand `else if`s is as deep in the IR
+    target, options = TARGETS[request.traits.name], request.options
+    # Deep, as a chain of two thousand `else if`s is so in the IR, too.
+    with shown(_title(request), options.progress and not options.dump) as progress, compiling():
+        run = _Run(request, progress, len(COMMON) + len(target.tail))
         unit = run.through(COMMON, request)
         flat = flat_kernel(unit)
         product = target.finish(run.through(target.tail, flat))
@@ -277,11 +306,12 @@ def _compile(request: Request) -> CompiledKernel:
         product.kernel,
         product.image,
         flat.arguments,
-        used_arguments(flat.function),
-        read_places(flat.function),
+        used_arguments(flat.program),
+        read_places(flat.program),
         unit.parameters,
         tuple(run.listings),
         run.milliseconds,
+        run.functions,
         unit.reports,
         run.listings,
     )
@@ -291,22 +321,25 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
     group = group_size(unit.function) if runs_in_groups(unit.function) else None
-    return FlatKernel(unit.name, unit.function, unit.program.arguments, group, unit.options)
+    *functions, kernel = unit.program.functions.values()
+    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, unit.options)
 
 
-def flatten_request(request: Request) -> FlatKernel:
-    """The common stages alone."""
-    with deep_recursion():
-        return flat_kernel(_Run(request).through(COMMON, request))
+def _title(request: Request) -> str:
+    """A page is named for the call that it makes."""
+    return request.source.name if request.source.is_page else f"kernel {request.entry}"
 
 
 class _Run:
-    """Stages as they are run: what can be shown of each, and what it took."""
+    """Stages as they are run: what can be shown of each, and what it took. `count`: of all stages."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, progress: Progress, count: int) -> None:
+        self.progress = progress
+        self.count = count
         self.options = request.options
         self.name = request.entry
         self.milliseconds: dict[str, float] = {}
+        self.functions: dict[str, Sequence[Function]] = {}
         self.listings: dict[str, Listing] = {"kernel": lambda: source_lines(request.source)}
 
     def through(self, stages: Sequence[Stage], value: Any) -> Any:
@@ -315,50 +348,21 @@ class _Run:
         return value
 
     def _stage(self, stage: Stage, value: Any) -> Any:
+        number = len(self.milliseconds) + 1
+        self.progress.detail = f"stage {number} of {self.count}, {stage.name}"
         start = perf_counter()
         made = stage.run(value)
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
         if self.options.verify and stage.legal is not None:
             verify.verify(made.program, stage.legal)
+        if isinstance(made, InIR):
+            self.functions[stage.name] = made.in_ir
         if stage.lines is not None:
             show = partial(stage.lines, made)
             self.listings[stage.name] = show
             if stage.name in self.options.dump:
                 print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
         return made
-
-
-def check_files(
-    paths: Sequence[Path], include_paths: Sequence[Path], options: Options
-) -> tuple[Diagnostic, ...]:
-    """The errors and warnings of files and of what they import, each once."""
-    programs: dict[Path, CheckedProgram] = {}  # files of a folder mean the same modules by the same names
-    found: dict[str, Diagnostic] = {}
-    for path in paths:
-        if path.parent not in programs:
-            programs[path.parent] = CheckedProgram(options, include_paths)
-        found |= {str(each): each for each in _check_file(programs[path.parent], path)}
-    return tuple(found.values())
-
-
-def _check_file(program: CheckedProgram, path: Path) -> Sequence[Diagnostic]:
-    try:
-        program.load_module(str(path))
-    except CompileError as error:
-        return error.diagnostics
-    return program.reporter.diagnostics
-
-
-def origins_of(
-    path: Path, include_paths: Sequence[Path], macros: dict[str, str], options: Options
-) -> tuple[list[Origin], Sequence[Diagnostic]]:
-    """What a file and the modules that it imports are made of, and the warnings; CompileError."""
-    program = CheckedProgram(options, include_paths, macros)
-    modules = [program.load_module(str(path))]
-    for each in modules:  # grows while it is read
-        modules += [one for one in each.imports if one not in modules]
-    origins = [each.origin for each in modules if each.origin is not None]
-    return [each for each in origins if not is_standard(each.path)], program.reporter.diagnostics
 
 
 # --- The machine --------------------------------------------------------------------------------------

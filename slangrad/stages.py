@@ -1,6 +1,6 @@
 """Rows of the pass table, and what the first stages do: from a text to IR.
 
-    Pass("opt", hoist)                          one pass over the kernel
+    Pass("opt", hoist)                          one pass over a function
     Pass("opt", check_null, when=...)           only for some kernels
     Stage("clean", Passes(...), legal, lines)   passes that have one name for people: `slangrad dump --after clean`
 
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from slangrad.autodiff.requests import differentiate as answer_requests
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import Options
+from slangrad.base.options import Limits, Options
 from slangrad.base.source import Line
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import verify
@@ -24,6 +25,7 @@ from slangrad.lower.program import lower_program
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.inline import Keep, inline_into
+from slangrad.opt.kept_calls import keep_calls
 from slangrad.opt.variables import settle_variables
 from slangrad.syntax import ast
 from slangrad.unit import Request, Unit
@@ -69,7 +71,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Passes over the kernel, one after the other."""
+    """Passes over the kernel and the functions that it calls, one after the other."""
 
     rows: tuple[Pass, ...]
 
@@ -83,8 +85,11 @@ class Passes:
 
     def __call__(self, unit: Unit) -> Unit:
         request = unit.request
-        context = Context(request.options, unit.program, request.checked, request.by_hand)
-        return unit.with_kernel(self.over(unit.function, context))
+
+        def over(function: Function, program: Program) -> Function:
+            return self.over(function, Context(request.options, program, request.checked, request.by_hand))
+
+        return unit.changed(over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +136,18 @@ def lower(request: Request) -> Unit:
 
 
 def differentiate(unit: Unit) -> Unit:
-    """Requests for derivatives become functions."""
+    """Requests for derivatives become functions, and it is decided which functions stay."""
     options = unit.options
-    made = answer_requests(unit.program, inline_settled, options.segment_trips, options.residuals)
-    return replace(unit, program=made.program, reports=made.reports)
+    program = keep_calls(unit.program, unit.name, options, differentiates=True)
+    inline = partial(inline_settled, limits=options.limits)
+    made = answer_requests(program, inline, options.segment_trips, options.residuals)
+    return replace(unit, program=keep_calls(made.program, unit.name, options), reports=made.reports)
 
 
-def inline_settled(program: Program, function: Function, keep: Keep) -> Function:
+def inline_settled(
+    program: Program, function: Function, keep: Keep, limits: Limits | None = None
+) -> Function:
     """Inlining for autodiff: derivatives pass through pointers where it is known what these lead to."""
-    inlined = inline_into(program, function, keep)
+    inlined = inline_into(program, function, keep, limits)
     settled = settle_variables(inlined)
     return settled if settled is inlined else remove_dead(settled)

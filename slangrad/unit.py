@@ -2,13 +2,14 @@
 
 Request      a function of a text or of a checked module, and how it is to be compiled
 Unit         its IR: the kernel and the functions that it needs
-FlatKernel   the end of the common stages: one function of scalars, pointers and memory
+FlatKernel   the end of the common stages: functions of scalars, pointers and memory
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
 
 from slangrad.autodiff.report import Report
 from slangrad.base.options import Options
@@ -17,9 +18,18 @@ from slangrad.base.traits import Traits
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Function, Program
+from slangrad.ir.calls import callees_first
+from slangrad.ir.core import KEPT, Function, Program
 from slangrad.ir.types import Struct
 from slangrad.syntax import ast
+
+
+@runtime_checkable
+class InIR(Protocol):
+    """A value of a stage that is IR, and the functions that it is made of."""
+
+    @property
+    def in_ir(self) -> list[Function]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,23 +71,38 @@ class Unit:
     def function(self) -> Function:
         return self.program.functions[self.name]
 
-    def with_kernel(self, function: Function) -> Unit:
-        """The kernel is the one function that is left."""
-        return replace(self, program=replace(self.program, functions={self.name: function}))
+    @property
+    def in_ir(self) -> list[Function]:
+        return list(self.program.functions.values())
+
+    def changed(self, change: Callable[[Function, Program], Function]) -> Unit:
+        """The kernel and the functions that stay, each by a change, callees first. Only these are left."""
+        program = self.program
+        for each in callees_first(program, [self.name]):
+            if each.name == self.name or each.attributes.get(KEPT):
+                made = change(each, program)
+                program = replace(program, functions={**program.functions, each.name: made})
+        left = {f.name: f for f in callees_first(program, [self.name])}
+        return replace(self, program=replace(program, functions=left))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatKernel:
-    """`arguments`: the struct that the argument block holds. `group`: how many threads run together, None where they
-    need not."""
+    """`functions`: those that it calls, callees first. `arguments`: the struct that the argument block holds. `group`:
+    how many threads run together, None where they need not."""
 
     name: str
     function: Function
+    functions: tuple[Function, ...]
     arguments: Struct
     group: tuple[int, int, int] | None
     options: Options
 
     @property
+    def in_ir(self) -> list[Function]:
+        return [*self.functions, self.function]
+
+    @property
     def program(self) -> Program:
-        """The kernel alone, as a program."""
-        return Program({self.name: self.function}, arguments=self.arguments)
+        """The kernel and what it calls."""
+        return Program({f.name: f for f in self.in_ir}, arguments=self.arguments)

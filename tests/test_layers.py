@@ -15,6 +15,7 @@ LATE_MODULES = {
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments
+    ("runtime", "slangrad.base.formats"),  # kernels that print
     ("tensors", "torch"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
     ("api", "slangrad.api.kernels.commands"),  # kernels of users
@@ -26,11 +27,21 @@ LATE_MODULES = {
     ("api", "slangrad.api.kernels.shader"),
     ("api", "slangrad.api.kernels.shader_block"),
     ("api", "slangrad.api.kernels.shader_cursor"),
+    ("api", "slangrad.api.devices.features"),  # what a device can do
+    ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
+    ("base", "slangrad.cli.progress"),  # a compilation that takes longer than a second
+    ("cli", "rich.console"),  # what only some commands need
+    ("cli", "slangrad.check.diagnose"),
+    ("cli", "slangrad.cli.compile"),
+    ("cli", "slangrad.cli.doctor"),
+    ("cli", "slangrad.cli.stages"),
+    ("cli", "slangrad.cli.train_mlp"),
+    ("cli", "slangrad.cli.train_mlp_show"),
     ("base", "difflib"),  # names in errors that were perhaps meant
     ("marshal", "slangrad.marshal.type_kinds"),  # kinds of types, by their names
     ("tensors", "slangrad.marshal.buffer_cursor"),  # elements by the names of their fields

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.autodiff.vectorspace import VectorSpace
+from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
 
@@ -34,7 +35,9 @@ class Callee:
     sink: bool = False  # operands receive a derivative even where no result does
     drop_primal: bool = False  # the forward sweep of a vjp leaves it out
     opened: Region | None = None  # what the forward sweep of a vjp has in its place
-    body: Region | None = None  # of a segment, whose derivative is made for what is active at the call
+    body: Region | None = (
+        None  # of a function that stays, whose derivative is made for what is active at the call
+    )
     made_for: Callable[[tuple[bool, ...], tuple[bool, ...]], Callee] | None = None
 
 
@@ -50,15 +53,31 @@ class Activity:
         self._varied: set[Value] = set()
         self._useful: set[Value] = set()
         self._live: set[Op] = set()
+        self._visited: set[Region] = set()  # bodies of calls that this round has been in
+        self._marked: dict[Region, bool] = {}
 
     def analyze(self, region: Region, inputs: Iterable[Value], outputs: Iterable[Value]) -> Activity:
         """Follow `inputs` forwards and `outputs` backwards until nothing new is found (loops need that)."""
         self._varied.update(inputs)
         self._useful.update(v for v in outputs if self._space.tangent(v.type) is not None)
-        _repeat(self._varied, lambda: self._vary(region))
-        _repeat(self._useful, lambda: self._use(region))
+        self._repeat(self._varied, lambda: self._vary(region))
+        self._repeat(self._useful, lambda: self._use(region))
         self._mark(region)
         return self
+
+    def _repeat(self, found: set[Value], step: Callable[[], None]) -> None:
+        size = -1
+        while size != len(found):
+            size = len(found)
+            self._visited.clear()
+            step()
+
+    def _first_visit(self, body: Region) -> bool:
+        """Many calls may lead to one body; a round goes through it once."""
+        if body in self._visited:
+            return False
+        self._visited.add(body)
+        return True
 
     def active(self, value: Value) -> bool:
         return value in self._varied and value in self._useful
@@ -114,7 +133,8 @@ class Activity:
     def _vary_body(self, op: Op, body: Region) -> None:
         for v, p in zip(op.operands, body.parameters, strict=True):
             self._spread((v,), p)
-        self._vary(body)
+        if self._first_visit(body):
+            self._vary(body)
         for y, r in zip(body.yields, op.results, strict=True):
             self._spread((y,), r)
 
@@ -146,7 +166,8 @@ class Activity:
         callee = self._callee(op)
         if callee.body is not None:
             self._wanted(y for y, r in zip(callee.body.yields, op.results, strict=True) if r in self._useful)
-            self._use(callee.body)
+            if self._first_visit(callee.body):
+                self._use(callee.body)
             pairs = zip(op.operands, callee.body.parameters, strict=True)
             self._wanted(v for v, p in pairs if p in self._useful)
         elif callee.sink or not self._useful.isdisjoint(op.results):
@@ -156,6 +177,8 @@ class Activity:
 
     def _mark(self, region: Region) -> bool:
         """Mark the live ops of the region; whether there are any."""
+        if region in self._marked:
+            return self._marked[region]
         found = False
         for op in region.ops:
             callee = self._callee(op) if op.name == "call" else None
@@ -165,6 +188,7 @@ class Activity:
             if sink or any(inner) or any(map(self.active, op.results)):
                 self._live.add(op)
                 found = True
+        self._marked[region] = found
         return found
 
     def callee(self, op: Op) -> Callee:
@@ -186,12 +210,6 @@ class Activity:
         return self._callees(callee_of(op))
 
 
-def callee_of(op: Op) -> str:
-    name = op.attributes["callee"]
-    assert isinstance(name, str)
-    return name
-
-
 def carried_values(op: Op) -> list[tuple[Value, Value, Value, Value]]:
     """For each carried value of a loop: start, parameter of the body, what the body yields, result."""
     first = 1 if op.name == "for" else 0
@@ -202,13 +220,6 @@ def carried_values(op: Op) -> list[tuple[Value, Value, Value, Value]]:
 def _carries(name: str) -> bool:
     partials = PRIMITIVES[name].partials
     return callable(partials) or partials == LINEAR
-
-
-def _repeat(found: set[Value], step: Callable[[], None]) -> None:
-    size = -1
-    while size != len(found):
-        size = len(found)
-        step()
 
 
 _Rule = Callable[[Activity, Op], None]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Parameter, Region, Value
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
 from slangrad.ir.types import U32, Type
 
@@ -113,10 +113,8 @@ class _Cut(Rebuild):
         return made, self.values(outer)
 
     def _function(self, op: Op, region: Region) -> Function:
-        inputs = [Parameter(v.hint or f"x{i}", v.type) for i, v in enumerate(region.parameters)]
-        outputs = [Parameter(v.hint or f"y{i}", v.type, "out") for i, v in enumerate(region.yields)]
         name = f"{self._name}.{SEGMENT}{len(self.segments)}"
-        return Function(name, (*inputs, *outputs), None, region, attributes={SEGMENT: True}, span=op.span)
+        return Function(name, (), None, region, attributes={SEGMENT: True}, span=op.span).on(region)
 
 
 @dataclass(frozen=True, slots=True)

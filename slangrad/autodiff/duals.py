@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from slangrad.autodiff.activity import callee_of
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.builder import Builder
+from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Parameter, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op

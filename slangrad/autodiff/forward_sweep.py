@@ -15,11 +15,12 @@ arms it takes, and the reverse sweep reads at the positions of those runs only.
 
 from __future__ import annotations
 
-from slangrad.autodiff.activity import Callees, callee_of
+from slangrad.autodiff.activity import Callees
 from slangrad.autodiff.outline import Loop, Outline, holds_array
 from slangrad.autodiff.plan import Plan
 from slangrad.autodiff.residuals import position
 from slangrad.ir.builder import Builder
+from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
 from slangrad.ir.types import U32, Type, is_integer

@@ -77,40 +77,18 @@ class Report:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What all reverse sweeps of a kernel keep, function by function; segments of loops are functions."""
-
-    reports: tuple[Report, ...]
-
-    @property
-    def stored(self) -> tuple[Stored, ...]:
-        return tuple(each for report in self.reports for each in report.stored)
-
-    @property
-    def recomputed(self) -> tuple[Recomputed, ...]:
-        return tuple(each for report in self.reports for each in report.recomputed)
-
-    @property
-    def bytes_a_thread(self) -> int:
-        """At most, but for what a run decides: the sizes of those values count once."""
-        return _bytes(self.stored)
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.reports)) if self.reports else "no reverse sweep"
-
-
-def _bytes(stored: tuple[Stored, ...]) -> int:
+def bytes_a_thread(stored: tuple[Stored, ...]) -> int:
+    """At most, but for what a run decides: the sizes of those values count once."""
     return sum(each.bytes * (1 if each.count is None else each.count) for each in stored)
 
 
 def _total(stored: tuple[Stored, ...]) -> str:
-    known = _bytes(tuple(each for each in stored if each.count is not None))
+    known = bytes_a_thread(tuple(each for each in stored if each.count is not None))
     rounds = {
         name: [each for each in stored if each.count is None and each.round == name]
         for name in (ITERATION, SEGMENT)
     }
-    more = [f" and {_bytes(tuple(each))} {name}" for name, each in rounds.items() if each]
+    more = [f" and {bytes_a_thread(tuple(each))} {name}" for name, each in rounds.items() if each]
     of = " of loops whose length is not known" if more else ""
     return f"{known} bytes a thread{''.join(more)}{of}"
 

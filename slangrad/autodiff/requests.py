@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from slangrad.autodiff.activity import Callee, callee_of
+from slangrad.autodiff.activity import Callee
 from slangrad.autodiff.cutting import SEGMENT, Segments, cut, quiet
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
 from slangrad.autodiff.forward import jvp
@@ -27,6 +27,7 @@ from slangrad.autodiff.signatures import (
     handed_by_vjp,
     input_flags,
     jvp_function,
+    parameters_with,
     result_flags,
     vjp_function,
     wrap_jvp,
@@ -38,7 +39,8 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import BODILESS, Derivatives, Function, Op, Program, Region, Value, walk
+from slangrad.ir.calls import callee_of
+from slangrad.ir.core import BODILESS, KEPT, Derivatives, Function, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
@@ -86,7 +88,7 @@ class _Preferences:
 
 class _Requests:
     def __init__(self, program: Program, inline: Inline, segment_trips: int, residuals: str) -> None:
-        made = Program({}, program.differentials, program.arguments)
+        made = replace(program, functions={}, duals={})
         self.result = Differentiated(made)
         self._old = program.functions
         self._new = made.functions
@@ -99,6 +101,7 @@ class _Requests:
         self._callees: dict[tuple[str, str], Callee] = {}
         self._acting: dict[str, bool] = {}
         self._changing: dict[str, bool] = {}
+        self._reading: dict[str, bool] = {}
         self._duals = Duals(program.duals)
         self._halved_names: set[str] = set()
 
@@ -175,8 +178,12 @@ class _Requests:
         if f.region in self._wishes:
             ready, old = quiet(f)
             return ready, self._wishes[f.region].moved(old)
-        ready, preferences = self._expanded(self._ready(f, "vjp", _has_preference))
-        return ready, _Preferences(_preference(f), preferences)
+        ready, of_values = self._expanded(self._ready(f, "vjp", _has_preference))
+        preferences = _Preferences(_preference(f), of_values)
+        if not f.attributes.get(SEGMENT):
+            return ready, preferences
+        ready, old = quiet(ready)
+        return ready, preferences.moved(old)
 
     def _planned(self, f: Function, ready: Function, preferences: _Preferences) -> Planned:
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
@@ -207,15 +214,18 @@ class _Requests:
         return made.function, changed
 
     def _segment(self, f: Function, mode: str, inputs: Flags, results: Flags) -> Callee:
-        """The derivative of a segment for some active inputs and results."""
-        active = iter((*inputs, *results))
-        parameters = tuple(replace(p, differentiable=next(active)) for p in f.parameters)
+        """The derivative of a segment, or of a function that stays, for some active inputs and results. As a segment
+        is, the function is run again by its vjp."""
+        parameters = parameters_with(f, inputs, results)
         flags = "".join(str(int(flag)) for flag in (*inputs, *results))
-        flagged = replace(f, name=f"{f.name}.{flags}", parameters=parameters)
+        attributes = f.attributes | {SEGMENT: True}
+        flagged = Function(
+            f"{f.name}.{flags}", parameters, None, f.region, attributes=attributes, span=f.span
+        )
         derivative = f"{flagged.name}.{mode}"
         if derivative not in self._new:
             made = _MAKE[mode](self, flagged, None)
-            self._new[derivative] = replace(made, attributes={SEGMENT: True})
+            self._new[derivative] = replace(made, attributes=f.attributes)
         inputs, results = input_flags(flagged, self._space), result_flags(flagged, self._space)
         acts = self._acts(derivative)
         return Callee(derivative, inputs, results, acts, acts)
@@ -324,7 +334,7 @@ class _Requests:
         return found
 
     def _describe(self, f: Function, mode: str) -> Callee:
-        if f.attributes.get(SEGMENT):
+        if _is_repeated(f):
             flags = (False,) * len(f.inputs), (False,) * len(f.outputs)
             made_for = lambda inputs, results: self._segment(f, mode, inputs, results)
             return Callee("", *flags, body=f.region, made_for=made_for)
@@ -377,9 +387,14 @@ class _Requests:
         derivative = self._vjp_callee(callee_of(op)).derivative
         return bool(derivative) and self._changes(derivative)
 
+    def _reads(self, name: str) -> bool:
+        if name not in self._reading:
+            self._reading[name] = any(map(self._op_reads, walk(self._new[name].region)))
+        return self._reading[name]
+
     def _op_reads(self, op: Op) -> bool:
         if op.name == "call":
-            return any(map(self._op_reads, walk(self._new[callee_of(op)].region)))
+            return self._reads(callee_of(op))
         return op.name in PRIMITIVES and effect_of(op) == READ
 
     def _stays(self, f: Function, mode: str) -> bool:
@@ -388,6 +403,8 @@ class _Requests:
             return not self._changes(f.name)
         if self._duals.has_any(f):
             return False
+        if f.attributes.get(KEPT):
+            return not self._changes(f.name)
         return _custom(f, mode) is not None or bool(f.attributes.get(BODILESS))
 
     def _may_repeat(self, op: Op) -> bool:
@@ -418,6 +435,11 @@ def _substitute(f: Function, mode: str) -> str | None:
 
 def _is_substituted(f: Function, mode: str) -> bool:
     return _custom(f, mode) is None and _substitute(f, mode) is not None
+
+
+def _is_repeated(f: Function) -> bool:
+    """Whether it stays a function, whose derivative is made for what is active at a call."""
+    return bool(f.attributes.get(SEGMENT) or f.attributes.get(KEPT))
 
 
 def _preference(f: Function) -> str:

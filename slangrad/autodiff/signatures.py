@@ -9,11 +9,12 @@ What a user writes as a custom derivative takes and returns differential pairs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Parameter, Region, Value
+from slangrad.ir.core import LIBRARY, Attribute, Function, Parameter, Region, Value
 from slangrad.ir.types import Struct, Type
 
 
@@ -30,6 +31,15 @@ def result_flags(f: Function, space: VectorSpace) -> tuple[bool, ...]:
     return tuple(flag and space.tangent(t) is not None for flag, t in declared)
 
 
+def parameters_with(f: Function, inputs: Sequence[bool], results: Sequence[bool]) -> tuple[Parameter, ...]:
+    """What a function takes and gives, as "in" and "out" parameters, for some that are active."""
+    taken = [
+        replace(p, direction="in", differentiable=flag) for p, flag in zip(f.inputs, inputs, strict=True)
+    ]
+    given = [replace(p, differentiable=flag) for p, flag in zip(_results(f), results, strict=True)]
+    return (*taken, *given)
+
+
 def tangent_of(t: Type, space: VectorSpace) -> Type:
     made = space.tangent(t)
     assert made is not None, t
@@ -41,14 +51,19 @@ def jvp_function(f: Function, region: Region, space: VectorSpace) -> Function:
     results = tuple(_results(f))
     outputs = (*results, *_derivatives(results, result_flags(f, space), space, "out"))
     tangents = _derivatives(inputs, input_flags(f, space), space, "in")
-    return Function(f"{f.name}.jvp", (*inputs, *tangents, *outputs), None, region, span=f.span)
+    return _derivative(f, "jvp", (*inputs, *tangents, *outputs), region)
 
 
 def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
     inputs = tuple(Parameter(p.name, p.type, "in", p.differentiable, p.uniform) for p in f.inputs)
     cotangents = _derivatives(tuple(_results(f)), result_flags(f, space), space, "in")
     outputs = _derivatives(inputs, input_flags(f, space), space, "out")
-    return Function(f"{f.name}.vjp", (*inputs, *cotangents, *outputs), None, region, span=f.span)
+    return _derivative(f, "vjp", (*inputs, *cotangents, *outputs), region)
+
+
+def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], region: Region) -> Function:
+    attributes: dict[str, Attribute] = {LIBRARY: True} if f.attributes.get(LIBRARY) else {}
+    return Function(f"{f.name}.{mode}", parameters, None, region, attributes=attributes, span=f.span)
 
 
 def handed_by_jvp(f: Function, region: Region, space: VectorSpace) -> Region:

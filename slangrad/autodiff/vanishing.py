@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slangrad.autodiff.activity import callee_of, carried_values
+from slangrad.autodiff.activity import carried_values
+from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.types import components
 
@@ -29,6 +30,7 @@ class _Walk:
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
         self._open: list[str] = []  # functions that are looked at
+        self._known: dict[tuple[str, tuple[Form, ...]], list[Form]] = {}
         self.forms: dict[Value, Form] = {}
 
     def of(self, value: Value) -> Form:
@@ -41,11 +43,13 @@ class _Walk:
         region = self._functions[name].region
         if name in self._open:
             return [False] * len(region.yields)
-        self._open.append(name)
-        self.forms.update(zip(region.parameters, inputs, strict=True))
-        made = self.region(region)
-        self._open.pop()
-        return made
+        key = name, tuple(inputs)
+        if key not in self._known:
+            self._open.append(name)
+            self.forms.update(zip(region.parameters, inputs, strict=True))
+            self._known[key] = self.region(region)
+            self._open.pop()
+        return self._known[key]
 
     def region(self, region: Region) -> list[Form]:
         for op in region.ops:

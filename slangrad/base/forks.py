@@ -13,6 +13,7 @@ in the child, and what it guards may be half done there: `broken` puts that righ
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -142,11 +143,16 @@ def kept_at_fork(lock: AnyLock, rank: int, broken: Broken | None = None) -> AnyL
 @contextmanager
 def loading() -> Iterator[None]:
     """While modules of Python are loaded: a child waits for ever for one that another thread of its parent had begun to
-    load."""
+    load. What they make stays, and to look for garbage among it takes a third of the time, so the collector rests; a
+    child finds it as it was."""
     _loading.add(1)
+    collects = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
+        if collects:
+            gc.enable()
         _loading.add(-1)
 
 

@@ -117,9 +117,14 @@ class Format:
         return "".join(parts)
 
 
+def has_braces(text: str) -> bool:
+    """Whether a print has a format with braces."""
+    return text.startswith(MARK)
+
+
 def format_of(text: str) -> Format | BraceFormat:
     """The format of a print, of either kind."""
-    return decoded(text) if text.startswith(MARK) else parse_format(text)
+    return decoded(text) if has_braces(text) else parse_format(text)
 
 
 @cache

@@ -18,6 +18,7 @@ from slangrad.base.store import Store
 
 MOST_LANES = 64
 RESIDUALS = CUT, STORE, RECOMPUTE = "cut", "store", "recompute"
+CALLS = AUTO, INLINE, KEEP = "auto", "inline", "keep"
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,12 +79,15 @@ class Options:
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
     residuals: str = CUT                 # what it keeps: by a minimum cut, "store": all that it needs, or
                                          # "recompute": what is not cheap to compute again
+    calls: str = AUTO                    # functions of machine code: where they save much code, "inline": none,
+                                         # or "keep": all that can be
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     optimize: int = 2                    # LLVM's code generation level
     prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
     verify: bool = field(default_factory=lambda: _verifies(os.environ))  # check the IR after each pass
     dump: tuple[str, ...] = ()           # stages to print
+    progress: bool = True                # a line on the terminal while something takes long to compile
     disable_warnings: frozenset[str] = frozenset()    # codes of warnings that are not told
     warnings_as_errors: frozenset[str] = frozenset()  # codes of those that are errors
     # fmt: on
@@ -93,11 +97,11 @@ class Options:
     )  # where kernels are kept, None: the user's
 
     def __post_init__(self) -> None:
-        if self.residuals not in RESIDUALS:
-            one_of = ", ".join(map(repr, RESIDUALS))
-            raise ValueError(
-                f"residuals (SLANGRAD_RESIDUALS) must be one of {one_of}, not {self.residuals!r}"
-            )
+        for name, known in (("residuals", RESIDUALS), ("calls", CALLS)):
+            given = getattr(self, name)
+            if given not in known:
+                one_of = ", ".join(map(repr, known))
+                raise ValueError(f"{name} (SLANGRAD_{name.upper()}) must be one of {one_of}, not {given!r}")
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
@@ -112,15 +116,22 @@ class Options:
             deterministic=_switch(environment, "DETERMINISTIC", True),
             segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),
             residuals=environment.get("SLANGRAD_RESIDUALS", "").strip() or CUT,
+            calls=environment.get("SLANGRAD_CALLS", "").strip() or AUTO,
             threads=_integer(environment, "THREADS", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
             prints=_switch(environment, "PRINTS", False),
             check=_switch(environment, "CHECK", False),
             verify=_verifies(environment),
             dump=_names(environment, "DUMP"),
+            progress=_switch(environment, "PROGRESS", True),
             disable_warnings=frozenset(_names(environment, "DISABLE_WARNINGS")),
             warnings_as_errors=frozenset(_names(environment, "WARNINGS_AS_ERRORS")),
         )
+
+
+def store_of(options: Options) -> Store:
+    """Where what is made with these settings is kept."""
+    return options.store or Store.of_environment()
 
 
 _SWITCH = {

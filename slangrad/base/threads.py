@@ -1,6 +1,6 @@
 """Threads in the background, as many as the system has room for.
 
-start_thread("slangrad-1", serve, queue)      whether it runs; where there is no room, one warning says so
+start_thread("slangrad-1", serve, queue)      the thread; None where there is no room, and one warning says so
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ _NO_ROOM = "the system has no room for another thread ({}): slangrad goes on wit
 _told: list[str] = []
 
 
-def start_thread(name: str, work: Callable[..., None], *arguments: Any) -> bool:
+def start_thread(name: str, work: Callable[..., None], *arguments: Any) -> threading.Thread | None:
     """A daemon thread."""
+    thread = threading.Thread(target=work, args=arguments, name=name, daemon=True)
     try:
-        threading.Thread(target=work, args=arguments, name=name, daemon=True).start()
+        thread.start()
     except (RuntimeError, MemoryError) as problem:
         _tell(_NO_ROOM.format(problem))
-        return False
-    return True
+        return None
+    return thread
 
 
 def _tell(message: str) -> None:

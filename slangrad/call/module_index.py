@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from slangrad.base.module_file import FILE, MODULE, Macros, Origin, Request
-from slangrad.base.options import Options
+from slangrad.base.options import Options, store_of
 from slangrad.base.source import SourceFile
 from slangrad.base.store import Store, digest_of
-from slangrad.cache import kernel_key, store_of
+from slangrad.cache import kernel_key
 from slangrad.check.texts.files import UNREADABLE, Files
 
 UNKNOWN = object()

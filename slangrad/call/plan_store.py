@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.base.options import Options
-from slangrad.cache import find_kernel, kernel_key, store_of
+from slangrad.base.options import Options, store_of
+from slangrad.cache import find_kernel, kernel_key
 from slangrad.call.compiled import Compiled, load
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.packing import packer_of

@@ -12,14 +12,16 @@ The standard library is visible everywhere; its bodies are checked when they are
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Diagnostic, Reporter
 from slangrad.base.module_file import FILE, LINK, MODULE, Macros, Origin
-from slangrad.base.options import Options
-from slangrad.base.recursion import deep_recursion
+from slangrad.base.options import Options, store_of
+from slangrad.base.progress import shown
+from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
@@ -48,7 +50,7 @@ from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Module:
     """A checked module: its main file, all of its files, and its scope."""
 
@@ -84,9 +86,10 @@ class Program(World):
         self._inquiries = Inquiries(self)
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
-        self._standard = ModuleScope(self, None, "std")
+        self._standard, self._store = ModuleScope(self, None, "std"), store_of(self.options)
         self._parts: set[str] = set()
-        self._load_standard(standard.files())
+        with compiling():
+            self._load_standard(standard.files(self._store))
         self.reporter.raise_if_errors()
 
     # --- Loading ---
@@ -106,7 +109,7 @@ class Program(World):
         )
         if named <= self._parts:
             return
-        seen_from, files = self.view, standard.parts(named - self._parts)
+        seen_from, files = self.view, standard.parts(named - self._parts, self._store)
         self._parts |= named
         self._load_standard(files)
         self.view = seen_from
@@ -122,17 +125,17 @@ class Program(World):
         stood in that file.
         """
         source = SourceFile(name if path is None else str(path), text, is_page)
-        return self._guarded(lambda: self._add(name, source, path))
+        return self._guarded(name, lambda: self._add(name, source, path))
 
     def add_precompiled(self, name: str, path: Path, data: bytes) -> Module:
         """The same for the bytes of a precompiled module, as if they stood in that file; ModuleFileError."""
         source = self.files.precompiled.add(path, data)
-        return self._guarded(lambda: self._add(name, source, path))
+        return self._guarded(name, lambda: self._add(name, source, path))
 
     def load_module(self, name: str) -> Module:
         """The module of that name or path."""
         self.files.asked_for.add(name)
-        return self._guarded(lambda: self._find_module(name, None, None))
+        return self._guarded(name, lambda: self._find_module(name, None, None))
 
     def link(self, module: Module, exporters: Sequence[Module]) -> Module:
         """The module, checked again so that what it and its imports leave open is what others export."""
@@ -140,7 +143,7 @@ class Program(World):
             for name in dict.fromkeys(exported_names(each.files)):
                 self._links.setdefault(name, []).append(each)
         try:
-            return self._guarded(lambda: self._again(module))
+            return self._guarded(module.name, lambda: self._again(module))
         finally:
             self._links, self._linked = {}, {}
 
@@ -149,7 +152,7 @@ class Program(World):
         if module.added is not None:
             added = SourceFile(added.name, f"{module.added.text}\n{added.text}")
         name, source = f"{module.name}@{len(self.modules)}", module.declaration.source
-        return self._guarded(lambda: self._add(name, source, module.path, added))
+        return self._guarded(name, lambda: self._add(name, source, module.path, added))
 
     def _again(self, module: Module) -> Module:
         """A module as it is with the links; itself where they change nothing."""
@@ -205,10 +208,10 @@ class Program(World):
         if errors:
             raise CompileError(errors)
 
-    def _guarded(self, work: Any) -> Module:
+    def _guarded(self, name: str, work: Any) -> Module:
         """Run one stage with its own errors; raise them together."""
         self.reporter, before = self._new_reporter(), set(self.modules)
-        with deep_recursion():
+        with shown(f"module {name}", self.options.progress), compiling():
             try:
                 module: Module | None = work()
             finally:
@@ -287,9 +290,11 @@ class Program(World):
             for extension in _extensions(part.members):
                 add_extension(self, extension, scope)
         for part in files:
-            pack_fields(self, part.members)
-            add_bases(self, part.members)
-            givers.note_givers(self, part.members)
+            if scope is not self._standard:  # which has no bit fields, and no structs that inherit
+                pack_fields(self, part.members)
+                add_bases(self, part.members)
+            if scope is not self._standard or givers.are_named_in(part.source):
+                givers.note_givers(self, part.members)
         if scope.extends:
             self.view.forget()
 
@@ -392,6 +397,8 @@ class Program(World):
         return found
 
     def _parse(self, source: SourceFile, path: Path | None = None) -> ast.Module:
+        if path is not None and is_standard(path):
+            return standard.imported(path, self._store)
         return parse_module(
             source, self.reporter, self.options, self._inquiries.include, dict(self._macros(path))
         )
@@ -411,7 +418,7 @@ class Program(World):
         if self.info(declaration).body_checked:
             return
         self.reporter = self._new_reporter()
-        with deep_recursion():
+        with compiling():
             bodies.check_body(self, declaration)
             while self.later:
                 self.later.pop(0)()

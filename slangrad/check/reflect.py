@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.recursion import deep_recursion
 from slangrad.base.source import SourceFile
 from slangrad.base.suggestions import suggestion
 from slangrad.check.calls.candidates import Failure, Match
@@ -186,7 +186,7 @@ class Reflection:
     @contextmanager
     def looking(self) -> Iterator[None]:
         """Questions are asked from the module, and answered without reporting."""
-        with deep_recursion(), self.program.silence():
+        with compiling(), self.program.silence():
             self.program.look_from(self.module.declaration)
             yield
 
@@ -239,7 +239,7 @@ class Reflection:
     def why_not_found(self, name: str) -> tuple[str, str | None]:
         """Why `name` means no function and no type: the end of a sentence about the module, and a thing to try."""
         reporter = Reporter()
-        with deep_recursion():
+        with compiling():
             before, self.program.reporter = self.program.reporter, reporter
             try:
                 self.program.look_from(self.module.declaration)

@@ -12,7 +12,7 @@ from slangrad.base.diagnostics import Diagnostic
 from slangrad.base.module_file import SUFFIX, Origin, packed, to_bytes
 from slangrad.base.options import Options
 from slangrad.base.whole_files import write_output
-from slangrad.pipeline import origins_of
+from slangrad.check.diagnose import origins_of
 
 
 def write_modules(

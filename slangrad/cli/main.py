@@ -2,7 +2,8 @@
 
     slangrad run square.slang          slangrad check *.slang          slangrad dump poly.slang f --bwd --all
 
-The exit code is 1 when a program is wrong or fails, 2 when the command itself is not understood.
+The exit code is 1 when a program is wrong or fails, 2 when the command itself is not understood. What only some
+commands need is loaded when one of them runs: `check` needs no pipeline, and nobody waits for LLVM to see an error.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import slangrad
-from slangrad import pipeline
 from slangrad.base.diagnostics import Diagnostic
+from slangrad.base.late import Late
 from slangrad.base.options import Options
 from slangrad.base.store import Store
-from slangrad.cli import compile, doctor, stages, train_mlp_show
-from slangrad.cli import train_mlp as train_mlp_command
+
+CONSOLE = Late("rich.console")
+DIAGNOSE = Late("slangrad.check.diagnose")
+COMPILE, DOCTOR, STAGES = (
+    Late("slangrad.cli.compile"),
+    Late("slangrad.cli.doctor"),
+    Late("slangrad.cli.stages"),
+)
+TRAIN_MLP, TRAIN_MLP_SHOW = Late("slangrad.cli.train_mlp"), Late("slangrad.cli.train_mlp_show")
 
 app = typer.Typer(
     help="Slang functions with gradients, on any CPU.",
@@ -36,9 +43,11 @@ app = typer.Typer(
 File = Annotated[Path, typer.Argument(help="A Slang file.")]
 Includes = Annotated[list[Path], typer.Option("--include", "-I", help="A folder to look for modules in.")]
 
-# What wrong programs, arguments and settings raise; all else is a mistake of the compiler and shows where.
-KERNEL = (slangrad.KernelAssertionError, slangrad.KernelRecursionError, slangrad.KernelTypeError)
-FAILURES = (ValueError, IndexError, MemoryError, OSError, *KERNEL)
+
+def failures() -> tuple[type[BaseException], ...]:
+    """What wrong programs, arguments and settings raise; all else is a mistake of the compiler and shows where."""
+    kernel = (slangrad.KernelAssertionError, slangrad.KernelRecursionError, slangrad.KernelTypeError)
+    return (ValueError, IndexError, MemoryError, OSError, *kernel)
 
 
 @contextmanager
@@ -46,9 +55,11 @@ def failures_shown() -> Iterator[None]:
     """A failure goes to standard error, and the exit code is 1."""
     try:
         yield
-    except FAILURES as failure:
+    except failures() as failure:
         sys.stdout.flush()
-        Console(stderr=True, highlight=False, soft_wrap=True).print(str(failure), style="red", markup=False)
+        CONSOLE.Console(stderr=True, highlight=False, soft_wrap=True).print(
+            str(failure), style="red", markup=False
+        )
         raise typer.Exit(1) from None
 
 
@@ -85,7 +96,7 @@ def run(
     """Run a function of a file, and print what it prints and returns."""
     with failures_shown():
         device = slangrad.create_device(include_paths=include)
-        result = stages.load_function(device, str(located(file, include)), entry)()
+        result = STAGES.load_function(device, str(located(file, include)), entry)()
     if result is not None:
         print(result)
 
@@ -99,7 +110,7 @@ def check(
     """Report the errors and warnings of files. The exit code is 1 if there are errors."""
     with failures_shown():
         there = [located(each, include) for each in files if each.is_file()]
-        found = pipeline.check_files(there, include, Options.from_environment())
+        found = DIAGNOSE.check_files(there, include, Options.from_environment())
     missing = [Diagnostic("E0327", f"there is no file '{each}'") for each in files if not each.is_file()]
     found = (*missing, *found)
     for each in found:
@@ -148,7 +159,7 @@ def compile_modules(
     """Compile files to modules that programs import without the sources: a.slang to a.slang-module."""
     with failures_shown():
         there = [located(each, include) for each in files]
-        written, told = compile.write_modules(there, out, include, compile.macros_of(macros), imports)
+        written, told = COMPILE.write_modules(there, out, include, COMPILE.macros_of(macros), imports)
     for warning in told:
         print(f"{warning}\n", file=sys.stderr)
     for path in written:
@@ -163,7 +174,9 @@ def dump(
     everything: Annotated[bool, typer.Option("--all", help="Show every stage.")] = False,
     forward: Annotated[bool, typer.Option("--fwd", help="The forward-mode derivative.")] = False,
     backward: Annotated[bool, typer.Option("--bwd", help="The reverse-mode derivative.")] = False,
-    times: Annotated[bool, typer.Option("--times", help="What each stage took.")] = False,
+    times: Annotated[
+        bool, typer.Option("--times", help="What each stage took, and how much it made.")
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report", help="What the reverse-mode derivative stores, and why.")
     ] = False,
@@ -181,14 +194,14 @@ def dump(
         if html is not None and (after or everything):
             raise ValueError("error: --html shows all stages: leave out --after and --all")
         device = slangrad.create_device(include_paths=include)
-        compiled = stages.compile_function(device, str(located(file, include)), function, mode, uniform)
-        chosen = stages.chosen_stages(compiled, after, everything)
+        compiled = STAGES.compile_function(device, str(located(file, include)), function, mode, uniform)
+        chosen = STAGES.chosen_stages(compiled, after, everything)
         if report:
-            print(compiled.explanation)
+            print(compiled.explanation if times else compiled.explanation.sweeps)
             return
         if html is not None:
-            stages.write_page(html, compiled, function, mode)
-    stages.show(Console(highlight=False), compiled, chosen if html is None else (), times)
+            STAGES.write_page(html, compiled, function, mode)
+    STAGES.show(CONSOLE.Console(highlight=False), compiled, chosen if html is None else (), times)
 
 
 def mode_of(forward: bool, backward: bool) -> str:
@@ -209,7 +222,7 @@ class Optimizer(StrEnum):
 
 @app.command()
 def train_mlp(
-    steps: Annotated[int, typer.Option(min=1, help="How many.")] = train_mlp_command.STEPS,
+    steps: Annotated[int | None, typer.Option(min=1, help="How many; 3000.")] = None,
     precision: Annotated[Precision, typer.Option(help="Of all numbers of the network.")] = Precision.half,
     optimizer: Annotated[Optimizer, typer.Option(help="Adam, or plain gradient descent.")] = Optimizer.adam,
     points: Annotated[
@@ -222,10 +235,10 @@ def train_mlp(
 
     Ctrl-C ends it early, with what it has learned so far.
     """
-    points = points or train_mlp_command.POINTS[optimizer]
-    settings = train_mlp_command.Settings(precision.value, optimizer.value, steps, points, seed)
+    steps, points = steps or TRAIN_MLP.STEPS, points or TRAIN_MLP.POINTS[optimizer]
+    settings = TRAIN_MLP.Settings(precision.value, optimizer.value, steps, points, seed)
     with failures_shown():
-        train_mlp_show.run(Console(highlight=False), settings, out)
+        TRAIN_MLP_SHOW.run(CONSOLE.Console(highlight=False), settings, out)
 
 
 cache_commands = typer.Typer(help="The cache of compiled kernels.", no_args_is_help=True)
@@ -236,7 +249,7 @@ app.add_typer(cache_commands, name="cache")
 def info() -> None:
     """Tell where compiled kernels are kept, and how much there is."""
     with failures_shown():
-        print(doctor.described_cache(Store.of_environment().usage()))
+        print(DOCTOR.described_cache(Store.of_environment().usage()))
 
 
 @cache_commands.command()
@@ -251,5 +264,5 @@ def clear() -> None:
 def examine() -> None:
     """Tell what this machine offers: CPU features, lanes, threads, LLVM, devices."""
     with failures_shown():
-        works = doctor.report(Console(highlight=False))
+        works = DOCTOR.report(CONSOLE.Console(highlight=False))
     raise typer.Exit(0 if works else 1)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.syntax import Syntax
-from rich.table import Table
 
 from slangrad import Device, Function, Module
 from slangrad.base.options import Options
 from slangrad.cli import dump_html
 from slangrad.cli.example import example_arguments
+from slangrad.explanation import costs_table
 from slangrad.pipeline import CompiledKernel, compile_entry_point, describe_machine
 
 LEXERS = {"kernel": "hlsl", "ast": "text", "asm": "gas"}
@@ -70,7 +70,7 @@ def show(console: Console, compiled: CompiledKernel, stages: tuple[str, ...], ti
         show_text(console, f"// after stage '{stage}'", "hlsl")
         show_text(console, compiled.text(stage).rstrip() + "\n", LEXERS.get(stage, "llvm"))
     if times:
-        console.print(times_table(compiled))
+        print(costs_table(compiled.costs))
 
 
 def show_text(console: Console, text: str, lexer: str) -> None:
@@ -79,11 +79,3 @@ def show_text(console: Console, text: str, lexer: str) -> None:
         console.print(Syntax(text, lexer, background_color="default", word_wrap=True))
     else:
         console.file.write(text + "\n")
-
-
-def times_table(compiled: CompiledKernel) -> Table:
-    table = Table("stage", "ms", box=None)
-    for stage, milliseconds in compiled.milliseconds.items():
-        table.add_row(stage, f"{milliseconds:.1f}")
-    table.add_row("sum", f"{sum(compiled.milliseconds.values()):.1f}")
-    return table

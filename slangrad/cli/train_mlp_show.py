@@ -29,8 +29,9 @@ FORMATS = (".png", ".svg", ".pdf")
 def run(console: Console, settings: Settings, out: Path) -> None:
     """The command: train, show, draw."""
     check_picture(out)
-    with compiling(console):
-        network = new_network(settings)
+    start = perf_counter()
+    network = new_network(settings)  # the first time takes seconds; later the kernels are on disk
+    console.print(f"kernels ready after {perf_counter() - start:.1f} s")
     with shown_progress(console, settings.steps) as show:
         result = train(network, settings, show)
     console.print(f"{closing(result)}\n", soft_wrap=True)
@@ -61,18 +62,6 @@ def rate(progress: Progress) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}points/s"
     return f"{count:.0f} points/s"
-
-
-@contextmanager
-def compiling(console: Console) -> Iterator[None]:
-    """The first time takes seconds; later the kernels are on disk."""
-    start = perf_counter()
-    if console.is_terminal:
-        with console.status("compiling mlp/*.slang"):
-            yield
-    else:
-        yield
-    console.print(f"kernels ready after {perf_counter() - start:.1f} s")
 
 
 @contextmanager

@@ -12,7 +12,6 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from slangrad.flatten.leaves import (
     Elements,
@@ -48,11 +47,8 @@ Leaves = tuple[Leaf, ...]
 
 
 def flatten_aggregates(function: Function, bounds_checks: bool = True) -> Function:
-    """The function on scalars and arrays of scalars; it takes and returns scalars and pointers only."""
-    signature = [p.type for p in function.parameters] + list(function.result_types)
-    assert not any(map(is_aggregate, signature)), f"{function.name} takes or returns aggregates"
-    walk = _Flatten(bounds_checks, rows_to_read(function))
-    return replace(function, region=walk.function(function))
+    """The function on scalars and arrays of scalars, which it takes and returns, too."""
+    return function.on(_Flatten(bounds_checks, rows_to_read(function)).function(function))
 
 
 class _Flatten:
@@ -440,6 +436,11 @@ def _while(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     return b.control("while", starts, tuple(s.type for s in starts), regions, op.attributes)
 
 
+def _call(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
+    types = tuple(t for r in op.results for t in leaf_types(r.type))
+    return b.control("call", f.values(b, op.operands), types, (), op.attributes)
+
+
 RULES: dict[str, Rule] = {
     **{name: _elementwise for name, row in PRIMITIVES.items() if row.primal is not None},
     "convert": _elementwise,
@@ -475,4 +476,5 @@ RULES: dict[str, Rule] = {
     "if": _if,
     "for": _for,
     "while": _while,
+    "call": _call,
 }

@@ -4,7 +4,8 @@
     %y = index %b, %k                %y = select (less %k, 8), (load (offset %a, ...)), 0.0
     %u = set_index %t, %i, %x        tape_store %t, %i, %x
 
-An index that ranges.py proves needs no comparison. Copies are made only where lifetimes.py found that an old
+A function takes an array by its address, and leaves one where its caller says: in memory that comes last among the
+operands. An index that ranges.py proves needs no comparison. Copies are made only where lifetimes.py found that an old
 version is still needed. A tape that nobody has after an arm or an iteration is freed at its end. In: scalars and
 arrays of one dimension; out: flat IR.
 """
@@ -17,7 +18,8 @@ from slangrad.flatten.leaves import UNROLLED
 from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Function, Op, Region, Value
+from slangrad.ir.core import EFFECT, KEPT, Attribute, Function, Op, Region, Value
+from slangrad.ir.primitives import WRITE
 from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
@@ -35,6 +37,11 @@ def storage_type(t: Type) -> Type:
         return t
     assert t.length is None, f"{t} is not of one dimension"
     return pointer(storage_type(t.element), "tape")
+
+
+def _passed_type(t: Type) -> Type:
+    """How functions take it and give it back: an array by its address."""
+    return pointer(_element(t), "local") if isinstance(t, Array) else t
 
 
 def _element(t: Type) -> Type:
@@ -55,6 +62,21 @@ class _Arrays(Rebuild):
         ]  # made in each region around: a version, its handle
         self._ranges = Ranges()
 
+    def function(self, function: Function) -> Function:
+        b, old = Builder(span=function.span), function.region
+        parameters = tuple(Value(_passed_type(p.type), p.hint) for p in old.parameters)
+        self._define(old.parameters, parameters)
+        for op in old.ops:
+            self.op(b, op)
+        left = [v for v in old.yields if is_array(v)]
+        places = tuple(Value(_passed_type(v.type), v.hint) for v in left)
+        for value, place in zip(left, places, strict=True):
+            self._copy(b, value.type, self._source(b, value), place)
+        if function.attributes.get(KEPT):  # tapes of a kernel end with its wave
+            self._free_tapes(b, old)
+        yields = self.values(v for v in old.yields if not is_array(v))
+        return function.on(Region((*parameters, *places), b.ops, yields))
+
     def op(self, b: Builder, op: Op) -> None:
         rule = self._rule(op)
         if rule is None:
@@ -69,6 +91,8 @@ class _Arrays(Rebuild):
             return {"if": self._if, "for": self._for, "while": self._while}[op.name]
         if op.name in ("index", "get"):
             return self._read
+        if op.name == "call":
+            return self._call
         arrays = any(map(is_array, op.results))
         if not arrays:
             return None
@@ -234,6 +258,23 @@ class _Arrays(Rebuild):
         for i, x in enumerate(op.operands):
             value = self.place(b, x) if is_array(x) else self.value(x)
             b.effect("store", b.emit("offset", place, b.constant(U32, i)), value)
+
+    def _call(self, b: Builder, op: Op) -> None:
+        passed = [self._argument(b, v) for v in op.operands]
+        left = [r for r in op.results if is_array(r)]
+        passed += [self._new_place(b, r, zero=False) for r in left]
+        others = [r for r in op.results if not is_array(r)]
+        attributes = op.attributes | ({EFFECT: WRITE} if left else {})
+        made = b.control("call", tuple(passed), tuple(r.type for r in others), (), attributes)
+        self._define(others, made)
+
+    def _argument(self, b: Builder, value: Value) -> Value:
+        if not is_array(value):
+            return self.value(value)
+        assert isinstance(value.type, Array) and value.type.length is not None
+        if value not in self._lifetimes.zeros:
+            return self.place(b, value)
+        return b.emit("alloc", type=_passed_type(value.type), count=value.type.length, zero=True)
 
     # --- branches
 

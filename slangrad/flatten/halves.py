@@ -5,8 +5,8 @@
                                     %s = convert %h : f32            what uses of %s find
                                     store %p, %h
 
-In and out: flat code of one kernel. An operand is not converted at each use, a result goes there and back once, and
-local arrays hold floats. All other memory, and what other ops take and give, stay halves.
+In and out: flat code of a kernel or of a function that it calls. An operand is not converted at each use, a result goes
+there and back once, and local arrays hold floats. All other memory, and what other ops take and give, stay halves.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ COMPARED = ("less", "less_equal", "equal", "not_equal")
 
 def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
-    if not any(r.type is F16 for op in walk(function.region) for r in op.results):
+    values = (*function.region.parameters, *(r for op in walk(function.region) for r in op.results))
+    if not any(value.type is F16 for value in values):
         return function
-    return _Floats(_local_halves(function.region)).function(function)
+    made = _Floats(_local_halves(function.region)).function(function)
+    return made.on(made.region)
 
 
 def _local_halves(region: Region) -> set[Value]:
@@ -139,7 +141,7 @@ def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 _RULES: dict[str, Rule] = {
     **dict.fromkeys((*ROUNDED, *EXACT, *COMPARED), _computed),
     **dict.fromkeys(("const", "zero"), _constant),
-    **dict.fromkeys(("if", "for", "while"), _carried),
+    **dict.fromkeys(("if", "for", "while", "call"), _carried),
     "convert": _convert,
     "alloc": _alloc,
     "store": _store,

@@ -54,6 +54,7 @@ class Lifetimes:
         self.written_first = self._versions.written_first
         self._members = _tapes(function, self._versions)
         self._scan(function.region, set())
+        self._share(function.region.parameters)  # the caller may need them
         self._visit(function.region)
 
     def root(self, value: Value) -> Value:
@@ -95,7 +96,7 @@ class Lifetimes:
                 self._visit_update(op)
             elif op.name in READS:
                 self._share(op.results)
-            else:
+            elif op.name != "call":  # which changes no array and gives new ones
                 self._share(op.operands)
 
     def _share(self, values: Iterable[Value]) -> None:
@@ -241,7 +242,7 @@ def _made(region: Region, depth: int) -> Iterable[tuple[Value, int]]:
 def _stored(region: Region, versions: Versions, depth: int) -> Iterable[tuple[Value, int]]:
     """Classes of arrays that become elements, and in how many loops they do."""
     for op in region.ops:
-        if not op.regions and op.name not in READS:
+        if not op.regions and op.name not in READS and op.name != "call":
             values = op.operands[1:] if op.name in UPDATES else op.operands
             yield from ((versions.find(v), depth) for v in values if is_array(v) and v not in versions.zeros)
         for inner in op.regions:

@@ -2,6 +2,7 @@
 
     %r = sin %x : f32        the body of @sin_f32 on %x
     %h = exp %y : f16        %w = convert %y : f32     the body of @exp_f32 on %w     %h = convert %r : f16
+    a thousand of them       %r = call @sin.f32 %x
 
 In: flat IR, and flat functions of scalars by primitive and type. Elementary functions are Slang
 (std/math_functions*.slang), so they vectorize with the rest and give the same bits everywhere.
@@ -9,12 +10,19 @@ In: flat IR, and flat functions of scalars by primitive and type. Elementary fun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.core import EFFECT, KEPT, Attribute, Function, Op, Value, walk
+from slangrad.ir.effects import effect_of_call
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import F16, F32, Scalar
+
+MOST_INLINED = (
+    3_000  # ops that maths may become in a kernel; beyond, functions that are used again are called
+)
 
 Library = Mapping[tuple[str, Scalar], Function]
 
@@ -25,20 +33,46 @@ EXPANDED = ("exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "
 # fmt: on
 
 
-def expand_math(function: Function, library: Library) -> Function:
-    """The function without maths primitives, for targets that have none of them."""
+def kept_maths(functions: Iterable[Function], library: Library) -> list[Function]:
+    """The library's functions that are called: with their code in each place the kernel would be large."""
+    uses = Counter(_key(op) for f in functions for op in walk(f.region) if op.name in EXPANDED)
+    sizes = {key: sum(1 for _ in walk(library[key].region)) for key in uses}
+    if sum(n * sizes[key] for key, n in uses.items()) <= MOST_INLINED:
+        return []
+    return [
+        replace(library[key], name=_name(key), attributes={KEPT: True}) for key, n in uses.items() if n > 1
+    ]
+
+
+def expand_math(function: Function, library: Library, kept: Mapping[str, Function]) -> Function:
+    """The function without maths primitives, for targets that have none of them. Those of `kept` are called."""
 
     def expand(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         operands = walk.values(op.operands)
         (t,) = {x.type for x in operands}
-        assert isinstance(t, Scalar), t
-        wide = F32 if t is F16 else t
+        name, wide = _key(op)
+        arguments = tuple(b.emit("convert", x, type=wide) for x in operands)
+        if _name((name, wide)) in kept:
+            callee = kept[_name((name, wide))]
+            attributes: dict[str, Attribute] = {"callee": callee.name, EFFECT: effect_of_call(callee)}
+            (result,) = b.control("call", arguments, (wide,), (), attributes)
+            return (b.emit("convert", result, type=t),)
         inner = Rebuild()
-        body = library[op.name, wide].region
-        arguments = (b.emit("convert", x, type=wide) for x in operands)
+        body = library[name, wide].region
         inner.new.update(zip(body.parameters, arguments, strict=True))
         with inner.called_from(b.span):
             (result,) = inner.inline(b, body)
         return (b.emit("convert", result, type=t),)
 
     return Rebuild(dict.fromkeys(EXPANDED, expand)).function(function)
+
+
+def _key(op: Op) -> tuple[str, Scalar]:
+    """The function of the library, which has none for halves."""
+    t = op.operands[0].type
+    assert isinstance(t, Scalar), t
+    return op.name, F32 if t is F16 else t
+
+
+def _name(key: tuple[str, Scalar]) -> str:
+    return f"{key[0]}.{key[1]}"

@@ -32,6 +32,7 @@ class _Kept:
     def __init__(self, function: Function) -> None:
         self._versions = Versions(function)
         self._kept: set[Value] = set()
+        self._keep_if((*function.region.parameters, *function.region.yields), True)
         for op in walk(function.region):
             for group in groups(op):
                 self._keep_if(group, _is_long(group[0].type))

@@ -12,7 +12,7 @@ lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slangrad.base.source import Span
 from slangrad.ir.types import Struct, Type
@@ -21,6 +21,9 @@ Attribute = bool | int | float | str | Type | tuple[int, ...]
 
 
 BODILESS = "bodiless"  # the attribute of a function of which there is only a declaration, and derivatives
+KEPT = "kept"  # the attribute of a function that stays one, and its calls stay calls
+LIBRARY = "library"  # the attribute of its functions, whose errors are told at the place of the call
+EFFECT = "effect"  # the attribute of a call that stays: what the function does (ir/effects.py)
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +114,15 @@ class Function:
         returned = () if self.return_type is None else (self.return_type,)
         return returned + tuple(p.type for p in self.outputs)
 
+    def on(self, region: Region) -> Function:
+        """The function with another region; where that takes or gives other types, with its parameters and yields."""
+        same = [v.type for v in (*region.parameters, *region.yields)]
+        if same == [*(p.type for p in self.inputs), *self.result_types]:
+            return replace(self, region=region)
+        inputs = [Parameter(v.hint or f"x{i}", v.type) for i, v in enumerate(region.parameters)]
+        outputs = [Parameter(v.hint or f"y{i}", v.type, "out") for i, v in enumerate(region.yields)]
+        return replace(self, parameters=(*inputs, *outputs), return_type=None, region=region)
+
     @property
     def wave(self) -> int:
         """How many threads a wave of this kernel has; 0 where it does not use waves."""
@@ -149,13 +161,15 @@ class Program:
     `arguments` has one field for each uniform parameter of the kernel and each global shader parameter; the
     op `parameter{name}` is a field's address. A kernel is a function without parameters and results whose
     attribute "kernel" is True. `duals` are types of pointers that come with another one, to the derivatives of
-    what they point to, and the type of that one.
+    what they point to, and the type of that one. `trusted` are the fields, by number, that hold pointers of the
+    library: an access that is trusted itself follows them behind a check of bounds.
     """
 
     functions: dict[str, Function] = field(default_factory=dict)
     differentials: dict[Struct, Differential] = field(default_factory=dict)
     arguments: Struct | None = None
     duals: dict[Struct, Type] = field(default_factory=dict)
+    trusted: dict[Struct, tuple[int, ...]] = field(default_factory=dict)
 
     def add(self, function: Function) -> Function:
         assert function.name not in self.functions, f"two functions named {function.name}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Op, Value, walk
+from slangrad.ir.core import EFFECT, Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
 from slangrad.ir.types import Lanes, Pointer
 
@@ -31,11 +31,11 @@ def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
 
 
 def effect_of(op: Op) -> str:
-    """The strongest effect of an op or of what is in its regions; a call may do anything."""
+    """The strongest effect of an op or of what is in its regions; a call may do anything, if it does not say less."""
     if op.name in PRIMITIVES:
         return primitive_effect(op.name, op.operands)
     if not op.regions:
-        return WRITE
+        return str(op.attributes.get(EFFECT, WRITE))
     return strongest(effect_of(inner) for region in op.regions for inner in region.ops)
 
 
@@ -46,6 +46,13 @@ def strongest(effects: Iterable[str]) -> str:
             return WRITE
         found = READ if effect == READ else found
     return found
+
+
+def effect_of_call(callee: Function) -> str:
+    """What a call of a function does; one that may not end must not vanish."""
+    if any(op.name == "while" for op in walk(callee.region)):
+        return WRITE
+    return strongest(map(effect_of, callee.region.ops))
 
 
 def may_run_early(op: Op) -> bool:

@@ -126,6 +126,8 @@ class _Parser:
                 self._differential(program)
             elif word == "dual":
                 self._dual(program)
+            elif word == "trusted":
+                self._trusted(program)
             elif word == "arguments":
                 program.arguments = self._struct_type()
             elif word == "func":
@@ -175,6 +177,11 @@ class _Parser:
         pointer = self._struct_type()
         self._expect(":")
         program.duals[pointer] = self._type()
+
+    def _trusted(self, program: Program) -> None:
+        struct = self._struct_type()
+        self._expect("(")
+        program.trusted[struct] = self._tuple()
 
     # --- functions
 

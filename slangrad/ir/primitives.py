@@ -164,7 +164,8 @@ row("shuffle",       GIVEN,   None,                        LINEAR,              
 row("index",         ELEMENT, None,                        LINEAR,                                      4, kinds="*")
 row("set_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
 row("add_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
-# --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std.
+# --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std. `load`, `store` and
+# `atomic` of the library are `trusted`: where they follow its own pointers (Program.trusted), a check of bounds stands before.
 # `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed; undefined unless `zero`.
 row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*")
 # `variable` is memory of the thread for one value, the same each time the op is executed, and where its operand, the depth of

@@ -53,7 +53,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_$][\w.$]*\Z")
 
 
 def print_program(program: Program) -> str:
-    """Structs in order of use, differentials, the argument block, functions."""
+    """Structs in order of use, what is said of them, the argument block, functions."""
     return text_of(program_lines(program))
 
 
@@ -61,6 +61,7 @@ def program_lines(program: Program) -> list[Line]:
     parts = [_print_struct(s) for s in _structs(program)]
     parts += [_print_differential(s, d) for s, d in program.differentials.items()]
     parts += [f"dual {s} : {half}\n" for s, half in program.duals.items()]
+    parts += [f"trusted {s} {_attribute(fields)}\n" for s, fields in program.trusted.items()]
     if program.arguments is not None:
         parts.append(f"arguments {program.arguments}\n")
     lines = [Line(line) for part in parts for line in part.split("\n")]
@@ -215,6 +216,8 @@ def _structs(program: Program) -> list[t.Struct]:
     for s, half in program.duals.items():
         _collect(s, found)
         _collect(half, found)
+    for s in program.trusted:
+        _collect(s, found)
     if program.arguments is not None:
         _collect(program.arguments, found)
     for function in program.functions.values():

@@ -50,20 +50,24 @@ AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "s
 SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
 SOURCE_OPS = (ROWS | CONTROL) - TAPE_OPS - LANE_OPS
-FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"call", "detach", "scale"}
+FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"detach", "scale"}
 WIDE_OPS = (FLAT_OPS - WAVES - {"barrier", "shared"}) | LANE_OPS | RECORD_OPS | {"splat"}
 
 # fmt: off
 LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
 DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
-INLINED        = Stage("inline",   SOURCE_OPS - STATICS - {"call"}, SOURCE_TYPES)
+INLINED        = Stage("inline",   SOURCE_OPS - STATICS,            SOURCE_TYPES)
 FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
 LANES          = Stage("spmd",     WIDE_OPS,                        (*FLAT_TYPES, t.Lanes), True)
 # fmt: on
 
 
 def verify(program: Program, stage: Stage = LOWERED) -> None:
-    """Check each function of a program."""
+    """Check each function of a program, and what it says of its types."""
+    for struct, fields in program.trusted.items():
+        for i in fields:
+            name, field = struct.fields[i]
+            assert isinstance(field, t.Pointer), f"{struct}: '{name}' is trusted and no pointer"
     for function in program.functions.values():
         verify_function(function, program, stage)
 

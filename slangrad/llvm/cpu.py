@@ -15,7 +15,7 @@ native.py makes machine code of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -24,7 +24,18 @@ from slangrad.base.source import Line
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Pointer, Struct
-from slangrad.llvm import atomics, delayed, emit, known_memory, memory, polling, reports, tapes, variables
+from slangrad.llvm import (
+    atomics,
+    delayed,
+    emit,
+    functions,
+    known_memory,
+    memory,
+    polling,
+    reports,
+    tapes,
+    variables,
+)
 from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
@@ -37,7 +48,7 @@ from slangrad.llvm.writer import Declarations, Writer, phi
 
 RULES = {
     name: rule
-    for rules in (emit, memory, atomics, tapes, variables, reports, known_memory, delayed)
+    for rules in (emit, functions, memory, atomics, tapes, variables, reports, known_memory, delayed)
     for name, rule in rules.RULES.items()
 }
 
@@ -78,6 +89,13 @@ class Kernel:
     condition: Function | None = None
     group: tuple[int, int, int] | None = None  # the kernel runs a whole group of so many threads
     delayed: Delayed | None = None
+    functions: tuple[Function, ...] = ()  # that it calls
+
+    @property
+    def uses_arena(self) -> bool:
+        """Whether a wave takes memory of the arena, which the next one may use again."""
+        functions = (self.full, self.masked, *self.functions)
+        return any(op.name in ARENA_OPS for f in functions if f is not None for op in walk(f.region))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +122,23 @@ def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
         return [text, _function(drain_name, "i64 %limit", _BEGIN, drain)], entry
 
     parts, entry = entry_and_drain(kernel, "entry", "drain")
+    parts += _functions(kernel, writer, sites, options.limits.local_bytes)
     if kernel.delayed is not None:
-        parts += entry_and_drain(kernel.delayed.literal, "literal", "literal_drain")[0]
+        literal = kernel.delayed.literal
+        parts += entry_and_drain(literal, "literal", "literal_drain")[0]
         parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer(), sites)
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     return Module("\n".join(parts) + "\n", tuple(sites.ops), entry)
+
+
+def _functions(kernel: Kernel, writer: Callable[[], Writer], sites: Sites, stack_bytes: int) -> list[str]:
+    texts = []
+    for function in kernel.functions:
+        thread, local = ("%x", "%y", "%z"), Locals(stack_bytes)
+        around = Environment("%arguments", kernel.arguments, "%launch", thread, sites, local)
+        around.budget, around.leave, around.rounds = "%budget", functions.LEAVE, polling.rounds
+        texts.append(functions.write_function(writer(), function, around, kernel.lanes, RULES))
+    return texts
 
 
 def _plan_and_finish(
@@ -166,7 +196,7 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
     def emitter() -> Emitter:
         thread = ("", y, z)
         around = Environment("%arguments", kernel.arguments, "%launch", thread, sites, local)
-        around.planned, around.accumulators = planned, accumulators
+        around.planned, around.accumulators, around.uses_arena = planned, accumulators, kernel.uses_arena
         around.budget, around.leave, around.rounds = budget, done, polling.rounds
         return Emitter(w, names, around, RULES)
 
@@ -258,7 +288,7 @@ def _write_wave(e: Emitter, wave: str, ops: list[Op], leave: str) -> None:
     variables.begin_wave(e, [inner for op in ops for inner in (op, *_within(op))])
     for op in ops:
         e.op(op)
-    if any(inner.name in ARENA_OPS for op in ops for inner in (op, *_within(op))):
+    if e.environment.uses_arena:
         _write_end_of_tapes(e, leave)
 
 

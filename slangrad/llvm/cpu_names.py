@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from difflib import get_close_matches
 from functools import cache
+
+from slangrad.base.suggestions import near
 
 COMMON = re.compile(r"generic|x86-64(-v[234])?")
 
@@ -29,9 +30,8 @@ def check_cpu(name: str, triple: str) -> None:
         return
     known = known_cpus(triple)
     if known and name not in known:
-        close = get_close_matches(name, known, 1)
-        hint = f"did you mean '{close[0]}'? " if close else ""
-        raise ValueError(f"there is no CPU '{name}' (SLANGRAD_CPU): {hint}known are {', '.join(known)}")
+        hint = " ".join(filter(None, (near(name, known), f"known are {', '.join(known)}")))
+        raise ValueError(f"there is no CPU '{name}' (SLANGRAD_CPU): {hint}")
 
 
 @cache

@@ -9,7 +9,7 @@ reports have files of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,6 +37,7 @@ class Environment:
     sites: Sites
     locals: LocalMemory
     large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
+    uses_arena: bool = False  # waves take memory there
     budget: str = (
         ""  # a slot: how many ops are left until loops look whether to stop; empty where they need not
     )
@@ -66,7 +67,9 @@ class LocalMemory(Protocol):
 class Emitter:
     """Emits regions of one kernel. `operand` maps a value to its LLVM text."""
 
-    def __init__(self, w: Writer, names: TypeNames, environment: Environment, rules: dict[str, Rule]) -> None:
+    def __init__(
+        self, w: Writer, names: TypeNames, environment: Environment, rules: Mapping[str, Rule]
+    ) -> None:
         self.w = w
         self.names = names
         self.environment = environment
@@ -91,6 +94,11 @@ class Emitter:
     def define(self, value: Value, operand: str) -> None:
         assert value not in self._operands
         self._operands[value] = operand
+
+    def arrive(self, values: Sequence[Value], names: Sequence[str]) -> None:
+        """Define values by what has come from another block or function, masks wide. All phis of a block must stand."""
+        for value, name in zip(values, names, strict=True):
+            self.define(value, self.masks.narrow(name) if self.masks.apply_to(value) else name)
 
     def region(self, region: Region) -> list[str]:
         for op in region.ops:
@@ -288,14 +296,14 @@ def _if(e: Emitter, op: Op) -> None:
     for label, region in zip((then, otherwise), op.regions, strict=True):
         w.block(label)
         e.region(region)
-        ends.append((_carry(e, region.yields), w.label))
+        ends.append((carry(e, region.yields), w.label))
         w.jump(done)
     w.block(done)
     names = [w.name() for _ in op.results]
     for i, (name, result) in enumerate(zip(names, op.results, strict=True)):
         incoming = [(values[i], label) for values, label in ends]
-        w.lines.append(phi(name, _carried_type(e, result), incoming))
-    _arrive(e, op.results, names)
+        w.lines.append(phi(name, carried_type(e, result), incoming))
+    e.arrive(op.results, names)
 
 
 def _for(e: Emitter, op: Op) -> None:
@@ -304,8 +312,8 @@ def _for(e: Emitter, op: Op) -> None:
     index, *carried = region.parameters
     head, body, done = w.labels("for", "body", "endfor")
     index_type, count_text = e.type(index), e.operand(count)
-    first, starts = "0", _carry(e, start)
-    types = [index_type, *(_carried_type(e, value) for value in carried)]
+    first, starts = "0", carry(e, start)
+    types = [index_type, *(carried_type(e, value) for value in carried)]
     rounds, before = _rounds(e, op, types, [first, *starts]), w.label
     if rounds is not None:
         first, *starts = rounds.starts
@@ -322,7 +330,7 @@ def _for(e: Emitter, op: Op) -> None:
         index, _reversed_index(e, index_type, step, count_text) if op.attributes.get("reverse") else step
     )
     e.region(region)
-    ends = _carry(e, region.yields)
+    ends = carry(e, region.yields)
     w.line(f"{next_step} = add {index_type} {step}, 1")
     _fill_phis(e, phis, carried, starts, before, ends)
     w.lines[step_line] = phi(step, index_type, [(first, before), (next_step, w.label)])
@@ -345,7 +353,7 @@ def _reversed_index(e: Emitter, index_type: str, step: str, count: str) -> str:
 def _while(e: Emitter, op: Op) -> None:
     w, (test, region) = e.w, op.regions
     head, body, done = w.labels("while", "body", "endwhile")
-    starts, types = _carry(e, op.operands), [_carried_type(e, value) for value in test.parameters]
+    starts, types = carry(e, op.operands), [carried_type(e, value) for value in test.parameters]
     rounds, before = _rounds(e, op, types, starts), w.label
     if rounds is not None:
         starts = rounds.starts
@@ -360,32 +368,26 @@ def _while(e: Emitter, op: Op) -> None:
     for inner, outer in zip(region.parameters, test.parameters, strict=True):
         e.define(inner, e.operand(outer))
     e.region(region)
-    _fill_phis(e, phis, test.parameters, starts, before, _carry(e, region.yields))
+    _fill_phis(e, phis, test.parameters, starts, before, carry(e, region.yields))
     w.jump(head)
     w.block(done)
     for result, value in zip(op.results, test.parameters, strict=True):
         e.define(result, e.operand(value))
 
 
-def _carried_type(e: Emitter, value: Value) -> str:
+def carried_type(e: Emitter, value: Value) -> str:
     return e.masks.type if e.masks.apply_to(value) else e.type(value)
 
 
-def _carry(e: Emitter, values: Sequence[Value]) -> list[str]:
+def carry(e: Emitter, values: Sequence[Value]) -> list[str]:
     """Operands for phis, in the block that they come from."""
     return [e.masks.widen(e.operand(v)) if e.masks.apply_to(v) else e.operand(v) for v in values]
-
-
-def _arrive(e: Emitter, values: Sequence[Value], names: Sequence[str]) -> None:
-    """Define values by the phis' names; all phis of the block must stand already."""
-    for value, name in zip(values, names, strict=True):
-        e.define(value, e.masks.narrow(name) if e.masks.apply_to(value) else name)
 
 
 def _reserve_phis(e: Emitter, carried: Sequence[Value]) -> list[tuple[int, str]]:
     """Lines for the phis of a loop's head, and the names that they define."""
     phis = [(e.w.reserve_line(), e.w.name()) for _ in carried]
-    _arrive(e, carried, [name for _, name in phis])
+    e.arrive(carried, [name for _, name in phis])
     return phis
 
 
@@ -400,7 +402,7 @@ def _fill_phis(
     """Complete the phis of a loop's head, at the end of its body."""
     for (line, name), value, first, last in zip(lines, carried, start, ends, strict=True):
         incoming = [(first, before), (last, e.w.label)]
-        e.w.lines[line] = phi(name, _carried_type(e, value), incoming)
+        e.w.lines[line] = phi(name, carried_type(e, value), incoming)
 
 
 RULES: dict[str, Rule] = {

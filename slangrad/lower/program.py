@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import CompileError, Reporter
 from slangrad.base.options import Options
-from slangrad.base.recursion import deep_recursion
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.modules import Program as CheckedProgram
@@ -77,7 +77,7 @@ def _lowered(
     while True:
         alternatives.begin()
         try:
-            with deep_recursion():
+            with compiling():
                 made = lower(Instances(program, options, Reporter(), alternatives))
         except CompileError:
             if not alternatives.grew:

@@ -472,7 +472,7 @@ def _component(index: int) -> property:
 
 QUATERNIONS = {ir.F32: "quatf", ir.F64: "quatd"}
 _WORDS = {word: element for element, word in SCALAR_WORDS.items()}
-_NAME = re.compile(rf"({'|'.join(_WORDS)})([1-4])(?:x([1-4]))?")
+_NAME = rf"({'|'.join(_WORDS)})([1-4])(?:x([1-4]))?"  # compiled when it is first used
 
 
 def class_named(name: str) -> Any:
@@ -480,7 +480,7 @@ def class_named(name: str) -> Any:
     for element, quaternion in QUATERNIONS.items():
         if name == quaternion:
             return quaternion_class(element)
-    found = _NAME.fullmatch(name)
+    found = re.fullmatch(_NAME, name)
     if found is None:
         return None
     element, first = _WORDS[found[1]], int(found[2])

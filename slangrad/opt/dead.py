@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.effects import ALLOCATIONS, primitive_effect
+from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
@@ -77,7 +77,7 @@ class _Liveness:
         elif op.name in CHECKED and self._reports(op):
             self.checks.add(op)
         elif op.name not in PRIMITIVES:
-            if not op.regions or op.name == "while":
+            if op.name == "while" or (not op.regions and effect_of(op) == WRITE):
                 self._roots.append(op)
         elif op.name not in ALLOCATIONS and primitive_effect(op.name, op.operands) == WRITE:
             self._roots.append(op)

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import Limits, limit_note
+from slangrad.base.options import Limits
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import BODILESS, Function, Op, Program, Value, walk
+from slangrad.ir.calls import called, callee_of, callees_first
+from slangrad.ir.core import BODILESS, EFFECT, KEPT, Function, Op, Program, Value
+from slangrad.ir.effects import effect_of_call
 from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.opt.inlined_sizes import check_sizes
 
 Keep = Callable[[Function], bool]
 
@@ -31,8 +34,8 @@ def inline(program: Program, everything: bool = False, limits: Limits | None = N
 
 def inline_into(program: Program, function: Function, keep: Keep, limits: Limits | None = None) -> Function:
     """One function with its calls inlined, and theirs, but for calls of functions that `keep` holds back."""
-    called = _callees_first(program, _called(function, ("call",)))
-    _check_sizes([*called, function], program, keep, limits or Limits())
+    behind = callees_first(program, called(function))
+    check_sizes([*behind, function], program, keep, limits or Limits())
     return _Inline(program, keep).function(function)
 
 
@@ -53,9 +56,9 @@ class _Inline(Rebuild):
         self._keep = keep
 
     def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        callee = self._functions[_callee(op)]
+        callee = self._functions[callee_of(op)]
         if self._keep(callee):
-            return copy_op(rebuild, b, op)
+            return copy_op(rebuild, b, op) if not callee.attributes.get(KEPT) else self._kept(b, op, callee)
         if callee.attributes.get(BODILESS):
             raise CompileError([_no_body(callee, op)])
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
@@ -64,56 +67,14 @@ class _Inline(Rebuild):
         with self.called_from(b.span):
             return self.inline(b, callee.region)
 
-
-def _check_sizes(functions: Iterable[Function], program: Program, keep: Keep, limits: Limits) -> None:
-    """Refuse a function that would have too many ops; `functions` stand behind those that they call."""
-    sizes: dict[str, int] = {}
-    for function in functions:
-        size = 0
-        for op in walk(function.region):
-            size += 1
-            if op.name == "call" and not keep(program.functions[_callee(op)]):
-                size += sizes[_callee(op)]
-            if size > limits.inline_ops:
-                message = f"'{function.name}' has more than {limits.inline_ops} operations after inlining"
-                note = f"functions are compiled into their callers; {limit_note('inline_ops')}"
-                raise CompileError([Diagnostic("E0791", message, op.span or function.span, note)])
-        sizes[function.name] = size
+    def _kept(self, b: Builder, op: Op, callee: Function) -> tuple[Value, ...]:
+        types, effect = tuple(r.type for r in op.results), {EFFECT: effect_of_call(callee)}
+        return b.control("call", self.values(op.operands), types, (), op.attributes | effect)
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:
     message = f"'{callee.name}' is declared but has no body"
     return Diagnostic("E0708", message, op.span or callee.span, "only derivatives of it can be called")
-
-
-def _callee(op: Op) -> str:
-    name = op.attributes["callee"]
-    assert isinstance(name, str)
-    return name
-
-
-def _callees_first(program: Program, roots: Iterable[str]) -> list[Function]:
-    """The roots and all that they call, each after those that it calls."""
-    order: dict[str, Function] = {}
-    entered: set[str] = set()
-    stack = list(reversed(list(roots)))
-    while stack:
-        name = stack[-1]
-        function = program.functions[name]
-        if name in entered or name in order:
-            stack.pop()
-            order.setdefault(name, function)
-            continue
-        entered.add(name)
-        for callee in _called(function, ("call",)):
-            assert callee not in entered or callee in order, f"{callee} is recursive"
-            stack.append(callee)
-    return list(order.values())
-
-
-def _called(function: Function, ops: Iterable[str]) -> list[str]:
-    wanted = frozenset(ops)
-    return list(dict.fromkeys(_callee(op) for op in walk(function.region) if op.name in wanted))
 
 
 def reachable(program: Program, roots: Iterable[str]) -> Program:
@@ -127,7 +88,7 @@ def reachable(program: Program, roots: Iterable[str]) -> Program:
         if name in kept:
             continue
         function = kept[name] = program.functions[name]
-        stack += _called(function, ("call", *REQUESTS))
+        stack += called(function, ("call", *REQUESTS))
         stack += [str(function.attributes["dual_of"])] if "dual_of" in function.attributes else []
         if function.derivatives is not None:
             stack += function.derivatives.names

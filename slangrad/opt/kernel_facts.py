@@ -1,29 +1,37 @@
-"""What the host must know of a flat kernel before it is launched: what it reads, and in which order it must run."""
+"""What the host must know of a flat kernel and the functions that it calls before it is launched: what they read, and
+in which order threads must run."""
 
 from __future__ import annotations
 
-from slangrad.ir.core import Function, Op, Value, walk
+from collections import Counter
+from collections.abc import Iterator
+
+from slangrad.ir.core import Op, Program, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import count_uses
 from slangrad.ir.types import Pointer, is_float
 
 
-def used_arguments(function: Function) -> frozenset[str]:
+def ops_of(program: Program) -> Iterator[Op]:
+    return (op for function in program.functions.values() for op in walk(function.region))
+
+
+def used_arguments(program: Program) -> frozenset[str]:
     """What a kernel reads of its arguments once all is inlined and cleaned."""
-    return frozenset(str(op.attributes["name"]) for op in walk(function.region) if op.name == "parameter")
+    return frozenset(str(op.attributes["name"]) for op in ops_of(program) if op.name == "parameter")
 
 
-def follows_memory(function: Function) -> bool:
+def follows_memory(program: Program) -> bool:
     """Whether a kernel asks which memory there is."""
-    return any(op.name == "is_memory" for op in walk(function.region))
+    return any(op.name == "is_memory" for op in ops_of(program))
 
 
-def read_places(function: Function) -> dict[str, tuple[int, ...] | None]:
+def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
     """At which bytes of each argument it reads; None where that is known when running only."""
     found: dict[str, set[int] | None] = {}
     places: dict[Value, tuple[str, int]] = {}
     known: dict[Value, int] = {}
-    for op in walk(function.region):
+    for op in ops_of(program):
         if op.name == "const" and isinstance(op.attributes["value"], int):
             known[op.results[0]] = op.attributes["value"]
         if op.name == "parameter":
@@ -54,14 +62,16 @@ def read_places(function: Function) -> dict[str, tuple[int, ...] | None]:
     return {name: None if read is None else tuple(sorted(read)) for name, read in found.items()}
 
 
-def is_ordered(function: Function) -> bool:
+def is_ordered(program: Program) -> bool:
     """Whether chunks must run one after the other for the results to be the same in each run: the kernel prints, adds
     floats to memory that threads share, or uses what an atomic operation gives."""
-    uses = count_uses(function.region)
+    uses = Counter[Value]()
+    for function in program.functions.values():
+        uses.update(count_uses(function.region))
     return any(
         op.name == "print"
         or (op.name == "atomic" and not _is_shared(op) and (uses[op.results[0]] > 0 or not _commutes(op)))
-        for op in walk(function.region)
+        for op in ops_of(program)
     )
 
 

@@ -5,45 +5,42 @@
 
 What is compared is the pointer before members and elements were taken, also before a loop moved it on: it is the same
 for many accesses, and each region asks once. Where all threads have the same pointer, what comes after is in the arm
-as well. Where it is a parameter, a chunk knows the answer before its waves run (foreseen_bounds.py). Pointers that the
-library takes from buffers and tensors are not looked at, as checks of bounds stand before them. Pointers that are not
-null lead where they lead; check mode looks at these (pointer_checks.py).
+as well. Where it is a parameter, a chunk knows the answer before its waves run (foreseen_bounds.py). Accesses that the
+library vouches for (origins.py) are not looked at: checks of bounds stand before them. No later pass asks about it, so
+their mark goes. Pointers that are not null lead where they lead; check mode looks at these (pointer_checks.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from slangrad.base.options import ANYWHERE, FIRST_PAGE, POINTER
-from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.types import U64, Pointer, Struct
+from slangrad.ir.types import U64
+from slangrad.opt.origins import ACCESSES, Origins
 
-MOVES = frozenset({"offset", "member", "bitcast"})
 OWN = frozenset({"variable", "shared", "parameter", "alloc"})
-ACCESSES = frozenset({"load", "store", "atomic"})
 TOGETHER = frozenset(
     {"barrier", "wave_reduce", "wave_scan", "wave_ballot", "wave_read"}
 )  # all threads come here
 OF_THREADS = frozenset({"thread_id", "wave_lane"})
-BEFORE_CARRIED = {"for": 1, "while": 0}  # operands, and parameters of a body
-GIVEN = "_address"  # how structs of the library call a pointer that the program gave them
 
 
-def check_null(function: Function) -> Function:
+def check_null(program: Program, function: Function) -> Function:
     """The kernel with checks where it reads and writes through pointers that may be null."""
-    return _Checks(function).function(function)
+    return _Checks(program, function).function(function)
 
 
 class _Checks(Rebuild):
-    def __init__(self, function: Function) -> None:
+    def __init__(self, program: Program, function: Function) -> None:
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= dict.fromkeys(ACCESSES, self._access)
-        self._roots = _Roots(function)
+        self._roots = _Roots(program, function)
         self._known: dict[Value, Value] = {}  # roots that this region or one around it has asked about
         self._there: set[Value] = set()  # roots without which nothing here runs
         self._may_end = not any(op.name == "barrier" for op in walk(function.region))
@@ -114,15 +111,21 @@ class _Checks(Rebuild):
     def _access(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         root = self._roots.of(op.operands[0])
         if not self._is_asked(root, op):
-            return copy_op(walk, b, op)
+            return copy_op(walk, b, _unmarked(op))
         if root not in self._known:
             self._known[root] = _is_there(b, self.value(root))
         there, nowhere = b.nested(), b.nested()
-        made = copy_op(walk, there, op)
+        made = copy_op(walk, there, _unmarked(op))
         zeros = tuple(nowhere.zero(value.type) for value in made)
         types = tuple(value.type for value in made)
         regions = Region((), there.ops, made), Region((), nowhere.ops, zeros)
         return b.control("if", (self._known[root],), types, regions)
+
+
+def _unmarked(access: Op) -> Op:
+    if "trusted" not in access.attributes:
+        return access
+    return replace(access, attributes={k: v for k, v in access.attributes.items() if k != "trusted"})
 
 
 def _is_there(b: Builder, pointer: Value) -> Value:
@@ -130,88 +133,27 @@ def _is_there(b: Builder, pointer: Value) -> Value:
     return b.emit("in_bounds", number, b.constant(U64, ANYWHERE), text=POINTER)
 
 
-class _Roots:
-    """Where pointers come from: what they were before members and elements were taken."""
-
-    def __init__(self, function: Function) -> None:
-        self._made_by: dict[Value, Op] = {}
-        self._carried: dict[
-            Value, tuple[Value, Value]
-        ] = {}  # what it begins with, what an iteration makes of it
-        for op in walk(function.region):
-            self._made_by.update(dict.fromkeys(op.results, op))
-            if op.name in BEFORE_CARRIED:
-                self._add_loop(op)
-        self._found: dict[Value, Value] = {}
-
-    def _add_loop(self, op: Op) -> None:
-        """A body's parameters; those of the test of a `while` are the same values, and so are the results."""
-        before, body = BEFORE_CARRIED[op.name], op.regions[-1]
-        for i, (start, made) in enumerate(zip(op.operands[before:], body.yields, strict=True)):
-            self._carried[body.parameters[before + i]] = start, made
-            if op.name == "while":
-                self._carried[op.regions[0].parameters[i]] = start, made
-
-    def of(self, pointer: Value) -> Value:
-        if pointer not in self._found:
-            self._found[pointer] = pointer  # a chain that comes back to itself ends here
-            self._found[pointer] = self._find(pointer)
-        return self._found[pointer]
-
-    def _find(self, pointer: Value) -> Value:
-        op = self._made_by.get(pointer)
-        if op is not None and op.name in MOVES and isinstance(op.operands[0].type, Pointer):
-            return self.of(op.operands[0])
-        if pointer in self._carried:
-            start, made = self._carried[pointer]
-            return self.of(start) if self._moved(made) is pointer else pointer
-        return pointer
-
-    def _moved(self, pointer: Value) -> Value:
-        op = self._made_by.get(pointer)
-        while op is not None and op.name in MOVES and isinstance(op.operands[0].type, Pointer):
-            pointer = op.operands[0]
-            op = self._made_by.get(pointer)
-        return pointer
+class _Roots(Origins):
+    """And what is asked about them."""
 
     def elements(self, condition: Value) -> Iterator[Value]:
         """Addresses of a buffer's elements, null where there is none, that a condition tells from null."""
-        op = self._made_by.get(condition)
+        op = self.made_by.get(condition)
         if op is not None and op.name == "and":
             for part in op.operands:
                 yield from self.elements(part)
         if op is not None and op.name == "not_equal":
-            number = self._made_by.get(op.operands[0])
-            root = (
-                None if number is None or number.name != "bitcast" else self._made_by.get(number.operands[0])
-            )
-            if number is not None and root is not None and root.name == "if" and _is_library(root.span):
+            number = self.made_by.get(op.operands[0])
+            if number is not None and number.name == "bitcast" and self.is_element(number.operands[0]):
                 yield number.operands[0]
 
     def is_same(self, value: Value) -> bool:
         """Whether all threads have the same: it follows from parameters, and from what is loaded there."""
-        op = self._made_by.get(value)
+        op = self.made_by.get(value)
         if op is None or op.name in OF_THREADS or op.name not in PRIMITIVES:
             return False
         return primitive_effect(op.name, op.operands) != WRITE and all(map(self.is_same, op.operands))
 
     def may_be_null(self, root: Value, access: Op) -> bool:
-        op = self._made_by.get(root)
-        if op is None:
-            return True
-        if op.name in OWN:
-            return False
-        return not (_is_library(op.span) and _is_library(access.span)) or _is_given(op)
-
-
-def _is_given(op: Op) -> bool:
-    """A pointer made of a number, or in a struct of the library that leads where the program says."""
-    if op.name == "bitcast":
-        return True
-    struct = op.operands[0].type if op.name == "get" else None
-    index = op.attributes.get("index")
-    return isinstance(struct, Struct) and isinstance(index, int) and struct.fields[index][0] == GIVEN
-
-
-def _is_library(span: Span | None) -> bool:
-    return span is None or span.source.is_library
+        op = self.made_by.get(root)
+        return not (op is not None and op.name in OWN) and not self.is_vouched_for(access)

@@ -6,7 +6,8 @@
 
 Pointers are followed through offsets, members and casts: to a parameter of a call, which comes with a size, to a
 variable or to memory of a group. Others (from memory, from numbers, chosen by a branch or moved on by a loop, of
-kernels by hand) may lead to all of these, and to any memory that the host knows (`is_memory`).
+kernels by hand) may lead to all of these, and to any memory that the host knows (`is_memory`). Accesses that the
+library vouches for (origins.py) are not looked at.
 """
 
 from __future__ import annotations
@@ -15,15 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slangrad.base.options import POINTER
-from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
 from slangrad.ir.types import I64, U64, Pointer, Type, pointer
+from slangrad.opt.origins import ACCESSES, MOVES, Origins
 
 BYTES = "_bytes"
-MOVES = frozenset({"offset", "member", "bitcast"})
 OWN = frozenset({"variable", "shared"})
 NOWHERE = -1  # the extent that is reported
 
@@ -34,10 +34,10 @@ def check_pointers(program: Program, function: Function, by_hand: bool) -> Funct
     assert program.arguments is not None
     fields = dict(program.arguments.fields)
     sized = {name: t for name, t in fields.items() if isinstance(t, Pointer) and name + BYTES in fields}
-    checks = _Checks(function, {} if by_hand else sized)
+    checks = _Checks(program, function, {} if by_hand else sized)
     access: Rule = checks.access
     own: Rule = checks.own
-    rules = {"load": access, "store": access, "atomic": access, **dict.fromkeys(OWN, own)}
+    rules = {**dict.fromkeys(ACCESSES, access), **dict.fromkeys(OWN, own)}
     b = Builder(span=function.span)
     checks.begin(b)
     Rebuild(rules).inline(b, function.region)
@@ -53,9 +53,10 @@ class _Range:
 
 
 class _Checks:
-    def __init__(self, function: Function, sized: dict[str, Pointer]) -> None:
+    def __init__(self, program: Program, function: Function, sized: dict[str, Pointer]) -> None:
         self._sized = sized
-        self._made_by = {result: op for op in walk(function.region) for result in op.results}
+        self._origins = Origins(program, function)
+        self._made_by = self._origins.made_by
         self._own = [op for op in walk(function.region) if op.name in OWN and not op.operands]
         self._begun: dict[Op, Value] = {}  # variables and shared memory, where the kernel begins
 
@@ -98,7 +99,7 @@ class _Checks:
         name = self._parameter(made)
         if name in self._sized:
             return self._inside(b, found, _Range(walk.value(address), self._size(b, name)))
-        if (made is not None and made.name == "parameter") or _is_library(op.span):
+        if (made is not None and made.name == "parameter") or self._origins.is_vouched_for(op):
             return None
         return self._anywhere(b, found)
 
@@ -146,7 +147,3 @@ class _Checks:
 def _pointee(address: Value) -> Type:
     assert isinstance(address.type, Pointer)
     return address.type.element
-
-
-def _is_library(span: Span | None) -> bool:
-    return span is None or span.source.is_library

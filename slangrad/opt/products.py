@@ -60,6 +60,8 @@ class _Facts:
         self._zeros = {op.results[0] for op in walk(region) if op.results and _begins_masked(op)}
         for op in walk(region):
             self._add(op)
+        given = (*region.parameters, *(r for op in walk(region) if op.name == "call" for r in op.results))
+        self._given = {v for v in given if _holds_floats(v)}
         self._singular = self._closed(self._begins_singular, self._stays_singular)
         self._masked = self._closed(_begins_masked, self._stays_masked)
 
@@ -99,6 +101,7 @@ class _Facts:
     def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
         """All values that have a fact."""
         self._found = {op.results[0] for op in self._made_by.values() if not op.regions and begins(op)}
+        self._found |= self._given  # other functions may give anything
         left = list(self._found)
         while left:
             v = left.pop()

@@ -14,11 +14,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Generator, Sequence
 from struct import Struct
+from typing import TYPE_CHECKING
 
-from slangrad.base.formats import Value, format_of
 from slangrad.runtime.device import Grid, Kernel
 from slangrad.runtime.memory import ALIGNMENT, HOST_MEMORY, Block
-from slangrad.runtime.reports import OUT_OF_MEMORY, Failure, Printed, print_site
+from slangrad.runtime.reports import FORMATS, OUT_OF_MEMORY, Failure, Printed, print_site
+
+if TYPE_CHECKING:
+    from slangrad.base.formats import Value
 
 
 class Shared(ctypes.Structure):
@@ -234,7 +237,7 @@ def _print(address: int, site: int, words: Sequence[int]) -> None:
     record = _RECORDS[address]
     try:
         assert record.kernel is not None
-        text = format_of(record.kernel.sites[site].text)
+        text = FORMATS.format_of(record.kernel.sites[site].text)
         record.print(site, text.decode(words))
     except BaseException as error:
         record.stop_with(error)

@@ -87,7 +87,7 @@ class Pool:
     def _grow(self, threads: int) -> None:
         with self._lock:
             while self._threads < threads:
-                if not start_thread(f"slangrad-{self._threads + 1}", _serve, self._jobs):
+                if start_thread(f"slangrad-{self._threads + 1}", _serve, self._jobs) is None:
                     return
                 self._threads += 1
 

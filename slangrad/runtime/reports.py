@@ -16,11 +16,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from slangrad.base.brace_formats import MARK
 from slangrad.base.diagnostics import CODES
-from slangrad.base.formats import Value, format_of
+from slangrad.base.late import Late
 from slangrad.base.options import (
     ANYWHERE,
     FIRST_PAGE,
@@ -31,6 +30,11 @@ from slangrad.base.options import (
     limit_note,
 )
 from slangrad.base.source import Span, excerpt
+
+if TYPE_CHECKING:
+    from slangrad.base.formats import Value
+
+FORMATS = Late("slangrad.base.formats")
 
 NO_ERROR, BOUNDS, OUT_OF_MEMORY, ASSERTION = range(4)
 
@@ -259,8 +263,8 @@ class Printed:
 
 def print_site(site: Site, values: Sequence[Value], strings: Sequence[str], printed: Printed | None) -> None:
     """Where a print has a format with braces, it is for the host to fetch."""
-    line = format_of(site.text).render(values, strings)
-    if printed is not None and site.text.startswith(MARK):
+    line = FORMATS.format_of(site.text).render(values, strings)
+    if printed is not None and FORMATS.has_braces(site.text):
         printed.add(line)
     else:
         write_text(line)

@@ -13,7 +13,7 @@ and reports in access.py and effects.py.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Scalar, Type, lanes
 from slangrad.spmd.forms import Forms, Strided
 from slangrad.spmd.masks import MASK, Mask, any_lane
-from slangrad.spmd.shapes import Shape
+from slangrad.spmd.shapes import Shape, passed_as
 from slangrad.spmd.uniformity import Shapes
 
 BLEND_COST = 40  # arms that cost less, together, are computed both
@@ -32,14 +32,22 @@ BLEND_COST = 40  # arms that cost less, together, are computed both
 class Widening:
     """The walk over one kernel."""
 
-    def __init__(self, shapes: Shapes, uses: Counter[Value], rules: dict[str, Rule], exclusive: bool) -> None:
+    def __init__(
+        self,
+        shapes: Shapes,
+        uses: Counter[Value],
+        rules: Mapping[str, Rule],
+        exclusive: bool,
+        version: Version,
+    ) -> None:
         self.shapes = shapes
         self.exclusive = exclusive
         self.count = shapes.lanes
         self.forms = Forms(shapes)
         self.mask = Mask()
         self._uses = uses
-        self._rules = RULES | rules
+        self.version = version
+        self._rules = {**RULES, **rules}
 
     def function(self, function: Function, masked: bool) -> Function:
         b = Builder(span=function.span)
@@ -52,6 +60,18 @@ class Widening:
         attributes = {name: a for name, a in function.attributes.items() if name != "kernel"}
         attributes["lanes"] = self.count
         return replace(function, parameters=parameters, region=region, attributes=attributes)
+
+    def callee(self, function: Function, masked: bool) -> Function:
+        """A function that lanes call together. Those that are off here may be on in the caller."""
+        b = Builder(span=function.span)
+        parameters = tuple(Value(self.packed_type(p), p.hint) for p in function.region.parameters)
+        self.unpack_all(b, function.region.parameters, parameters)
+        if masked:
+            self.mask = Mask(Value(MASK, "mask"), is_entry=False)
+        self.ops(b, function.region)
+        yields = tuple(self.pack(b, v, passed_as(self.forms.shape(v))) for v in function.region.yields)
+        made = function.on(Region((*parameters, *self.mask.operands()), b.ops, yields))
+        return replace(made, attributes={**function.attributes, "lanes": self.count})
 
     def ops(self, b: Builder, region: Region) -> None:
         """The region's ops emitted into `b`; its parameters have forms already."""
@@ -102,6 +122,8 @@ class Widening:
 
 
 Rule = Callable[[Widening, Builder, Op], None]
+Version = Callable[[str, tuple[Shape, ...], bool], Function]
+"""The form of a function for arguments of some shapes, and whether it is called under a mask."""
 
 
 # --- if

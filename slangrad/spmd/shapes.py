@@ -62,6 +62,13 @@ def join(x: Shape, y: Shape) -> Shape:
     return VARYING
 
 
+def passed_as(shape: Shape) -> Shape:
+    """The shape of a value on the other side of a call: strided by a number that is known there, if at all."""
+    if shape.is_strided and shape.stride is not None and not shape.guarded:
+        return strided(shape.stride)
+    return shape if shape.is_uniform else VARYING
+
+
 def elementwise(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
     """The shape of a pure op's result."""
     if all(s.is_uniform for s in shapes):

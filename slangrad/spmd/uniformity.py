@@ -30,17 +30,25 @@ from slangrad.spmd.shapes import (
     strided,
 )
 
+Results = Callable[[Op, Sequence[Shape]], list[Shape]]
+
 
 class Shapes:
     """The result of the analysis."""
 
-    def __init__(self, function: Function, lanes: int) -> None:
+    def __init__(
+        self, function: Function, lanes: int, parameters: Sequence[Shape] = (), results: Results | None = None
+    ) -> None:
+        """`parameters`: shapes of those of a function. `results`: shapes of what calls give."""
         self.lanes = lanes
+        self._results = results
         self._of: dict[Value, Shape] = {}
         self._numbers: dict[Value, Number] = {}
         self._private: set[Value] = set()  # results of allocs that differ from lane to lane
         self._root: dict[Value, Value] = {}  # from an address to the alloc that it came from
         self._changed = True
+        for value, shape in zip(function.region.parameters, parameters, strict=True):
+            self._of[value] = shape
         while self._changed:
             self._changed = False
             self._region(function.region, uniform_control=True)
@@ -187,6 +195,15 @@ class Shapes:
     def _wave_lane(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], strided(1))
 
+    # --- calls
+
+    def _call(self, op: Op, uniform_control: bool) -> None:
+        """Arrays that are passed on differ from lane to lane."""
+        assert self._results is not None, "a call in a kernel that was to have none"
+        self._let_go(op.operands)
+        for result, shape in zip(op.results, self._results(op, self.all_of(op.operands)), strict=True):
+            self._set(result, shape)
+
     # --- control flow
 
     def _if(self, op: Op, uniform_control: bool) -> None:
@@ -272,6 +289,7 @@ _RULES: dict[str, Rule] = {
     "wave_scan": Shapes._wave_scan,
     "wave_read": Shapes._wave_read,
     "wave_lane": Shapes._wave_lane,
+    "call": Shapes._call,
     "if": Shapes._if,
     "for": Shapes._for,
     "while": Shapes._while,

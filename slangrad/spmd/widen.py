@@ -3,6 +3,7 @@
     wide = widen(kernel, 16)
     wide.full      for waves in which all lanes are on: a function without parameters
     wide.masked    for the last wave: its parameter is the mask of the lanes that are on; None at one lane
+    wide.functions what they call
     wide.condition where there is one: `full` is for chunks of which it is true, `masked` for all others
 
 For large kernels `full` is None: compiling them twice would cost more than masks do.
@@ -10,18 +11,19 @@ For large kernels `full` is None: compiling them twice would cost more than mask
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.core import Function, walk
 from slangrad.ir.rebuild import count_uses
-from slangrad.spmd import access, effects, loops, tapes, variables, waves
-from slangrad.spmd.lanes import Widening
+from slangrad.spmd import access, calls, effects, loops, tapes, variables, waves
+from slangrad.spmd.calls import Versions
 from slangrad.spmd.records import join_records
 from slangrad.spmd.uniformity import Shapes
 
 LARGE = 600  # ops
 
-RULES = loops.RULES | access.RULES | effects.RULES | tapes.RULES | variables.RULES | waves.RULES
+RULES = loops.RULES | calls.RULES | access.RULES | effects.RULES | tapes.RULES | variables.RULES | waves.RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class WideKernel:
     full: Function | None
     masked: Function | None
     condition: Function | None = None
+    functions: tuple[Function, ...] = ()
 
 
 def may_be_full(kernel: Function) -> bool:
@@ -43,25 +46,40 @@ def widen(
     exclusive: bool = False,
     entire: bool = False,
     certain: tuple[Function, Function] | None = None,
+    functions: Sequence[Function] = (),
 ) -> WideKernel:
     """One lane is the kernel as it is. `exclusive`: no other thread runs it at the same time. `entire`: all lanes are
-    always on. `certain`: the kernel for chunks of which a condition is true, and that condition."""
+    always on. `certain`: the kernel for chunks of which a condition is true, and that condition. `functions`: those
+    that it calls."""
     assert 0 < lanes <= 64 and lanes & (lanes - 1) == 0, lanes
     if lanes == 1:
-        single = waves.alone(kernel)
-        return WideKernel(1, effects.exclusive(single) if exclusive else single, None)
-    kernel = join_records(kernel)
-    shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
+        single, *others = (_single(f, exclusive) for f in (kernel, *functions))
+        return WideKernel(1, single, None, functions=tuple(others))
+    versions = Versions(functions, lanes, exclusive, RULES)
+    wide = _Wide(kernel, versions)
     if entire:
-        return WideKernel(
-            lanes, Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False), None
-        )
-    masked = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=True)
-    condition = None
+        entirely = wide.function(masked=False)
+        return WideKernel(lanes, entirely, None, functions=versions.functions)
+    masked, condition = wide.function(masked=True), None
     if certain is not None:
-        kernel, condition = join_records(certain[0]), certain[1]
-        shapes, uses = Shapes(kernel, lanes), count_uses(kernel.region)
-    if not may_be_full(kernel):
-        return WideKernel(lanes, None, masked)
-    full = Widening(shapes, uses, RULES, exclusive).function(kernel, masked=False)
-    return WideKernel(lanes, full, masked, condition)
+        wide, condition = _Wide(certain[0], versions), certain[1]
+    full = wide.function(masked=False) if may_be_full(wide.kernel) else None
+    return WideKernel(lanes, full, masked, condition if full is not None else None, versions.functions)
+
+
+class _Wide:
+    """A kernel that was analyzed; it can be made of lanes with a mask and without."""
+
+    def __init__(self, kernel: Function, versions: Versions) -> None:
+        self.kernel = join_records(kernel)
+        self._versions = versions
+        self._shapes = Shapes(self.kernel, versions.lanes, results=versions.results)
+        self._uses = count_uses(self.kernel.region)
+
+    def function(self, masked: bool) -> Function:
+        return self._versions.walk(self._shapes, self._uses).function(self.kernel, masked)
+
+
+def _single(function: Function, exclusive: bool) -> Function:
+    single = waves.alone(function)
+    return effects.exclusive(single) if exclusive else single

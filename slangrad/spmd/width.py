@@ -31,7 +31,7 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
     """`lanes`, or a multiple of it up to MOST."""
     ops = list(walk(kernel.region))
     loops = [op for op in ops if op.name in ("for", "while")]
-    if lanes == 1 or not loops or len(ops) > LARGE or any(op.name == "atomic" for op in ops):
+    if lanes == 1 or not loops or len(ops) > LARGE or any(op.name in ("atomic", "call") for op in ops):
         return lanes
     shapes = Shapes(kernel, lanes)
     if not all(map(shapes.loop_is_uniform, loops)):

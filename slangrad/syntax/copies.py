@@ -1,19 +1,14 @@
-"""Copies of an AST: at once, or field by field when they are asked for.
+"""Copies of an AST, and what there is to copy.
 
-    duplicate(node)       the node and everything below it once more
-    late_copy(module)     the same to whoever looks at it, but what nobody looks at is not copied
-
-Each program has a copy of the standard library, some ten thousand nodes, and most programs look at few of them. Spans
-are shared, and bodies that are not parsed yet.
+duplicate(node)       the node and everything below it once more; spans are shared
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import RLock
 from typing import Any, TypeVar
 
-from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.records import fields_of
 
 AnyNode = TypeVar("AnyNode")
 Twins = dict[Any, Any]  # what encloses a node, whose children get its twin as parent
@@ -28,7 +23,7 @@ _NOT_CHILDREN = {
     "conversion",
     "checked",
     "parent",
-    "original",
+    "saved",
     "source",
     "handler",
     "pack_element",
@@ -36,13 +31,11 @@ _NOT_CHILDREN = {
     "part_of",
 }
 
-_AT_HAND = ("modifiers",)  # text that everybody asks for: a late copy has it at once
-
 
 def child_fields(kind: type[Any]) -> tuple[str, ...]:
     """The fields of a node class that may hold nodes; attributes and generics come first."""
     if kind not in _FIELDS:
-        _FIELDS[kind] = tuple(name for name in kind.__dataclass_fields__ if name not in _NOT_CHILDREN)
+        _FIELDS[kind] = tuple(name for name in fields_of(kind) if name not in _NOT_CHILDREN)
     return _FIELDS[kind]
 
 
@@ -53,63 +46,26 @@ def copy_by_fields(kind: type[Any]) -> None:
 
 def duplicate(node: AnyNode) -> AnyNode:
     """The node and everything below it once more."""
-    twin: AnyNode = _AT_ONCE[type(node)](node, {})
+    twin: AnyNode = _COPIERS[type(node)](node, {})
     return twin
-
-
-def late_copy(declaration: AnyNode) -> AnyNode:
-    """A declaration whose fields are copied when they are first asked for. The original must not change anymore."""
-    twin: AnyNode = _LATE[type(declaration)](declaration, {})
-    return twin
-
-
-def late_field(twin: Any, name: str) -> Any:
-    """A field that a late copy does not have yet. AttributeError where it has no such field."""
-    original = None if name == "original" else twin.original
-    if original is None or name not in type(twin).__dataclass_fields__:
-        raise AttributeError(f"{type(twin).__name__!r} object has no attribute {name!r}")
-    with _LOCK:
-        try:
-            return object.__getattribute__(twin, name)  # another thread was faster
-        except AttributeError:
-            value = getattr(original, name)
-            made = _LATE[type(value)](value, _twins_around(original, twin))
-            setattr(twin, name, made)
-            return made
-
-
-def _twins_around(original: Any, twin: Any) -> Twins:
-    found: Twins = {}
-    while original is not None:
-        found[original] = twin
-        original, twin = original.parent, twin.parent
-    return found
 
 
 class _Copiers(dict[type[Any], Copier]):
-    """How values of each class are copied. Those of nodes are written out field by field, as dataclasses write
-    `__init__`."""
-
-    def __init__(self, late: bool) -> None:
-        super().__init__({list: self._list})
-        self._late = late
+    """How values of each class are copied. Those of nodes are written out field by field, as `__init__`
+    is."""
 
     def __missing__(self, kind: type[Any]) -> Copier:
         made = self[kind] = self._copier(kind) if kind in _NODES else _itself
         return made
 
-    def _list(self, values: list[Any], twins: Twins) -> list[Any]:
-        return [self[each.__class__](each, twins) for each in values]
-
     def _copier(self, kind: type[Any]) -> Copier:
-        fields, inner = kind.__dataclass_fields__, child_fields(kind)
-        is_declaration = "original" in fields
+        fields, inner = fields_of(kind), child_fields(kind)
         lines = ["def copier(node, twins):", " twin = new(kind)"]
         lines += [f" twin.{name} = node.{name}" for name in fields if name not in inner]
-        if is_declaration:
+        if "parent" in fields:
             lines += [" twins[node] = twin", " twin.parent = twins.get(node.parent, node.parent)"]
-            lines += [f" twin.original = {'node' if self._late else None}"]
-        for name in _AT_HAND if is_declaration and self._late else inner:
+            lines += [" twin.saved = None"]
+        for name in inner:
             copied = "copiers[value.__class__](value, twins)"
             lines += [f" value = node.{name}", f" twin.{name} = None if value is None else {copied}"]
         names: dict[str, Any] = {"new": kind.__new__, "kind": kind, "copiers": self}
@@ -122,8 +78,10 @@ def _itself(value: Any, twins: Twins) -> Any:
     return value
 
 
+def _list(values: list[Any], twins: Twins) -> list[Any]:
+    return [_COPIERS[each.__class__](each, twins) for each in values]
+
+
 _FIELDS: dict[type[Any], tuple[str, ...]] = {}
 _NODES: set[type[Any]] = set()
-_AT_ONCE = _Copiers(late=False)
-_LATE = _Copiers(late=True)
-_LOCK = kept_at_fork(RLock(), BRIEF)
+_COPIERS = _Copiers({list: _list})

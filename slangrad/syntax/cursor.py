@@ -18,6 +18,7 @@ from slangrad.base.source import Span
 from slangrad.syntax.ast import Attribute, Block, Declaration, Expression, Parameter, Statement
 from slangrad.syntax.brackets import match_brackets
 from slangrad.syntax.foreign import CHOICE, STATEMENTS, SYNTAX
+from slangrad.syntax.saved import Surroundings
 from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import RESTARTS, TYPE_INTRODUCERS
 
@@ -54,7 +55,7 @@ class Cursor(ABC):
         self.depth = 0
         self.in_generic = False  # ">" ends the generic arguments being parsed
         self.braces_end = False  # "{" ends the expression being parsed
-        self.bodies_wait = False  # the bodies of functions are parsed when they are asked for
+        self.around: Surroundings | None = None  # the bodies of functions wait, and will need this
         self.names_result = False  # `__return_val` stands in the function being parsed
         self._errors = 0
 

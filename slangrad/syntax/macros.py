@@ -145,12 +145,19 @@ class Expander:
         kinds = ["", *(token.kind for token in macro.body), ""]
         output: list[Token] = []
         characters = 0
+        source, start, end = use.source, use.start, use.end
         for token, before, after in zip(macro.body, kinds, kinds[2:]):
-            if token.kind == "##" or (token.kind == "#" and raw and after == "name"):
+            kind, text = token.kind, token.text
+            if kind == "##" or (kind == "#" and raw and after == "name"):
                 continue
-            piece = self._piece(token, before, after, use, raw, expanded)
-            piece = [_hide(each, hidden) for each in piece]
-            characters += sum(len(each.text) for each in piece)
+            if kind == "name" and text in raw:
+                piece = [
+                    _hide(each, hidden) for each in self._argument(text, before, after, use, raw, expanded)
+                ]
+                characters += sum([len(each.text) for each in piece])
+            else:
+                piece = [Token(kind, text, source, start, end, False, hidden)]
+                characters += len(text)
             output += self._paste(output, piece, use) if before == "##" else piece
             if len(output) > self._left or characters > self._characters_left:
                 self._refuse(use, len(output) > self._left)
@@ -159,25 +166,23 @@ class Expander:
         self._characters_left -= characters
         return output
 
-    def _piece(
+    def _argument(
         self,
-        token: Token,
+        name: str,
         before: str,
         after: str,
         use: Token,
         raw: dict[str, list[Token]],
         expanded: dict[str, list[Token]],
     ) -> list[Token]:
-        """What one token of the body becomes; arguments are expanded at most once."""
-        if token.kind != "name" or token.text not in raw:
-            return [Token(token.kind, token.text, use.source, use.start, use.end)]
+        """What stands for a parameter; arguments are expanded at most once."""
         if before == "#":
-            return [_made("string", _stringify(raw[token.text]), use)]
+            return [_made("string", _stringify(raw[name]), use)]
         if before == "##" or after == "##":
-            return raw[token.text]
-        if token.text not in expanded:
-            expanded[token.text] = self.expand_all(raw[token.text])
-        return expanded[token.text]
+            return raw[name]
+        if name not in expanded:
+            expanded[name] = self.expand_all(raw[name])
+        return expanded[name]
 
     def _paste(self, output: list[Token], piece: list[Token], use: Token) -> list[Token]:
         """What follows `output` when its last token and the first of `piece` become one token."""

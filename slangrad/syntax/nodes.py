@@ -6,11 +6,14 @@ In: nothing.   Out: `Node`, the three kinds of it, and what stands before and be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
+from slangrad.base.forks import BRIEF, kept_at_fork
+from slangrad.base.records import fields_of, record
 from slangrad.base.source import Span
-from slangrad.syntax.copies import copy_by_fields, late_field
+from slangrad.syntax.copies import copy_by_fields
 
 if TYPE_CHECKING:
     from slangrad.syntax.declarations import Constraint, GenericParameter
@@ -20,10 +23,23 @@ AnyNode = TypeVar("AnyNode")
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
 def node(kind: type[AnyNode]) -> type[AnyNode]:
-    """Fields in slots, comparison by identity."""
-    made = dataclass(slots=True, eq=False)(kind)
+    """A record that `duplicate` copies."""
+    made = record(kind)
     copy_by_fields(made)
     return made
+
+
+def late_field(declaration: Any, name: str) -> Any:
+    """A field that a late declaration does not have yet. AttributeError where it has no such field."""
+    if name in fields_of(type(declaration)):
+        with _LOCK:
+            if declaration.saved is not None:  # else another thread was faster
+                declaration.saved.fill(declaration)
+                declaration.saved = None
+    return object.__getattribute__(declaration, name)
+
+
+_LOCK = kept_at_fork(RLock(), BRIEF)
 
 
 # fmt: off
@@ -51,7 +67,7 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
     attributes: Sequence[Attribute] = field(default=(), init=False)  # [Differentiable], [numthreads(64)]
     parent: Declaration | None = field(default=None, init=False)  # enclosing declaration, None for the module
     checked: Any = field(default=None, init=False)  # what check found out: type, signature, conformances
-    original: Any = field(default=None, init=False)  # of a late copy (copies.py): where its fields come from
+    saved: Any = field(default=None, init=False)  # of a late declaration (saved.py): what its fields are made of
 
     if not TYPE_CHECKING:  # a type checker would believe in any name
         __getattr__ = late_field

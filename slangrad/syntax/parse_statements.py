@@ -11,8 +11,6 @@ parsing goes on with the next statement of the block.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from functools import partial
 
 from slangrad.syntax.ast import (
     Attribute,
@@ -22,7 +20,6 @@ from slangrad.syntax.ast import (
     Catch,
     CompileTimeFor,
     Continue,
-    Declaration,
     DeclarationStatement,
     Defer,
     Discard,
@@ -52,6 +49,7 @@ from slangrad.syntax.ast import (
 )
 from slangrad.syntax.cursor import Unparsable
 from slangrad.syntax.parse_expressions import ExpressionParser
+from slangrad.syntax.saved import pack_tokens
 from slangrad.syntax.words import MODIFIERS
 
 # fmt: off
@@ -68,18 +66,12 @@ class StatementParser(ExpressionParser):
 
     def parse_body(self) -> Block:
         """The body of a function, or a promise of it."""
-        if not self.bodies_wait or self.position not in self.closing:
+        if self.around is None or self.position not in self.closing:
             return self.parse_block()
         start, opener = self.position, self.token
         self.move_to(self.closing[start] + 1)
-        return Unparsed(self.span_from(opener), partial(self._parse_later, start))
-
-    def _parse_later(self, start: int, owner: Declaration) -> Block:
-        parser = copy(self)
-        parser.tokens = list(self.tokens)  # `>>` is split in place
-        parser.container, parser.bodies_wait = owner, False
-        parser.move_to(start)
-        return parser.parse_block()
+        tokens = pack_tokens(self.tokens[start : self.position])
+        return Unparsed(self.span_from(opener), tokens, self.around)
 
     def parse_block(self) -> Block:
         opener = self.expect("{", "to begin a block")

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.options import Options
-from slangrad.base.recursion import deep_recursion
+from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile, Span
-from slangrad.syntax.ast import Declaration, IncludeModule, Module
+from slangrad.syntax.ast import Block, Declaration, IncludeModule, Module, Unparsed
 from slangrad.syntax.cursor import GivenUp
 from slangrad.syntax.parse_declarations import DeclarationParser
 from slangrad.syntax.preprocess import Preprocessor, Resolver
+from slangrad.syntax.saved import Surroundings, unpack_tokens
+from slangrad.syntax.tokens import Token
 
 
 def parse_module(
@@ -26,23 +28,35 @@ def parse_module(
     options: Options | None = None,
     resolver: Resolver | None = None,
     defines: Mapping[str, str] | None = None,
-    bodies_wait: bool = False,
+    around: Surroundings | None = None,
 ) -> Module:
-    """Parse one text with all it includes. Never raises on account of the text. `bodies_wait`: the bodies of functions
-    are `Unparsed`, for texts without errors.
+    """Parse one text with all it includes. Never raises on account of the text. With `around`, which is filled, the
+    bodies of functions are `Unparsed`, for texts without errors and without includes.
     """
     limits = (options or Options()).limits
     start = Span(source, 0, 0)
     module = Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
-    with deep_recursion():
+    with compiling():
         preprocessor = Preprocessor(reporter, limits, resolver, defines or {})
         tokens = preprocessor.run(source)
         module.language = preprocessor.language
         parser = DeclarationParser(tokens, reporter, limits, module, preprocessor.language)
-        parser.bodies_wait = bodies_wait
+        if around is not None:
+            around.language, around.known_types = parser.language, parser.known_types
+            parser.around = around
         with suppress(GivenUp):
             _parse_all(parser, module)
     return module
+
+
+def parse_body(body: Unparsed, owner: Declaration) -> Block:
+    """The body of a function of the library."""
+    around = body.around
+    tokens = unpack_tokens(body.tokens, around.source)
+    end = Token("end", "", around.source, body.span.end, body.span.end)
+    parser = DeclarationParser([*tokens, end], Reporter(), Limits(), owner, around.language)
+    parser.known_types = set(around.known_types)
+    return parser.parse_block()
 
 
 def _parse_all(parser: DeclarationParser, module: Module) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from slangrad.syntax.nodes import Declaration, Expression, Node, Statement, node
 
 if TYPE_CHECKING:
     from slangrad.syntax.declarations import Parameter, Variable
+    from slangrad.syntax.saved import Surroundings
 
 
 # fmt: off
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 class Block(Statement):  # `{ ... }`.
     statements: list[Statement]
 
-# `{ ... }` of a library function that nobody has asked for yet: it has no statements until `parse(owner)` makes the
-# Block that takes its place.
+# `{ ... }` of a library function that nobody has asked for yet: packed tokens, of which `parse_body` makes the Block
+# that takes its place.
 class Unparsed(Block):
-    __slots__ = ("parse",)
+    __slots__ = ("around", "tokens")
 
-    def __init__(self, span: Span, parse: Callable[[Declaration], Block]) -> None:
-        self.span, self.parse = span, parse
+    def __init__(self, span: Span, tokens: bytes, around: Surroundings) -> None:
+        self.span, self.tokens, self.around = span, tokens, around
 
 @node
 class Empty(Statement):  # `;`.

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.calls import callee_of
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
@@ -31,6 +32,8 @@ typedef void (*report_function)(void *to, int site, int64_t index, int64_t exten
 #define LOAD(type, at) ({ type loaded_; memcpy(&loaded_, at, sizeof loaded_); loaded_; })
 #define STORE(type, at, value) ({ type stored_ = (value); memcpy(at, &stored_, sizeof stored_); })
 """
+
+AROUND = "char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to"
 
 # What an operator is in C: {x}, {y}, {z} are operands, {T} is their type, {U} the unsigned one, {f} the suffix of
 # functions of it. Integers wrap; a quotient by zero is zero.
@@ -89,8 +92,9 @@ def literal(t: Scalar, value: bool | int | float) -> str:
 class Writer:
     """Statements of one kernel. Each value is a variable of C, declared where it is made."""
 
-    def __init__(self, kernel: FlatKernel) -> None:
+    def __init__(self, kernel: FlatKernel, symbols: dict[str, str]) -> None:
         self.kernel = kernel
+        self.symbols = symbols  # by function
         self.lines: list[Line] = []
         self.sites: list[Op] = []
         self._names: dict[Value, str] = {}
@@ -288,24 +292,46 @@ def _zero(w: Writer, op: Op) -> None:
     w.declare(op.results[0], "0", op)
 
 
+def _call(w: Writer, op: Op) -> None:
+    """What a function gives is left in variables whose addresses come last."""
+    for r in op.results:
+        w.declare(r)
+    passed = [*map(w.name, op.operands), *(f"&{w.name(r)}" for r in op.results)]
+    w.line(f"{w.symbols[callee_of(op)]}({', '.join(['arguments, x, y, z, report, to', *passed])});", op)
+
+
 RULES: dict[str, Rule] = {
     "const": _const, "zero": _zero, "convert": _convert, "bitcast": _bitcast, "select": _select,
     "in_bounds": _in_bounds, "alloc": _alloc, "variable": _alloc, "atomic": _atomic, "thread_id": _thread_id,
     "parameter": _parameter, "offset": _offset, "member": _member, "load": _load, "store": _store,
-    "if": _if, "for": _for, "while": _while,
+    "if": _if, "for": _for, "while": _while, "call": _call,
 }  # fmt: skip
+
+
+def _function(w: Writer, function: Function) -> None:
+    region = function.region
+    takes = [f"{name_of(p.type)} {w.name(p)}" for p in region.parameters]
+    gives = [f"{name_of(v.type)} *result_{i}" for i, v in enumerate(region.yields)]
+    w.lines += [
+        Line(f"static void {w.symbols[function.name]}({', '.join([AROUND, *takes, *gives])})"),
+        Line("{"),
+    ]
+    w.region(region)
+    for i, value in enumerate(region.yields):
+        w.line(f"*result_{i} = {w.name(value)};")
+    w.lines.append(Line("}"))
 
 
 def write_c(kernel: FlatKernel) -> list[Line]:
     """The text of a kernel, in lines that know what they were made from."""
     if kernel.group is not None:
         raise CompileError([Diagnostic("E9003", "groups are not supported as C", kernel.function.span)])
-    w = Writer(kernel)
+    w = Writer(kernel, {f.name: f"function_{i}" for i, f in enumerate(kernel.functions)})
+    for each in kernel.functions:
+        _function(w, each)
+    w.lines += [Line(f"void kernel({AROUND})"), Line("{")]
     w.region(kernel.function.region)
-    head = (
-        "void kernel(char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to)"
-    )
-    return [*map(Line, HEAD.splitlines()), Line(head), Line("{"), *w.lines, Line("}")]
+    return [*map(Line, HEAD.splitlines()), *w.lines, Line("}")]
 
 
 def finish(lines: list[Line]) -> Product:

@@ -47,12 +47,22 @@ class Summed:
     flat: FlatKernel
     adds: DelayedAdds | None
 
+    @property
+    def in_ir(self) -> list[Function]:
+        adds = self.adds
+        return self.flat.in_ir if adds is None else [adds.kernel, adds.plan, adds.finish]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Widened:
     summed: Summed
     machine: Machine
     wide: WideKernel
+
+    @property
+    def in_ir(self) -> list[Function]:
+        wide = self.wide
+        return [f for f in (*wide.functions, wide.full, wide.masked) if f is not None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,23 +75,28 @@ class Written:
 
 
 def find_delayed_adds(flat: FlatKernel) -> Summed:
-    return Summed(flat, delay_adds(flat.function) if flat.group is None else None)
+    """None where functions stay: what they add to and read is not followed."""
+    waits = flat.group is None and not flat.functions
+    return Summed(flat, delay_adds(flat.function) if waits else None)
 
 
 def widen_kernel(summed: Summed) -> Widened:
     flat, adds = summed.flat, summed.adds
     machine = native.target_of(flat.options)
     function = _for_machine(flat.function if adds is None else adds.kernel, machine)
+    functions = [_for_machine(each, machine) for each in flat.functions]
     lanes = _lanes_for(function, machine, flat.options.lanes)
     if flat.group is not None:
         grouped = run_in_groups(function, lanes)
-        return Widened(summed, machine, widen(grouped, lanes, exclusive=is_ordered(function), entire=True))
-    exclusive = adds is None and is_ordered(function)
+        wide = widen(grouped, lanes, is_ordered(flat.program), entire=True, functions=functions)
+        return Widened(summed, machine, wide)
+    exclusive = adds is None and is_ordered(flat.program)
     foreseen = foresee_bounds(function) if lanes > 1 and may_be_full(function) else None
     certain = None
     if foreseen is not None:
         certain = remove_dead(hoist(foreseen.kernel)), remove_dead(foreseen.condition)
-    return Widened(summed, machine, widen(function, lanes, exclusive, certain=certain))
+    wide = widen(function, lanes, exclusive, certain=certain, functions=functions)
+    return Widened(summed, machine, wide)
 
 
 def _for_machine(function: Function, machine: Machine) -> Function:
@@ -108,7 +123,8 @@ def write_llvm(widened: Widened) -> Written:
 
 
 def _kernel_of(flat: FlatKernel, wide: WideKernel) -> cpu.Kernel:
-    return cpu.Kernel(wide.full, wide.masked, wide.lanes, flat.arguments, wide.condition, flat.group)
+    forms = wide.full, wide.masked, wide.lanes
+    return cpu.Kernel(*forms, flat.arguments, wide.condition, flat.group, functions=wide.functions)
 
 
 def generate_code(written: Written) -> tuple[Written, KernelImage]:
@@ -122,10 +138,10 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
         code=native.object_code(module.text, machine, flat.options.optimize),
         functions=(ENTRY, DRAIN) if adds is None else (ENTRY, DRAIN, *DELAYED),
         sites=tuple(map(site_of, module.sites)),
-        ordered=adds is None and is_ordered(flat.function),
+        ordered=adds is None and is_ordered(flat.program),
         granularity=max(1, granularity // prod(group)),
         group=group,
-        follows_memory=follows_memory(flat.function),
+        follows_memory=follows_memory(flat.program),
     )
     return written, image
 
@@ -145,15 +161,13 @@ def load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
 
 def show_delayed(summed: Summed) -> list[Line]:
     """The kernel whose float adds wait for the end of the launch, what runs before and after; none if none may wait."""
-    adds = summed.adds
-    if adds is None:
+    if summed.adds is None:
         return [Line("// no float add waits for the end of the launch")]
-    return [line for f in (adds.kernel, adds.plan, adds.finish) for line in function_lines(f)]
+    return [line for f in summed.in_ir for line in function_lines(f)]
 
 
 def show_lanes(widened: Widened) -> list[Line]:
-    wide = widened.wide
-    return [line for f in (wide.full, wide.masked) if f is not None for line in function_lines(f)]
+    return [line for f in widened.in_ir for line in function_lines(f)]
 
 
 def show_llvm(written: Written) -> list[Line]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.base.traits import INTERPRETER
-from slangrad.ir.core import Op, walk
+from slangrad.ir.core import Op
 from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number
-from slangrad.opt.kernel_facts import follows_memory
+from slangrad.opt.kernel_facts import follows_memory, ops_of
 from slangrad.runtime.device import Grid, PythonKernel
 from slangrad.runtime.known_memory import KnownMemory
 from slangrad.runtime.reports import BOUNDS, Reports
@@ -22,11 +22,11 @@ from slangrad.unit import FlatKernel
 def interpreted(kernel: FlatKernel) -> Product:
     """A Python function that interprets the kernel for all threads of a launch."""
     program, name = kernel.program, kernel.name
-    ops = [op for op in walk(kernel.function.region) if op.name in ("in_bounds", "print")]
+    ops = [op for op in ops_of(program) if op.name in ("in_bounds", "print")]
     numbers = {op: i for i, op in enumerate(ops)}
 
     def run(arguments: int, grid: Grid, reports: Reports) -> None:
-        is_memory = KnownMemory().holds if follows_memory(kernel.function) else None
+        is_memory = KnownMemory().holds if follows_memory(program) else None
         run_kernel(program, name, arguments, grid, OracleReports(numbers, reports), is_memory)
 
     size = layout_of(kernel.arguments).size

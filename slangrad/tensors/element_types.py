@@ -72,9 +72,10 @@ _FROM_NUMPY = {dtype: scalar for scalar, dtype in _TO_NUMPY.items()}
 _PYTHON: dict[object, Scalar] = {bool: BOOL, int: I32, float: F32}
 
 _SCALAR = "|".join(sorted(SCALARS_BY_NAME, key=len, reverse=True))
-_PLAIN = re.compile(rf"({_SCALAR})(?:([1-4])(?:x([1-4]))?)?")
-_GENERIC = re.compile(r"(vector|matrix|Array)<(.*)>")
-_SUFFIX = re.compile(r"\[(\d+)\]")
+# Compiled when they are first used: many programs name no type.
+_PLAIN = rf"({_SCALAR})(?:([1-4])(?:x([1-4]))?)?"
+_GENERIC = r"(vector|matrix|Array)<(.*)>"
+_SUFFIX = r"\[(\d+)\]"
 
 
 def element_type(given: object, argument: str = "dtype") -> Type:
@@ -118,9 +119,9 @@ def _by_name(text: str) -> Type:
     start = name.find("[", name.rfind(">") + 1)
     base, suffix = (name, "") if start < 0 else (name[:start], name[start:])
     found = _plain(base) or _generic(base)
-    if found is None or _SUFFIX.sub("", suffix):
+    if found is None or re.sub(_SUFFIX, "", suffix):
         raise ValueError(f"dtype: unknown type name {text!r}; for a type of a module give module.Name")
-    for length in _SUFFIX.findall(suffix):
+    for length in re.findall(_SUFFIX, suffix):
         found = array(found, int(length))
     return found
 
@@ -128,7 +129,7 @@ def _by_name(text: str) -> Type:
 def _plain(name: str) -> Type | None:
     if name in SCALARS_BY_NAME:
         return SCALARS_BY_NAME[name]
-    match = _PLAIN.fullmatch(name)
+    match = re.fullmatch(_PLAIN, name)
     if match is None:
         return None
     scalar, first, second = SCALARS_BY_NAME[match[1]], int(match[2]), match[3]
@@ -136,7 +137,7 @@ def _plain(name: str) -> Type | None:
 
 
 def _generic(name: str) -> Type | None:
-    match = _GENERIC.fullmatch(name)
+    match = re.fullmatch(_GENERIC, name)
     if match is None:
         return None
     arguments = match[2].rsplit(",", 2 if match[1] == "matrix" else 1)

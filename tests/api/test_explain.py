@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from slangrad.pipeline import COMMON
 
+COMMON_STAGES = [stage.name for stage in COMMON]
 SOURCE = """[Differentiable]
 float relax(float x)
 {
@@ -81,4 +83,26 @@ def test_a_long_loop_keeps_a_segment_and_states(module: spy.Module) -> None:
 def test_forward_mode_stores_nothing(module: spy.Module) -> None:
     x = spy.Tensor.from_numpy(module.device, np.ones(4, np.float32))
     found = module.device.explain(module.relax, x)
-    assert (found.stored, found.recomputed, str(found)) == ((), (), "no reverse sweep")
+    assert (found.stored, found.recomputed, found.sweeps) == ((), (), "no reverse sweep")
+
+
+def test_the_costs_of_the_stages(module: spy.Module) -> None:
+    found = explained(module, "relax", np.float32)
+    assert list(found.costs) == [*COMMON_STAGES, "delayed", "lanes", "llvm", "asm"]
+    assert all(each.milliseconds > 0 for each in found.costs.values())
+    before, after = found.costs["autodiff"], found.costs["inlined"]
+    assert before.functions > 1 and after.functions == 1
+    assert found.costs["clean"].operations < after.operations
+    assert found.costs["asm"].operations is None and found.costs["ast"].functions is None
+    text = str(found)
+    assert text.startswith(f"{found.sweeps}\n\nstage ")
+    row = next(line for line in text.splitlines() if line.startswith("inlined"))
+    assert row.split()[2:] == [str(after.operations), "1"]
+
+
+def test_operations_are_counted_in_all_regions(module: spy.Module) -> None:
+    compiled = module.relax.compile(np.ones(4, np.float32))
+    text = compiled.text("clean").splitlines()
+    ops = [line for line in text if line.startswith("  ") and not line.strip().startswith(("yield", "}"))]
+    assert any(line.startswith("    ") for line in ops)  # inside the loop
+    assert compiled.costs["clean"].operations == len(ops)

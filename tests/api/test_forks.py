@@ -196,7 +196,7 @@ def test_llvm_has_the_lock_that_forks_wait_for() -> None:
 
 
 def test_every_lock_is_kept_or_made_anew() -> None:
-    """A new lock goes through `kept_at_fork`; these files make theirs anew in a child, or have them for one launch."""
+    """A new lock goes through `kept_at_fork`; these files make theirs anew in a child, or have them for one launch or compilation."""
     making = re.compile(r"\b(R?Lock|Condition|Event)\(\)")
     found = {
         file.relative_to(PACKAGE).as_posix()
@@ -204,4 +204,10 @@ def test_every_lock_is_kept_or_made_anew() -> None:
         for line in file.read_text().splitlines()
         if making.search(line) and "kept_at_fork" not in line
     }
-    assert found == {"runtime/pool.py", "runtime/cpu.py", "api/sessions/hot_reload.py", "base/forks.py"}
+    assert found == {
+        "runtime/pool.py",
+        "runtime/cpu.py",
+        "api/sessions/hot_reload.py",
+        "base/forks.py",
+        "base/progress.py",
+    }

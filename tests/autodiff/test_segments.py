@@ -3,7 +3,7 @@
 import pytest
 
 from slangrad.autodiff.requests import differentiate
-from slangrad.base.recursion import deep_recursion
+from slangrad.base.compiling import compiling
 from slangrad.ir import types as t
 from slangrad.ir.core import Program
 from slangrad.ir.interpret import Machine, Recorded
@@ -135,7 +135,7 @@ def test_arrays_and_values_without_derivatives_are_part_of_the_state(trips, coun
 @pytest.mark.parametrize("trips", [1, 3])
 @pytest.mark.parametrize("seed", [*range(12), 42, 83])
 def test_random_programs(trips, seed):
-    with deep_recursion():
+    with compiling():
         program, inputs = smooth_program(seed)
         check_along(program, "main", inputs, seed)
 

@@ -1,11 +1,12 @@
 """Options from the environment."""
 
+import gc
 import sys
 
 import pytest
 
+from slangrad.base.compiling import compiling
 from slangrad.base.options import Limits, Options
-from slangrad.base.recursion import deep_recursion
 
 
 def test_defaults_are_the_empty_environment():
@@ -44,28 +45,41 @@ def test_values():
 @pytest.mark.parametrize("name", sorted(set(Options.__dataclass_fields__) - {"limits", "store"}))
 def test_each_setting_has_a_variable(name):
     default = getattr(Options(), name)
-    other = {bool: str(int(not default)), int: "4", str: "recompute", tuple: "lowered", frozenset: "E0506"}
+    text = "keep" if name == "calls" else "recompute"
+    other = {bool: str(int(not default)), int: "4", str: text, tuple: "lowered", frozenset: "E0506"}
     options = Options.from_environment({f"SLANGRAD_{name.upper()}": other[type(default)]})
     assert getattr(options, name) != default
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("LANES", "many"), ("LANES", "-1"), ("VERIFY", "maybe"), ("RESIDUALS", "few")]
+    ("name", "value"),
+    [("LANES", "many"), ("LANES", "-1"), ("VERIFY", "maybe"), ("RESIDUALS", "few"), ("CALLS", "some")],
 )
 def test_unreadable_values_name_the_variable(name, value):
     with pytest.raises(ValueError, match=f"SLANGRAD_{name}"):
         Options.from_environment({f"SLANGRAD_{name}": value})
 
 
-def test_deep_recursion_gives_the_limit_back():
+def test_compiling_gives_the_limit_back():
     before = sys.getrecursionlimit()
 
     def depth(n):
         return 0 if n == 0 else 1 + depth(n - 1)
 
-    with deep_recursion(), deep_recursion():
+    with compiling(), compiling():
         assert depth(20_000) == 20_000
+        assert not gc.isenabled()
     assert sys.getrecursionlimit() == before
+    assert gc.isenabled()
+
+
+def test_compiling_leaves_collection_off_where_the_caller_did():
+    gc.disable()
+    with compiling():
+        pass
+    was_on = gc.isenabled()
+    gc.enable()
+    assert not was_on
 
 
 @pytest.mark.parametrize("lanes", ["3", "128"])

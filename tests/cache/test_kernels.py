@@ -55,8 +55,9 @@ def test_other_settings_are_another_kernel(compilations: list[str], setting: dic
     assert len(compilations) == 2
 
 
-def test_the_number_of_threads_is_no_setting_of_a_kernel(compilations: list[str]) -> None:
-    assert gradient(options=spy.Options(threads=1)) == gradient(options=spy.Options(threads=2)) == WANTED
+@pytest.mark.parametrize("setting", [{"threads": 1}, {"progress": False}])
+def test_some_settings_are_not_of_the_kernel(compilations: list[str], setting: dict[str, object]) -> None:
+    assert gradient(options=spy.Options(threads=2)) == gradient(options=spy.Options(**setting)) == WANTED
     assert len(compilations) == 1
 
 

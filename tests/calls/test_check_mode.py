@@ -237,6 +237,8 @@ FOLLOWED = """
     float walked(float* p, int n) { float sum = 0; for (int i = 0; i < n; i++) { sum += *p; p = p + 1; } return sum; }
     float behind(Cell* c, int i, int k) { return c[i].p[k]; }
     float numbered(uint64_t p) { return *(float*)p; }
+    float constant(uint64_t p) { return ConstBufferPointer<float>(p)[1]; }
+    float coherent(Cell* c, int i) { return loadCoherent<4, MemoryScope.Device>(c[i].p + 3); }
     float own(int k) { float a[4] = { 1, 2, 3, 4 }; float* p = &a[0]; for (int i = 0; i < k; i++) p++; return *p; }
     float either(int k, float* q) { float a = 5; float* p = &a; for (int i = 0; i < k; i++) p = p == &a ? q : &a; return *p; }
     float deep(int n, float* p) { float x = n; if (n > 0) deep(n - 1, &x); *p += x; return x; }
@@ -262,15 +264,19 @@ def test_pointers_lead_to_memory_that_is_alive(device, load):
     p = tensor(device, [1, 2, 3, 4])
     address = p.storage.device_address
     cells = device.create_buffer(data=np.array([[address, 0], [address, 0]], np.int64))
+    holes = device.create_buffer(data=np.array([[address + 4, 0]], np.int64))
     with device.check_mode():
         assert module.walked(p, 4) == 10 and module.walked(np.ones(4, F), 4) == 4
         assert module.behind(cells, 1, 3) == 4 and module.numbered(address + 4) == 2
+        assert module.constant(address) == 2 and module.coherent(cells, 1) == 4
         assert module.own(3) == 4 and module.sum(4) == 10
         assert [module.either(k, np.full(1, 7, F)) for k in (0, 1)] == [5, 7]
         for call in (
             lambda: module.walked(p, 5),
             lambda: module.behind(cells, 1, 4),
             lambda: module.numbered(0),
+            lambda: module.constant(address + 12),
+            lambda: module.coherent(holes, 0),
             lambda: module.own(4),
             lambda: module.chain(2, 0),
             lambda: module.past(3, 1 << 20),

@@ -25,6 +25,9 @@ float walked(float* p, int n) { float s = 0; for (int i = 0; i < n; i++) { s += 
 float fields(Pair* p, int i) { Pair* q = p + i; return q->a.x * q->b.z + (*q).a.y; }
 float number(uint64_t p, int i) { return ((float*)p)[i]; }
 float buffer_pointer(uint64_t p, int i) { return ConstBufferPointer<float>.fromUInt(p)[i]; }
+float coherent(float* p, int i) { return loadCoherent<4, MemoryScope.Device>(p + i); }
+float optional(float* p, int i) { Optional<float*> o = none; if (i >= 0) o = p; return coherent(o.value, i); }
+float vector_of(float* p, int i) { return CoopVec<float, 4>.load(p)[i & 3]; }
 float got(uint64_t p, int i) { return ConstBufferPointer<float>((float*)p).get() + i; }
 float many(float* p, int i) { float s = 0; for (int k = 0; k < 100; k++) s += p[k & i]; return s; }
 int added(int* p, int i) { int before; InterlockedAdd(p[i], 1, before); return before; }
@@ -67,7 +70,7 @@ device = spy.create_device(backend=BACKEND, options=spy.Options(lanes=LANES))
 m = spy.Module.load_from_source(device, "m", TEXT)
 t = spy.Tensor.from_numpy(device, np.arange(100, dtype=F))
 i = np.arange(40, dtype=np.int32) % 5
-for name in ("at", "constant", "later", "sum", "walked", "fields", "number", "buffer_pointer", "got", "many", "added", "deep"):
+for name in ("at", "constant", "later", "sum", "walked", "fields", "number", "buffer_pointer", "got", "many", "added", "deep", "coherent"):
     for each in (i, 3):
         null(lambda: m[name](0, each))
         null(lambda: m[name](24, each), "leads to address 0x18, where there is no memory", 24)
@@ -97,6 +100,9 @@ a = t.storage.device_address
 i = np.arange(40, dtype=np.int32)
 null(lambda: m.at(np.array([a, 0, a], U), 1))
 assert m.at(np.array([a, a + 4, a], U), 1).to_numpy().tolist() == [1, 2, 1]
+for name in ("coherent", "optional", "vector_of"):  # the library follows what the program gives it
+    null(lambda: m[name](np.array([a, 0, a], U), 1))
+    assert m[name](np.array([a, a + 4], U), 1).to_numpy().tolist() == [1, 2]
 cells = device.create_buffer(data=np.array([[a, 0], [0, 0], [a + 8, 0]], U))
 assert m.behind(cells, 0) == 0 and m.behind(cells, 2) == 2 and m.behind_all(cells, 2, 3) == 2 + 3 + 4
 assert m.behind(cells, np.array([0, 2, 0])).to_numpy().tolist() == [0, 2, 0]

@@ -1,13 +1,17 @@
 """Every body of the standard library checks, not only those that some program needs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.recursion import deep_recursion
+from slangrad.base.options import store_of
 from slangrad.check.bodies import bodies
+from slangrad.check.derivatives import givers
 from slangrad.check.modules import Program
+from slangrad.check.texts import standard
 from slangrad.check.texts.files import STD
 from slangrad.check.texts.standard import ON_REQUEST
 from slangrad.syntax import ast
@@ -17,7 +21,7 @@ from tests.check.programs import check, type_of
 def test_the_library_is_correct() -> None:
     program = Program()
     program.reporter = Reporter()
-    with deep_recursion():
+    with compiling():
         for file in [each for each in program.scopes if isinstance(each, ast.Module)]:
             bodies.check_members(program, file)
         while program.later:
@@ -34,6 +38,32 @@ def test_parts_that_are_imported(name: str) -> None:
         if isinstance(declaration, ast.Function):
             program.check_body(declaration)
     assert module.path is not None and Path(module.path).name == f"{name}.slang"
+
+
+def declared_in(declaration: ast.Declaration) -> Iterator[ast.Declaration]:
+    for each in getattr(declaration, "members", ()):
+        yield each
+        yield from declared_in(each)
+
+
+def test_the_library_has_nothing_that_is_passed_over() -> None:
+    """Bit fields, structs that inherit, and derivatives of others in files that do not speak of them."""
+    program = Program()
+    files = [each for each in program.scopes if isinstance(each, ast.Module)]
+    files += standard.parts(standard.NAMES, store_of(program.options))
+    structs = [each for file in files for each in declared_in(file) if isinstance(each, ast.Struct)]
+    fields = [each for struct in structs for each in struct.members if isinstance(each, ast.Variable)]
+    assert len(structs) > 50 and fields and all(each.bits is None for each in fields)
+    for struct in structs:
+        assert not {base.span.text.partition("<")[0] for base in struct.bases} & {
+            each.name for each in structs
+        }
+    before = {name: list(noted) for name, noted in program.derivative_givers.items()}
+    assert {"length", "normalize"} <= before.keys()
+    for file in files:
+        if not givers.are_named_in(file.source):
+            givers.note_givers(program, file.members)
+    assert program.derivative_givers == before
 
 
 def test_bodies_of_the_library_wait_until_they_are_needed() -> None:

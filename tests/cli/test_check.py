@@ -1,6 +1,8 @@
 """`slangrad check`: all errors of all files, for people and for editors."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -136,3 +138,19 @@ def test_commands_that_are_not_understood(slangrad, words):
 def test_version(slangrad):
     code, printed, _ = slangrad("--version")
     assert (code, printed) == (0, f"slangrad {package.__version__}\n")
+
+
+def test_errors_are_shown_without_the_back_end(tmp_path):
+    """Nobody waits for what a command does not need."""
+    (tmp_path / "wrong.slang").write_text("float f() { return x; }")
+    unneeded = ["numpy", "llvmlite", "rich.console", "slangrad.pipeline", "slangrad.lower", "slangrad.api"]
+    text = f"""
+import sys
+from slangrad.cli.main import app
+try:
+    app(["check", {str(tmp_path / "wrong.slang")!r}])
+except SystemExit as end:
+    print(end.code, [each for each in {unneeded} if each in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "1 []", done.stderr

@@ -54,11 +54,33 @@ def test_parameters_with_one_value(slangrad):
     assert "stoppingDistance(speed.load(id), reaction, braking)" in printed
 
 
+def times_of(printed):
+    """Milliseconds, operations and functions by stage, from the table."""
+    head, *lines = printed[printed.rindex("\nstage ") :].strip().splitlines()
+    assert head.split() == ["stage", "ms", "operations", "functions"]
+    return {name: tuple(map(float, numbers)) for name, *numbers in map(str.split, lines)}
+
+
 def test_times(slangrad):
-    printed = slangrad("dump", STOPPING, "stoppingDistance", "--times")[1]
-    table = [line.split() for line in printed.partition("stage     ms")[2].splitlines() if line.strip()]
-    assert [row[0] for row in table][-2:] == ["asm", "sum"]
-    assert abs(sum(float(row[1]) for row in table[:-1]) - float(table[-1][1])) < 1
+    table = times_of(slangrad("dump", STOPPING, "stoppingDistance", "--times")[1])
+    assert list(table)[-2:] == ["asm", "sum"]
+    assert abs(sum(each[0] for name, each in table.items() if name != "sum") - table["sum"][0]) < 1
+    assert {name: len(each) for name, each in table.items() if len(each) != 3} == {
+        "ast": 1,
+        "llvm": 1,
+        "asm": 1,
+        "sum": 1,
+    }
+    assert table["lowered"][2] > 1 and table["inlined"][2] == 1
+    assert table["clean"][1] < table["inlined"][1]
+
+
+def test_operations_are_those_of_the_text(slangrad):
+    printed = slangrad("dump", STOPPING, "stoppingDistance", "--bwd", "--after", "clean", "--times")[1]
+    text = printed[: printed.rindex("\nstage ")]
+    lines = [line.strip() for line in text.splitlines() if line.startswith("  ")]
+    ops = [line for line in lines if not line.startswith(("yield", "}"))]
+    assert times_of(printed)["clean"][1] == len(ops)
 
 
 def test_stages_of_the_interpreter(slangrad):
@@ -137,3 +159,11 @@ def test_the_report_tells_what_is_stored_and_why(slangrad, write):
         "@relax.vjp: 256 bytes a thread",
         "  stored      %x: f32, 256 bytes a thread, line 4: the loop carries it from one iteration to the next",
     ]
+
+
+def test_the_report_with_times(slangrad, write):
+    write("m.slang", RELAX)
+    report = slangrad("dump", "--report", "m.slang", "relax")[1]
+    both = slangrad("dump", "--report", "--times", "m.slang", "relax")[1]
+    assert "stage " not in report
+    assert both.startswith(report) and "asm" in times_of(both)

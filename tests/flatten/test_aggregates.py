@@ -148,6 +148,8 @@ def test_long_arrays_are_copied_by_loops():
     assert len(flat.region.ops) < 16
 
 
-def test_aggregates_in_signatures_are_refused():
-    with pytest.raises(AssertionError, match="f takes or returns aggregates"):
-        flatten_aggregates(parse_function("func @f(%v: f32x2) -> () { yield }"))
+def test_functions_take_and_return_the_parts_of_aggregates():
+    flat = flatten_aggregates(parse_function("func @f(%v: f32x2, inout %n: i32) -> (f32x2) { yield %v, %n }"))
+    assert [str(p.type) for p in flat.inputs] == ["f32", "f32", "i32"]
+    assert [str(t) for t in flat.result_types] == ["f32", "f32", "i32"]
+    assert flat.region.yields == flat.region.parameters

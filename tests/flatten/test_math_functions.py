@@ -12,7 +12,7 @@ LIBRARY = {
 
 
 def expand(function):
-    return expand_math(function, LIBRARY)
+    return expand_math(function, LIBRARY, {})
 
 
 def test_bodies_take_the_place_of_primitives():

@@ -86,6 +86,9 @@ LINEAR: dict[str, tuple[int, Callable[[int], str]]] = {
                                       + function(result=f"g({', '.join(['x'] * n)})")),
     "functions":      (40,  lambda n: "float g0(float x) { return x; }\n" + many("float g@(float x) { return g@-(x) + @; }", n)
                                       + "\n" + function(result=f"g{n}(x)")),
+    "doubled calls":  (16,  lambda n: "float g0(float x) { return x * x; }\n"
+                                      + many("float g@(float x) { if (x < 0) return x; return g@-(x) + g@-(x + 1); }", n)
+                                      + "\n" + function(result=f"g{n}(-1 - x)")),
     "structs":        (40,  lambda n: "struct S0 { float x; }\n" + many("struct S@ { S@- s; float y; }", n) + "\n"
                                       + function(f"S{n} s;")),
     "fields":         (80,  lambda n: f"struct S {{ {many('float m@ = @;', n)} }}\n" + function("S s = {};", result=f"s.m{n}")),
@@ -169,8 +172,6 @@ REFUSED: dict[str, tuple[str, str]] = {
                                  + function("S40 s;")),
     "doubled tuple":   ("E0702", doubled("typealias S0 = int;", "typealias S@ = Tuple<S@-, S@->;") + function("S40 s;")),
     "doubled array":   ("E0710", function(f"float a{'[2]' * 40};")),
-    "doubled call":    ("E0791", doubled("float g0(float x) { return x * x; }", "float g@(float x) { return g@-(x) + g@-(x + 1); }")
-                                 + function(result="g40(x)")),
     "doubled type argument": ("E0710", "struct P<A> { A a; A b; }\nfloat g<T>(T t, int n) { P<T> p = { t, t }; return n > 0 ? g(p, n - 1) : 1; }\n"
                                  + function(result="g(1, 3)")),
     "vector":          ("E0710", function("vector<float, 2147483647> v = x;", result="v[0]")),

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.options import CALLS
 from tests.gradients.random_programs import generate, in_doubles
 from tests.gradients.test_random_programs import Run, Vector, check, check_mixed
 
@@ -25,6 +26,7 @@ def wrong(seed: int) -> str:
     """What is wrong with the derivatives of a program; nothing where all is right."""
     os.environ["SLANGRAD_OPTIMIZE"] = str(seed % 3)
     os.environ["SLANGRAD_LANES"] = str((1, 4, 8, 16, 32)[seed % 5])
+    os.environ["SLANGRAD_CALLS"] = CALLS[seed // 4 % len(CALLS)]
     device = spy.create_device()
 
     def compiled(name: str, text: str) -> Run:

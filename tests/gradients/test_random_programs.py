@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from slangrad.base.options import AUTO, KEEP
 from slangrad.ir.interpret import Machine, Recorded
 from tests.gradients.random_programs import generate, in_doubles
 from tests.std.programs import differentiated
@@ -127,8 +128,9 @@ def test_mixed_precision_in_the_oracle(seed: int) -> None:
     check_mixed(oracle(text), oracle(in_doubles(text)), 4, seed)
 
 
-@pytest.mark.parametrize("seed", [6, 7])
-def test_in_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("seed", "calls"), [(6, AUTO), (7, KEEP), (9, KEEP)])
+def test_in_machine_code(seed: int, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLANGRAD_CALLS", calls)
     monkeypatch.setenv("SLANGRAD_OPTIMIZE", "0")
     monkeypatch.setenv("SLANGRAD_LANES", "4")
     device = spy.create_device()
@@ -140,3 +142,9 @@ def test_in_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         return [each.to_numpy()[0] for each in out]
 
     check(run, 12, seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(1000, 1060))
+def test_with_all_functions_kept(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    test_in_machine_code(seed, KEEP, monkeypatch)

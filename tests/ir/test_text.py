@@ -20,6 +20,8 @@ differential struct "Point" : struct "Point.d" (0 -> 0) zero=@dzero add=@"add<Po
 
 dual struct "Block" : struct "Point"
 
+trusted struct "Block" (1)
+
 arguments struct "Block"
 
 func @square(%x: f32, no_diff %n: i32) -> (f32) derivatives(jvp=@square_jvp, vjp=@"f<3>", applied=@g) {cost=3} {
@@ -103,6 +105,7 @@ def test_parsed_parts():
     point = next(iter(program.differentials))
     assert point.name == "Point" and program.differentials[point].fields == ((0, 0),)
     assert program.differentials[point].add == "add<Point, 2>"
+    assert {s.name: fields for s, fields in program.trusted.items()} == {"Block": (1,)}
     assert program.arguments is not None and program.arguments.index("data") == 1
     assert program.functions["memory"].attributes["group_size"] == (64, 1, 1)
 

@@ -113,3 +113,10 @@ def test_tests_of_loops_do_not_write_before_flattening():
     with pytest.raises(AssertionError, match="the test of a while has effects"):
         verify(parse_program(text), LOWERED)
     verify(parse_program(text), FLAT)
+
+
+def test_only_pointers_are_trusted():
+    text = 'struct "B" {{ data: ptr<f32, global>, count: u32 }}\ntrusted struct "B" ({})\n'
+    verify(parse_program(text.format(0)))
+    with pytest.raises(AssertionError, match="'count' is trusted and no pointer"):
+        verify(parse_program(text.format(1)))

@@ -118,6 +118,18 @@ def test_a_limit_that_is_exceeded(tmp_path, limit):
     assert f"a larger limit can be set: Options(limits=Limits({limit}=...))" in said
 
 
+def test_a_function_that_is_differentiated(tmp_path):
+    derivative = "float f(float x) { var p = diffPair(x); bwd_diff(h)(p, 1.0); return p.d; }"
+    text = (
+        large(30)
+        .replace("float f", "[Differentiable] float h")
+        .replace("float g", "[Differentiable] float g")
+    )
+    said = call(tmp_path, f"{text}\n{derivative}", inline_ops=200)
+    assert "'h' has more than 200 operations after inlining" in said
+    assert "by 30 calls of 'g' with " in said
+
+
 ROUNDS = """
 [Differentiable] float step(float x, int n) { for (int i = 0; i < n; i++) x = sin(x) + x * x; return x; }
 float f(float x) { var p = diffPair(x); bwd_diff(step)(p, %d, 1.0); return p.d; }

@@ -9,22 +9,8 @@ import pytest
 
 import slangrad as spy
 from slangrad.base.diagnostics import CompileError
-from slangrad.base.options import Options
-from slangrad.base.source import SourceFile
-from slangrad.base.traits import CPU
-from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Program
-from slangrad.pipeline import flatten_request
-from slangrad.unit import Request
+from tests.flat import flat_program
 from tests.llvm.machine import assert_group_like_oracle
-
-
-def flat_program(text: str) -> Program:
-    """What machine code is made of."""
-    options = Options(verify=True, contraction=False)
-    source = SourceFile("groups", text)
-    return flatten_request(Request(CheckedProgram(options), source, "kernel", options, CPU)).program
-
 
 REVERSED = """
 groupshared int kept[{threads}];

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
-from slangrad.base.options import Options
-from slangrad.base.source import SourceFile
-from slangrad.base.traits import CPU
-from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Program
-from slangrad.pipeline import flatten_request
-from slangrad.unit import Request
+from tests.flat import flat_program
 from tests.llvm.machine import LANES, assert_like_oracle
 
 THREADS = 75
@@ -73,13 +67,6 @@ class Text:
         return f"if ({self.random.choice(CONDITIONS)}) return;"
 
 
-def flat_program(body: str) -> Program:
-    """What machine code is made of."""
-    options = Options(verify=True, contraction=False)
-    source = SourceFile("statics", HEAD + body + TAIL)
-    return flatten_request(Request(CheckedProgram(options), source, "kernel", options, CPU)).program
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_random_bodies(seed):
     body = Text(seed).block(3)
@@ -91,7 +78,7 @@ def test_random_bodies(seed):
         "z": np.full(THREADS, 7, np.int32),
     }
     try:
-        assert_like_oracle(flat_program(body), arguments, THREADS, lanes=LANES)
+        assert_like_oracle(flat_program(HEAD + body + TAIL), arguments, THREADS, lanes=LANES)
     except AssertionError as difference:
         raise AssertionError(f"{body}\n{difference}") from None
 

@@ -7,13 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from slangrad.base.options import Options
-from slangrad.base.source import SourceFile
-from slangrad.base.traits import CPU
-from slangrad.check.modules import Program as CheckedProgram
-from slangrad.ir.core import Program
-from slangrad.pipeline import flatten_request
-from slangrad.unit import Request
+from tests.flat import flat_program
 from tests.llvm.machine import ALL_FEATURES, assert_like_oracle
 
 THREADS = 75
@@ -109,13 +103,6 @@ class Text:
         return f"int {i} = 0; while ({i} < ({bound}) && a != 5) {{ {i}++; {inner} }}"
 
 
-def flat_program(body: str) -> Program:
-    """What machine code is made of."""
-    options = Options(verify=True, contraction=False)
-    source = SourceFile("waves", HEAD + body + TAIL)
-    return flatten_request(Request(CheckedProgram(options), source, "kernel", options, CPU)).program
-
-
 def arguments() -> dict[str, object]:
     rng = np.random.default_rng(0)
     return {
@@ -131,7 +118,7 @@ def arguments() -> dict[str, object]:
 def test_random_bodies(seed):
     body = Text(seed).block(3, False)
     try:
-        program = flat_program(body)
+        program = flat_program(HEAD + body + TAIL)
         assert_like_oracle(program, arguments(), THREADS, lanes=(32,), cpus=("", ALL_FEATURES))
     except AssertionError as difference:
         raise AssertionError(f"{body}\n{difference}") from None

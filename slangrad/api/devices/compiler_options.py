@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from slangrad.base.options import Options
+from slangrad.base.suggestions import suggestion
 from slangrad.marshal.errors import CallError
 
 
@@ -97,9 +97,8 @@ class SlangCompilerOptions:
             setattr(self, name, one.default_factory() if callable(one.default_factory) else one.default)
         for name, value in (given or {}).items():
             if name not in known:
-                close = get_close_matches(name, list(known), 1) or list(known)
                 message = f"compiler_options: there is no option '{name}'"
-                raise CallError("E1015", message, (), f"did you mean '{close[0]}'?")
+                raise CallError("E1015", message, (), suggestion(name, known))
             setattr(self, name, _converted(name, value))
 
     @staticmethod

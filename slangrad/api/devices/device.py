@@ -22,23 +22,13 @@ from weakref import WeakSet
 
 from slangrad.api.devices.compiler_options import SlangCompilerOptions
 from slangrad.api.devices.current import is_current, pop_current_device, push_current_device
-from slangrad.api.devices.features import (
-    FEATURES,
-    AdapterInfo,
-    DeviceDesc,
-    DeviceInfo,
-    DeviceType,
-    Feature,
-    ShaderModel,
-)
-from slangrad.api.devices.reports import HeapReport, ShaderCacheStats, cache_stats, heap_reports
+from slangrad.api.devices.desc import DeviceDesc, DeviceType
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, SlangSession
 from slangrad.base.late import Late
-from slangrad.base.options import Options
+from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
-from slangrad.cache import store_of
 from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
 from slangrad.runtime.cpu import CpuDevice
@@ -47,6 +37,8 @@ from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage,
 from slangrad.tensors.conversion import AnyArray
 
 if TYPE_CHECKING:
+    from slangrad.api.devices.features import AdapterInfo, DeviceInfo, Feature, ShaderModel
+    from slangrad.api.devices.reports import HeapReport, ShaderCacheStats
     from slangrad.api.kernels.commands import CommandBuffer, CommandEncoder
     from slangrad.api.kernels.fences import CommandQueueType, Fence, FenceDesc, QueryPool, QueryType
     from slangrad.api.kernels.kernel import ComputeKernel, ComputePipeline
@@ -55,6 +47,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.shader_cursor import ShaderObject
     from slangrad.check.modules import Program
 
+ABILITIES, REPORTS = Late("slangrad.api.devices.features"), Late("slangrad.api.devices.reports")
 COMMANDS, KERNEL = Late("slangrad.api.kernels.commands"), Late("slangrad.api.kernels.kernel")
 FENCES = Late("slangrad.api.kernels.fences")
 BLOCK, CURSOR, REFLECTION = (
@@ -189,7 +182,7 @@ class Device(Unique, RecordingCallbacks):
     @staticmethod
     def enumerate_adapters(type: DeviceType | str | None = None) -> list[AdapterInfo]:
         """What `create_device` can make a device of: the machine's processors, for `cpu` and `automatic`."""
-        return [AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
+        return [ABILITIES.AdapterInfo(_processor())] if _name_of(type) in CPU_NAMES else []
 
     def set_cuda_context_current(self) -> None:
         """Nothing: this device has no context of CUDA."""
@@ -202,7 +195,8 @@ class Device(Unique, RecordingCallbacks):
 
     def report_heaps(self) -> list[HeapReport]:
         """The memory that tensors and buffers take."""
-        return heap_reports()
+        found: list[HeapReport] = REPORTS.heap_reports()
+        return found
 
     def get_compilation_reports(self) -> list[dict[str, Any]]:
         """`get_compilation_report()` of all programs that have pipelines; none unless the device was made with
@@ -228,7 +222,8 @@ class Device(Unique, RecordingCallbacks):
     def shader_cache_stats(self) -> ShaderCacheStats:
         """How much the folder of compiled kernels holds, and how often kernels were looked for there. The user's folder
         is counted for all devices of the process, one of the device's own (`shader_cache_path`) for the device."""
-        return cache_stats(store_of(self.options))
+        found: ShaderCacheStats = REPORTS.cache_stats(store_of(self.options))
+        return found
 
     def reload_all_programs(self) -> None:
         """Load all modules anew. A ReloadWarning where the new texts have errors; all stays as it was then."""
@@ -469,22 +464,24 @@ class Device(Unique, RecordingCallbacks):
     @property
     def features(self) -> list[Feature]:
         """All that `has_feature` answers with True."""
-        return list(FEATURES)
+        return list(ABILITIES.FEATURES)
 
     def has_feature(self, feature: Feature | str) -> bool:
         """Whether the device can do something: a Feature or its name; False for names that nobody knows."""
-        name = feature.name if isinstance(feature, Feature) else feature
-        return any(name == each.name for each in FEATURES)
+        name = feature if isinstance(feature, str) else feature.name
+        return any(name == each.name for each in ABILITIES.FEATURES)
 
     @property
     def supported_shader_model(self) -> ShaderModel:
         """The highest of Direct3D's versions; all of it that is not about graphics is here."""
-        return max(ShaderModel)
+        highest: ShaderModel = max(ABILITIES.ShaderModel)
+        return highest
 
     @property
     def info(self) -> DeviceInfo:
         """What the device is: the type, the backend's name, the processor's name."""
-        return DeviceInfo(self.type, self.backend.upper(), _processor())
+        made: DeviceInfo = ABILITIES.DeviceInfo(self.type, self.backend.upper(), _processor())
+        return made
 
     # --- Waiting ---
 

@@ -9,12 +9,11 @@ A callback may register and unregister callbacks; those that were there are told
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from slangrad.api.kernels.commands import CommandBuffer
+    from slangrad.api.kernels.commands import CommandRecordingDiscardedEvent, CommandRecordingSubmittedEvent
 
 Event = TypeVar("Event")
 
@@ -42,24 +41,6 @@ class Callbacks(Generic[Event]):
 
     def clear(self) -> None:
         self._callbacks.clear()
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRecordingSubmittedEvent:
-    """Recorded commands have run: `id` is the recording's number, `submit_id` that of the submission."""
-
-    device: Any
-    id: int
-    command_buffer: CommandBuffer
-    submit_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRecordingDiscardedEvent:
-    """An encoder or a command buffer is gone, and its commands never ran: `id` is the recording's number."""
-
-    device: Any
-    id: int
 
 
 class RecordingCallbacks:

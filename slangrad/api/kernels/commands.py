@@ -11,6 +11,7 @@ What a command refers to stays alive until its buffer is gone. Values of paramet
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -18,7 +19,6 @@ from weakref import finalize
 
 import numpy as np
 
-from slangrad.api.kernels.callbacks import CommandRecordingDiscardedEvent, CommandRecordingSubmittedEvent
 from slangrad.api.kernels.fences import CommandQueueType, QueryPool
 from slangrad.api.kernels.kernel import ComputePipeline
 from slangrad.api.kernels.shader_cursor import ShaderObject
@@ -45,6 +45,24 @@ class BufferOffsetPair(NamedTuple):
 
     buffer: Buffer
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecordingSubmittedEvent:
+    """Recorded commands have run: `id` is the recording's number, `submit_id` that of the submission."""
+
+    device: Any
+    id: int
+    command_buffer: CommandBuffer
+    submit_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRecordingDiscardedEvent:
+    """An encoder or a command buffer is gone, and its commands never ran: `id` is the recording's number."""
+
+    device: Any
+    id: int
 
 
 def _discarded(device: Any, recording_id: int) -> None:

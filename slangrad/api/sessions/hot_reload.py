@@ -133,7 +133,7 @@ class Watcher:
 
     def _start(self) -> None:
         if not self._has_thread:
-            self._has_thread = start_thread("slangrad hot reload", self._run)
+            self._has_thread = start_thread("slangrad hot reload", self._run) is not None
 
     def after_fork(self) -> None:
         """A child has the sessions, but no thread; locks may be held by what is gone."""

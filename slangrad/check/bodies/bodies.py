@@ -35,6 +35,7 @@ from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import Body, Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
+from slangrad.syntax.parser import parse_body
 
 
 def check_body(world: World, declaration: Any) -> None:
@@ -44,7 +45,7 @@ def check_body(world: World, declaration: Any) -> None:
         return
     info.body_checked = True
     if isinstance(declaration.body, ast.Unparsed):
-        declaration.body = declaration.body.parse(declaration)
+        declaration.body = parse_body(declaration.body, declaration)
     scope = Scope(world, world.scope_of(declaration), declaration)
     for parameter in info.parameters:
         check_modifiers(world, parameter)

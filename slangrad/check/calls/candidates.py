@@ -5,9 +5,9 @@ In: a Candidate for `bwd_diff(f)` and generic arguments.   Out: the Derivative a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.calls.coerce import Plan
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.generics.substitution import identity, substitute
@@ -22,7 +22,7 @@ from slangrad.syntax import ast
 Arguments = list[ast.Expression | None]  # by parameter; None where the default is taken
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Match:
     """A candidate that applies."""
 
@@ -38,7 +38,7 @@ class Match:
         return sum(each is None for each in self.arguments)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Failure:
     """A candidate that does not apply, and where to point when it is the only one."""
 

@@ -12,9 +12,10 @@ instances alone, and goes before one for all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.derivatives.applied import applied_text, context_operator
 from slangrad.check.derivatives.givers import (
     KINDS,
@@ -37,7 +38,7 @@ from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Partial:
     """A derivative for some instances of a generic function: `named` has its arguments in terms of the giver's."""
 
@@ -46,7 +47,7 @@ class Partial:
     named: dict[Any, Any]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Given:
     """What was found for a declaration: for all its instances by kind of derivative, and for some of them."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from slangrad.base.source import SourceFile
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import visible_parameters
@@ -31,6 +32,11 @@ KINDS = (
 )
 # fmt: on
 _GIVEN = {of: kind for _, of, kind in KINDS}
+
+
+def are_named_in(source: SourceFile) -> bool:
+    """Whether a text of the library has such functions, by its words: no macro puts them together there."""
+    return any(word in source.text for word in (*_GIVEN, "__func_extension"))
 
 
 def note_givers(world: World, declarations: list[Any]) -> None:

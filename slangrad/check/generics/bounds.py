@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.generics.substitution import own_substitution, self_type, substitute
 from slangrad.check.model.packs import element_of_pack, pack_of_element
 from slangrad.check.model.types import (
@@ -32,7 +33,7 @@ from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class GenericInfo:
     """Resolved bounds and equalities of one declaration."""
 

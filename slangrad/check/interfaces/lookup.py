@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.generics.bounds import (
     bounds_of,
     element_type,
@@ -51,7 +51,7 @@ from slangrad.syntax import ast
 ANY = "any type"  # the key of extensions whose target is a parameter or an interface
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Member:
     """A declaration and how it is seen from the type it was found in. `origin`: "own", "extension",
     "interface".

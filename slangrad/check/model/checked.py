@@ -13,9 +13,10 @@ interface is resolved to the member of the concrete type by `Program.resolve(ref
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import FunctionType, Type
 from slangrad.check.model.values import Value
@@ -24,11 +25,11 @@ from slangrad.syntax import ast
 # fmt: off
 # --- Forms of expressions -----------------------------------------------------------------------------
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Form:  # The base of everything that can stand in `Expression.ref`.
     pass
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ThisValue(Form):  # `this`, written or understood; as a base it stands where an expression could.
     type: Type
     captured: ast.Parameter | None = None  # in a lambda: what it has captured of the method around
@@ -36,36 +37,36 @@ class ThisValue(Form):  # `this`, written or understood; as a base it stands whe
 # What a field, a method or a subscript is taken of: an expression, or the `this` that was not written.
 Base = ast.Expression | ThisValue
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class TypeName(Form):  # The expression names a type (its `.type`): `float3`, `T`, `Foo<4>.Inner`.
     named: Type
 
 # Known when compiling: enum case, generic value, sizeof, `static const int`; see Program.value.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Constant(Form):
     value: Value
     told_by: Base | None = None  # of `object.kCount`: what tells the type, where that is known at run time only
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Local(Form):  # A local variable or a parameter, of this function or (in a lambda) of the enclosing one.
     declaration: ast.Variable | ast.Parameter
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Global(Form):  # A variable of a module, namespace or cbuffer, or a static member.
     reference: DeclRef
 
 # Where a value of the type of the expression stands for that type, which is known at run time only: that of `base`, or
 # an associated type of it.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Told(Form):
     base: Base
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Field(Form):  # `base.x`; a place when base is one.
     base: Base
     reference: DeclRef
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class TupleElement(Form):  # `tuple._1`.
     base: Base
     index: int
@@ -73,39 +74,39 @@ class TupleElement(Form):  # `tuple._1`.
 # `base.x` through accessors, read or written by its place; base is None for a static property. Where an
 # interface requires the property, `resolve` may give a field (an ast.Variable) of the concrete type
 # instead.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Property(Form):
     base: Base | None
     reference: DeclRef
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Subscript(Form):  # `base[i]` through the accessors of a declared `__subscript`.
     base: Base
     reference: DeclRef
     arguments: tuple[Argument, ...]
 
 # `base[index]` of an array, vector, matrix (a row) or pointer; a place when base is one.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Element(Form):
     base: Base
     index: ast.Expression
 
 # `v.xzy`, `m._m00_m11`: (component,) of a vector or scalar, (row, column) of a matrix. A place when base is
 # one and no component repeats. One component gives a scalar. `t._1_0` of a tuple: (index,).
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Swizzle(Form):
     base: Base
     components: tuple[tuple[int, ...], ...]
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Dereference(Form):  # `*p`.
     pointer: ast.Expression
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class AddressOf(Form):  # `&place`.
     place: ast.Expression
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class FunctionValue(Form):  # A function that is named but not called here: `f` in `fwd_diff(f)`.
     function: DeclRef
     this: Base | None = None
@@ -114,7 +115,7 @@ class FunctionValue(Form):  # A function that is named but not called here: `f` 
 # "backward". `this`: of `bwd_diff(object.method)`; in `bwd_diff(Type.method)` it is the first parameter and
 # `this` is None. `takes_this`: `Type.method` of a non-static method, so that the first parameter of
 # `signature` is its `this`.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Derivative(Form):
     mode: str
     function: DeclRef | Derivative
@@ -125,13 +126,13 @@ class Derivative(Form):
 # A call of a function, method (`this`), constructor (`__init`), operator function, intrinsic, derivative or
 # lambda. Arguments stand in the order of the parameters, defaults filled in. `this` of a mutating method is
 # a place.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Call(Form):
     function: DeclRef | Derivative
     this: Base | None
     arguments: tuple[Argument, ...]
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Default:  # An argument that was left out: `parameter.default`, seen through the called function.
     parameter: ast.Parameter
 
@@ -140,12 +141,12 @@ Argument = ast.Expression | Default
 # A builtin operator after conversion of its operands: "+", "<", "&&", "!", "-" (one operand: negation),
 # "?:" for a componentwise selection. Operands have one type, but for shifts, "?:" and pointer arithmetic
 # (`p + i`, `p - q`).
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Operator(Form):
     name: str
     operands: tuple[ast.Expression, ...]
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Store(Form):  # `place = value`.
     place: ast.Expression
     value: ast.Expression
@@ -154,7 +155,7 @@ class Store(Form):  # `place = value`.
 # to it and `value`, convert back by `store` (or not), write. `function` is a user's operator, else
 # `operator` is builtin. The result is the new value, for Postfix nodes the old one. `value` is None for ++
 # and --: one of the place's type.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Update(Form):
     operator: str
     function: DeclRef | None
@@ -165,7 +166,7 @@ class Update(Form):
     as_method: bool  # `function` is a method of the place's value, with `value` as its only argument
 
 # `(T)x`, `T(x)`: the operand, whose `.conversion` does the work (None: it has type T already).
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Convert(Form):
     operand: ast.Expression
 
@@ -173,61 +174,61 @@ class Convert(Form):
 # vector from parts whose components follow each other, matrix from rows, or from components if a part is a
 # scalar. What the parts do not reach is zero. A part may be a Construct itself: `{1, 2, 3, 4}` as a
 # float2[2]. A scalar has one part.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Construct(Form):
     type: Type
     parts: tuple[Part, ...]
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class FieldDefault:  # A field that was left out: its initializer under the substitution of the struct.
     reference: DeclRef
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Zero:  # What was left out and has no initializer: zero throughout.
     type: Type
 
 Part = ast.Expression | Construct | FieldDefault | Zero | Call
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Closure(Form):  # A lambda expression: the captured variables become a value of the LambdaType `.type`.
     function: ast.Function
 
 # `expand f(each x)`: the pattern for each element of packs that are not known yet. What is expanded over known types
 # is copied instead, see expansions.py: `pieces` then take its place in a list.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Expansion(Form):
     pattern: ast.Expression
     packs: tuple[ast.TypeParameter | ast.ValueParameter, ...]
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Pieces(Form):
     pieces: tuple[ast.Expression, ...]
 
 # `each x` of a pack of arguments or a tuple; `kinds` are the types in it, `entry` which of them is meant: all of its
 # elements, one after the other, where that is a pack.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class PackElement(Form):
     base: ast.Expression
     kinds: tuple[Type, ...]
     entry: int
 
 # `__trimFirst(x)` and its kin of a pack of arguments.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class PartOfPack(Form):
     base: ast.Expression
     query: str
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class TypeTest(Form):  # `x is T`: known when compiling, once generics are filled in, but for interface values.
     operand: ast.Expression
     target: Type
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Downcast(Form):  # `x as T`: an Optional<T>.
     operand: ast.Expression
     target: Type
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Try(Form):  # `try f(x)`: a call of a function that throws, and the Catch it goes to; None: the function around.
     call: ast.Expression
     handler: ast.Catch | None
@@ -248,7 +249,7 @@ class Try(Form):  # `try f(x)`: a call of a function that throws, and the Catch 
 # "base"        a struct to one that it inherits from
 # "existing"    a type that is the same after substitution
 # "stated"      from `source` to another type as `where U(T)` or `where T == U` says, which is known after substitution
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Conversion:
     kind: str
     target: Type
@@ -264,7 +265,7 @@ class Conversion:
 # `kind`: "local", "field", "static", "global" or "required". `constant`: its value when known when compiling.
 # `initial`: what a declaration without an initializer means: Construct, Call or Zero, None when it has one.
 # `rules`: how it lies in memory, see types.Stored.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class VariableInfo:
     type: Type
     kind: str
@@ -277,7 +278,7 @@ class VariableInfo:
     def __str__(self) -> str:
         return str(self.type)
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ParameterInfo:
     type: Type
     direction: str  # "in", "out", "inout", "ref", "constref"
@@ -293,7 +294,7 @@ class ParameterInfo:
 # An accessor's parameters are those of its subscript, then the setter's value. `level`: "none", "forward" or
 # "backward" (both modes); what [Differentiable] and the custom derivatives say. `captures`: the variables that a
 # lambda takes from around it.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class FunctionInfo:
     this_type: Type | None
     mutating: bool
@@ -312,7 +313,7 @@ class FunctionInfo:
     def __str__(self) -> str:
         return str(self.result)
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class SubscriptInfo:  # Of a Subscript or Property, which has no parameters: the type of the element.
     this_type: Type | None
     parameters: tuple[ast.Parameter, ...]
@@ -321,20 +322,20 @@ class SubscriptInfo:  # Of a Subscript or Property, which has no parameters: the
     def __str__(self) -> str:
         return str(self.result)
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Applied:  # `__apply(f)`: gives the result of f and a context, whose `operator()` goes backward.
     function: DeclRef
     backward: DeclRef
     context: Type
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class CustomDerivatives:  # What the user gave for a function, seen through the same substitution.
     forward: DeclRef | None = None
     backward: DeclRef | None = None
     primal_substitute: DeclRef | None = None
     apply: Applied | None = None
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class CaseInfo:  # Of an EnumCase.
     type: Type
     value: int
@@ -344,7 +345,7 @@ class CaseInfo:  # Of an EnumCase.
 
 # The tangent type of a struct, field by field: (field, field of the differential or None when it has no
 # derivative). `zero`, `add`: the user's own dzero and dadd, None when they are field by field.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class DifferentialInfo:
     type: Type
     fields: tuple[tuple[DeclRef, DeclRef | None], ...]
@@ -353,7 +354,7 @@ class DifferentialInfo:
 
 # Of a DeclarationStatement's, field's or global's type. Types of Struct, Interface and so on live in the
 # program.
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class TypeInfo:
     type: Any
 # fmt: on

@@ -10,9 +10,9 @@ identity, so one flat mapping serves nested generics. An interface maps to the t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.model.types import arguments_text, nominal_name
 from slangrad.syntax import ast
 
@@ -22,7 +22,7 @@ Substitution = Mapping[GenericKey, Any]
 EMPTY: Substitution = {}
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class DeclRef:
     """Compare by `key`: the declaration and the arguments of all generic parameters that it sees."""
 

@@ -8,40 +8,41 @@ TypeMeaning. Candidates carry what is known before the arguments are looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.check.model.checked import Base
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import Type
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Meaning:
     """The base class."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ValueMeaning(Meaning):
     """A value; the node's slots are filled."""
 
     type: Type
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class TypeMeaning(Meaning):
     type: Type
     told_by: Base | None = None  # of `object.Item`: the object, where only it knows its type
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class PackMeaning(Meaning):
     """Several types, one for each element of a tuple type."""
 
     types: tuple[Type, ...]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class GenericMeaning(Meaning):
     """A generic struct, interface or alias without its arguments; `name` of a builtin one such as
     `vector`.
@@ -52,14 +53,14 @@ class GenericMeaning(Meaning):
     builtin: str = ""
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class NamespaceMeaning(Meaning):
     """All parts of a namespace; `declarations` are Namespace nodes or enclosing module scopes."""
 
     declarations: list[Any]
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Candidate:
     """A function that a call may mean."""
 
@@ -78,7 +79,7 @@ class Candidate:
         return DeclRef(self.declaration, self.substitution)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class OverloadMeaning(Meaning):
     """One or more functions of one name."""
 
@@ -86,7 +87,7 @@ class OverloadMeaning(Meaning):
     candidates: list[Candidate] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ErrorMeaning(Meaning):
     """Already reported."""
 

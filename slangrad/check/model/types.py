@@ -10,18 +10,19 @@ here but asked of the program: `interfaces.py`, `lookup.py`, `differentiable.py`
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from slangrad.base.records import WeaklyReferenced, record
 from slangrad.check.model.values import Symbol, Value, identity_key
 
 if TYPE_CHECKING:  # types are needed where there is no syntax: by calls whose kernels are there already
     from slangrad.syntax import ast
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
-class Type:
+@record
+class Type(WeaklyReferenced):
     """A checked type. `abstract`: a type parameter or an unknown integer is inside. `weight`: how many parts it has,
     each counted where it stands.
     """
@@ -39,7 +40,7 @@ HEAVIEST = 1_000  # a type of more parts cannot be used
 # --- Types without parts ------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Plain(Type):
     """void, the type of string literals, of `nullptr`, of `none`, and of what is wrong."""
 
@@ -56,7 +57,7 @@ NULL = Plain("nullptr_t")
 NONE = Plain("none_t")
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Scalar(Type):
     """A builtin number or bool. `kind`: "bool", "int", "uint" or "float"; `bits`: 1, 8, 16, 32 or 64."""
 
@@ -95,7 +96,7 @@ SCALARS = (BOOL, INT8, INT16, INT, INT64, UINT8, UINT16, UINT, UINT64, HALF, FLO
 # --- Types with parts ---------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Vector(Type):
     element: Type
     count: Value
@@ -106,7 +107,7 @@ class Vector(Type):
         return f"vector<{self.element}, {self.count}>"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Matrix(Type):
     """`rows` row vectors of `columns` elements."""
 
@@ -120,7 +121,7 @@ class Matrix(Type):
         return f"matrix<{self.element}, {self.rows}, {self.columns}>"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Array(Type):
     """`count` is None for `T[]`, whose length comes from an initializer."""
 
@@ -131,7 +132,7 @@ class Array(Type):
         return f"{self.element}[{'' if self.count is None else self.count}]"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Pointer(Type):
     element: Type
 
@@ -139,7 +140,7 @@ class Pointer(Type):
         return f"Ptr<{self.element}>" if isinstance(self.element, Stored) else f"{self.element}*"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Stored(Type):
     """What a pointer leads to or a buffer has, where it lies in memory by other rules than the default ones. Values are
     of the type `element`: nothing else has this type."""
@@ -163,7 +164,7 @@ LAYOUTS = {"Std140DataLayout": "std140", "Std430DataLayout": "std430", "ScalarDa
 LIKE_C = ("CDataLayout", "DefaultDataLayout")  # how memory is laid out anyway
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Tuple(Type):
     """`(A, B)`; its elements are `._0`, `._1`."""
 
@@ -173,7 +174,7 @@ class Tuple(Type):
         return arguments_text(self.elements, "()")
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class FunctionParameter:
     """A parameter in a function type. `direction` is "in", "out", "inout", "ref" or "constref"."""
 
@@ -191,7 +192,7 @@ class FunctionParameter:
         return " ".join([*words, str(self.type), self.name]).rstrip()
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class FunctionType(Type):
     """What a derivative, a function name or a `functype` is. Not interned: compare with `same_signature`."""
 
@@ -205,7 +206,7 @@ class FunctionType(Type):
 # --- Types from declarations --------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Nominal(Type):
     """A declared type: `arguments` are the types and values of all generic parameters, the outermost
     first.
@@ -221,26 +222,26 @@ class Nominal(Type):
         return self.name
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class StructType(Nominal):
     """`DifferentialPair<T>`, buffers and tensors are structs of the standard library, too."""
 
     declaration: ast.Struct
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class EnumType(Nominal):
     declaration: ast.Enum
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class InterfaceType(Nominal):
     """As a bound, or as the type of a value whose own type is known only at run time."""
 
     declaration: ast.Interface
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class LambdaType(Nominal):
     """The type of one lambda expression: a struct of its captures with an `operator()`."""
 
@@ -250,7 +251,7 @@ class LambdaType(Nominal):
         return f"lambda at {self.declaration.span.location}"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ParameterType(Type):
     """The generic parameter T; of an interface or an extension of one: `This` inside, the type that will
     conform.
@@ -264,7 +265,7 @@ class ParameterType(Type):
         return f"expand each {self.declaration.name}" if is_pack(self) else self.declaration.name
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ExpandedType(Type):
     """`expand S<each T>`: the pattern for each element of packs. The pack T alone is a ParameterType."""
 
@@ -275,7 +276,7 @@ class ExpandedType(Type):
         return f"expand {self.pattern}"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class AssociatedType(Type):
     """`base.Name` while `base` is a parameter, an interface or another associated type; `interface` requires Name."""
 
@@ -287,7 +288,7 @@ class AssociatedType(Type):
         return f"{self.base}.{self.declaration.name}"
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class ConjunctionType(Type):
     """`IFoo & IBar`, as a bound only."""
 

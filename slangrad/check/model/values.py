@@ -11,10 +11,12 @@ A value is a Python `int` or a `Symbol`. Truth values are 0 and 1, enum cases th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
+
+from slangrad.base.records import WeaklyReferenced, record
 
 if TYPE_CHECKING:
     from slangrad.syntax import ast
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 _serial = count(1)
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
-class Symbol:
+@record
+class Symbol(WeaklyReferenced):
     """A value that is not known yet. Interned: compare with `is`. `serial` orders symbols."""
 
     serial: int = field(default_factory=lambda: next(_serial), init=False)
@@ -32,7 +34,7 @@ class Symbol:
         return str(self)
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+@record
 class ParameterValue(Symbol):
     """The generic value parameter `let N : int`."""
 
@@ -42,7 +44,7 @@ class ParameterValue(Symbol):
         return self.declaration.name
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+@record
 class RequiredValue(Symbol):
     """`T.kCount`: a constant that an interface requires; `base` and `interface` are checked types."""
 
@@ -54,7 +56,7 @@ class RequiredValue(Symbol):
         return f"{self.base}.{self.declaration.name}"
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+@record
 class OpenValue(Symbol):
     """`extern static const int N;`: what another module will give."""
 
@@ -64,7 +66,7 @@ class OpenValue(Symbol):
         return self.declaration.name
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+@record
 class Operation(Symbol):
     """`a / b`, `a < b`, `sizeof(T)`: no polynomial. Operands are values, or one type."""
 
@@ -80,7 +82,7 @@ class Operation(Symbol):
 Monomial = tuple[Symbol, ...]
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+@record
 class Polynomial(Symbol):
     """A sum of products of symbols with integer factors; the empty product carries the constant."""
 
@@ -90,7 +92,7 @@ class Polynomial(Symbol):
         return " + ".join(_term_text(symbols, factor) for symbols, factor in self.terms)
 
 
-@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+@record
 class ExpandedValue(Symbol):
     """`expand (each N) + 1`: the pattern for each element of the packs of values or types it is about."""
 

@@ -57,7 +57,7 @@ _HINTS = frozenset((
     "RequireFullQuads", "DerivativeGroupQuad", "DerivativeGroupLinear", "Shader64BitIndexing", "domain",
     "partitioning", "outputtopology", "outputcontrolpoints", "patchconstantfunc", "maxtessfactor",
     "maxvertexcount", "instance", "earlydepthstencil", "payload", "intrinsic", "math_function", "drop_primal",
-    "open_primal", "exact_bits", "gives_bits", "gives_address", "by_address", "__NonCopyableType",
+    "open_primal", "exact_bits", "gives_bits", "gives_address", "by_address", "trusted", "__NonCopyableType",
     "layout", "__intrinsic_op", "__target_intrinsic", "__specialized_for_target", "__glsl_extension",
     "__glsl_version", "__spirv_version", "__cuda_sm_version", "__builtin_type", "__builtin_requirement",
     "__magic_type", "__magic_enum", "__implicit_conversion", "__attributeTarget",

@@ -10,9 +10,10 @@ candidates next to inner ones (names.py decides), everything else is hidden by a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from slangrad.base.records import record
 from slangrad.base.suggestions import near
 from slangrad.check.generics.substitution import identity, self_type
 from slangrad.check.interfaces.lookup import all_members, declared, extension_target, member_names, members
@@ -21,7 +22,7 @@ from slangrad.check.model.world import World
 from slangrad.syntax import ast, foreign
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Found:
     """A declaration, how it is seen, and whether it was found as a member of the type around (then of
     `this`).
@@ -33,7 +34,7 @@ class Found:
     path: tuple[Any, ...] = ()  # as of a Member
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@record
 class Body:
     """The function whose body is being checked."""
 

@@ -1,23 +1,30 @@
-"""The files of the standard library that are visible everywhere.
+"""The files of the standard library, parsed.
 
 In: nothing.   Out: their modules, of which every program gets its own, since checking fills them in.
 
-They are parsed once in a process, without the bodies of functions. A part of the library that few programs use is
-read for those in whose texts its names occur.
+They are parsed without the bodies of functions, once for this version of the compiler: what was parsed is kept on disk,
+and parsed once in a process where nothing is kept. Most are visible everywhere. A part of the library that few programs
+use is read for those in whose texts its names occur, or for those that import it.
 """
 
 from __future__ import annotations
 
+import marshal
 import re
+import sys
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from slangrad.base.diagnostics import Reporter
+from slangrad.base.identity import compiler_identity
 from slangrad.base.source import SourceFile
+from slangrad.base.store import Store, content_key
 from slangrad.check.texts.files import STD
 from slangrad.syntax import ast
-from slangrad.syntax.copies import late_copy
 from slangrad.syntax.parser import parse_module
+from slangrad.syntax.saved import Surroundings, late_module, pack_module
 
 TEXTURES = "std/texture.slang"  # names without bodies, so that programs with them can be loaded
 MATHS = (  # functions that machines have no instruction for; a program reads them up to the last one it uses
@@ -34,10 +41,10 @@ NAMES = {  # parts that are read where a text speaks of them
 }
 
 
-def files() -> list[ast.Module]:
-    """Modules for one program."""
+def files(store: Store) -> list[ast.Module]:
+    """Modules for one program. What was parsed is looked for in the store, and put there."""
     stems = (path.stem for path in sorted(STD.glob("*.slang")))
-    return _copies(tuple(stem for stem in stems if stem not in ON_REQUEST | NAMES.keys()))
+    return _modules(tuple(stem for stem in stems if stem not in ON_REQUEST | NAMES.keys()), store)
 
 
 def parts_named_in(texts: Iterable[str]) -> set[str]:
@@ -46,21 +53,44 @@ def parts_named_in(texts: Iterable[str]) -> set[str]:
     return {part for part, names in NAMES.items() if any(map(names.search, read))}
 
 
-def parts(names: Iterable[str]) -> list[ast.Module]:
+def parts(names: Iterable[str], store: Store) -> list[ast.Module]:
     """The modules of such parts."""
-    return _copies(tuple(sorted(names)))
+    return _modules(tuple(sorted(names)), store)
 
 
-def _copies(stems: tuple[str, ...]) -> list[ast.Module]:
-    return [late_copy(each) for each in _parsed(stems)]
+def imported(path: Path, store: Store) -> ast.Module:
+    """A file of the library that a program imports."""
+    (module,) = _modules((path.relative_to(STD).with_suffix("").as_posix(),), store)
+    return module
+
+
+def _modules(stems: tuple[str, ...], store: Store) -> list[ast.Module]:
+    sources = [_source(stem) for stem in stems]
+    if stems not in _PARSED:
+        _PARSED[stems] = _parsed(sources, store)
+    return [late_module(data, source) for data, source in zip(_PARSED[stems], sources)]
 
 
 @cache
-def _parsed(stems: tuple[str, ...]) -> tuple[ast.Module, ...]:
-    reporter = Reporter()
-    sources = [
-        SourceFile(f"std/{stem}.slang", (STD / f"{stem}.slang").read_text(encoding="utf-8")) for stem in stems
-    ]
-    made = tuple(parse_module(each, reporter, bodies_wait=True) for each in sources)
+def _source(stem: str) -> SourceFile:
+    return SourceFile(f"std/{stem}.slang", (STD / f"{stem}.slang").read_text(encoding="utf-8-sig"))
+
+
+def _parsed(sources: list[SourceFile], store: Store) -> Any:
+    texts = tuple((each.name, each.text) for each in sources)
+    key = content_key("standard library", compiler_identity(), sys.version, texts)
+    data = store.get(key)
+    if data is None:
+        data = marshal.dumps([_parse(each) for each in sources])
+        store.put(key, data)
+    return marshal.loads(data)
+
+
+def _parse(source: SourceFile) -> Any:
+    reporter, around = Reporter(), Surroundings(source)
+    module = parse_module(source, reporter, around=around)
     reporter.raise_if_errors()
-    return made
+    return pack_module(module, around)
+
+
+_PARSED: dict[tuple[str, ...], Any] = {}

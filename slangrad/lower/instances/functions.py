@@ -11,7 +11,7 @@ from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import is_pack
-from slangrad.ir.core import BODILESS, Attribute, Derivatives, Function, Region, Value
+from slangrad.ir.core import BODILESS, LIBRARY, Attribute, Derivatives, Function, Region, Value
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls import intrinsics
 from slangrad.lower.calls.lending import received
@@ -154,7 +154,7 @@ def _custom_derivatives(lowering: Lowering, signature: Signature, reference: Dec
 
 def _attributes(declared: ast.Declaration) -> dict[str, Attribute]:
     """What later passes are told about a function."""
-    found: dict[str, Attribute] = {}
+    found: dict[str, Attribute] = {LIBRARY: True} if declared.span.source.is_library else {}
     for name, (key, value) in ATTRIBUTES.items():
         if declared.attribute(name) is not None:
             found[key] = value

@@ -182,6 +182,8 @@ class Frame(Flow, ABC):
         self.program = lowering.program
         self.substitution = substitution
         self.differentiable = differentiable
+        # Of each load, store and atomic: the library looks at bounds before it follows its own pointers.
+        self.access = {"trusted": True} if declared.span.source.is_library else {}
         self.addressed: set[Key] = set()  # variables that live in memory, see places/variables.py
         self.homes: Variables = {}  # where they do
         self.lent: dict[Key, Address] = {}  # parameters that are memory of the caller, see calls/lending.py

@@ -253,6 +253,9 @@ class TypeMap:
     def _struct(self, t: checked.StructType | checked.LambdaType | checked.Tuple) -> types.Type:
         made = types.struct(self._name(t), tuple(self._fields(t)))
         self._memory.declare(made, self._rules_of_fields(t))
+        trusted = tuple(self._trusted_fields(t))
+        if trusted:
+            self.ir.trusted[made] = trusted
         limit = self.program.options.limits.type_parts
         parts = self._parts[made] = sum(map(self._parts_of, (field for _, field in made.fields)))
         if parts > limit:
@@ -298,6 +301,12 @@ class TypeMap:
             captures = self.program.info(t.declaration).captures
             for i, (captured, kind) in enumerate(zip(captures, captured_types(self.program, t), strict=True)):
                 yield f"{captured.name}{i}", self.map(kind)
+
+    def _trusted_fields(self, t: checked.Type) -> Iterator[int]:
+        fields = self.program.fields(t) if isinstance(t, checked.StructType) else ()
+        for i, (reference, _) in enumerate(fields):
+            if reference.declaration.attribute("trusted") is not None:
+                yield i
 
     def _rules_of_fields(self, t: checked.Type) -> dict[int, str]:
         if not isinstance(t, checked.StructType):

@@ -237,14 +237,14 @@ class Memory(Address, Place):
         return f.detached(value) if self.cut else value
 
     def read(self, f: Frame) -> Value:
-        loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.form), self.form)
+        loaded = self.guarded(f, lambda: f.emit("load", self.pointer, type=self.form, **f.access), self.form)
         return any_values.from_memory(f, loaded)
 
     def set(self, f: Frame, value: Value) -> None:
         stored = any_values.to_memory(f, value, self.form)
 
         def write() -> None:
-            f.b.effect("store", self.pointer, stored)
+            f.b.effect("store", self.pointer, stored, **f.access)
 
         f.branch(f.true() if self.guard is None else self.guard, write)
 

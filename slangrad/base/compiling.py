@@ -1,17 +1,21 @@
-"""Room for walking deep trees.
+"""Python as the compiler needs it: with room for walking deep trees, and without looks for garbage in between.
 
 In: nothing.   Out: a context in which Python code may recurse deeply.
 
-    with deep_recursion():
+    with compiling():
         parse_or_check_or_lower(...)
 
 The limits in `options.py` bound how deep a tree can be; this makes that depth safe to recurse over, since
 frames of Python functions do not use the machine's stack. The caller's limit comes back in the end. Chains that
 no limit bounds, such as of thousands of structs that hold each other, end in a CompileError.
+
+A compiler makes ever more objects, nearly all of which live until the next pass. Looking through all of them for
+garbage, again and again, takes Python as long as the passes do, so garbage in cycles waits for the end.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -27,11 +31,12 @@ _lock = kept_at_fork(threading.Lock(), BRIEF)
 _own = threading.local()  # how often this thread is inside
 _users = 0
 _callers_limit = 0
+_callers_collection = False
 
 
 @contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Raise the interpreter's recursion limit while any thread is inside."""
+def compiling() -> Iterator[None]:
+    """Raise the recursion limit and switch the garbage collector off while any thread is inside."""
     _enter()
     try:
         yield
@@ -43,11 +48,12 @@ def deep_recursion() -> Iterator[None]:
 
 
 def _enter() -> None:
-    global _users, _callers_limit
+    global _users, _callers_limit, _callers_collection
     with _lock:
         if _users == 0:
-            _callers_limit = sys.getrecursionlimit()
+            _callers_limit, _callers_collection = sys.getrecursionlimit(), gc.isenabled()
             sys.setrecursionlimit(max(DEEP, _callers_limit))
+            gc.disable()
         _users += 1
         _own.times = getattr(_own, "times", 0) + 1
 
@@ -58,7 +64,13 @@ def _leave() -> None:
         _users -= 1
         _own.times -= 1
         if _users == 0:
-            sys.setrecursionlimit(_callers_limit)
+            _give_back()
+
+
+def _give_back() -> None:
+    sys.setrecursionlimit(_callers_limit)
+    if _callers_collection:
+        gc.enable()
 
 
 def _after_fork() -> None:
@@ -67,7 +79,7 @@ def _after_fork() -> None:
     with _lock:
         left = _users and getattr(_own, "times", 0)
         if _users and not left:
-            sys.setrecursionlimit(_callers_limit)
+            _give_back()
         _users = left
 
 

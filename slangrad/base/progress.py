@@ -1,0 +1,80 @@
+"""What is compiled and how far it is: a line on the terminal for whoever waits longer than a second.
+
+    with shown("kernel 1 of f", wanted=True) as progress:
+        progress.detail = "stage 3 of 11, autodiff"       compiling kernel 1 of f: stage 3 of 11, autodiff (4 s)
+
+The line is on standard error, and gone when the block is left. There is none where that is no terminal, as in
+notebooks, nor in CI. cli/progress.py writes it, and is loaded when the second is over.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from time import monotonic
+
+from slangrad.base.late import Late
+from slangrad.base.threads import start_thread
+
+PATIENCE = 1.0  # seconds without a line
+_LINE = Late("slangrad.cli.progress")
+
+
+@dataclass(slots=True, eq=False)
+class Progress:
+    """What is being compiled; `detail` is changed on the way."""
+
+    what: str
+    detail: str = ""
+    start: float = field(default_factory=monotonic)
+
+    def __str__(self) -> str:
+        detail = f": {self.detail}" if self.detail else ""
+        return f"compiling {self.what}{detail} ({monotonic() - self.start:.0f} s)"
+
+
+# Of all threads. The first one has the line; what begins meanwhile, in it or in another thread, has none.
+_running: list[Progress] = []
+
+
+@contextmanager
+def shown(what: str, wanted: bool) -> Iterator[Progress]:
+    """Meanwhile there is a line, if that is wanted and somebody can see it."""
+    progress = Progress(what)
+    if not (wanted and is_seen(os.environ)):
+        yield progress
+        return
+    _running.append(progress)
+    try:
+        with _line(progress) if _running[0] is progress else nullcontext():
+            yield progress
+    finally:
+        _running.remove(progress)
+
+
+@contextmanager
+def _line(progress: Progress) -> Iterator[None]:
+    done = threading.Event()
+    thread = start_thread("slangrad progress", _show_later, progress, done)
+    try:
+        yield
+    finally:
+        if thread is not None and thread.is_alive():  # in the child of a fork it is not
+            done.set()
+            thread.join()  # what is printed next finds the line erased
+
+
+def is_seen(environment: Mapping[str, str]) -> bool:
+    """Whether standard error is a terminal that somebody looks at."""
+    if environment.get("CI") or environment.get("TERM") == "dumb":
+        return False
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _show_later(progress: Progress, done: threading.Event) -> None:
+    if not done.wait(PATIENCE):
+        _LINE.show(progress, done)

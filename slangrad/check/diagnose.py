@@ -1,0 +1,49 @@
+"""Files of users, by themselves: what is wrong with them, and what their modules are made of.
+
+check_files([Path("a.slang")], [], Options())                 the errors and warnings
+origins_of(Path("a.slang"), [], {"N": "4"}, Options())        the texts of its module and of those it imports
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.base.module_file import Origin
+from slangrad.base.options import Options
+from slangrad.check.modules import Program
+from slangrad.check.texts.files import is_standard
+
+
+def check_files(
+    paths: Sequence[Path], include_paths: Sequence[Path], options: Options
+) -> tuple[Diagnostic, ...]:
+    """The errors and warnings of files and of what they import, each once."""
+    programs: dict[Path, Program] = {}  # files of a folder mean the same modules by the same names
+    found: dict[str, Diagnostic] = {}
+    for path in paths:
+        if path.parent not in programs:
+            programs[path.parent] = Program(options, include_paths)
+        found |= {str(each): each for each in _check_file(programs[path.parent], path)}
+    return tuple(found.values())
+
+
+def _check_file(program: Program, path: Path) -> Sequence[Diagnostic]:
+    try:
+        program.load_module(str(path))
+    except CompileError as error:
+        return error.diagnostics
+    return program.reporter.diagnostics
+
+
+def origins_of(
+    path: Path, include_paths: Sequence[Path], macros: dict[str, str], options: Options
+) -> tuple[list[Origin], Sequence[Diagnostic]]:
+    """What a file and the modules that it imports are made of, and the warnings; CompileError."""
+    program = Program(options, include_paths, macros)
+    modules = [program.load_module(str(path))]
+    for each in modules:  # grows while it is read
+        modules += [one for one in each.imports if one not in modules]
+    origins = [each.origin for each in modules if each.origin is not None]
+    return [each for each in origins if not is_standard(each.path)], program.reporter.diagnostics

@@ -1,0 +1,41 @@
+"""Who calls whom in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slangrad.ir.core import Function, Op, Program, walk
+
+CALL = ("call",)
+
+
+def callee_of(op: Op) -> str:
+    """The function that a call or a request names."""
+    name = op.attributes["callee"]
+    assert isinstance(name, str)
+    return name
+
+
+def called(function: Function, ops: Iterable[str] = CALL) -> list[str]:
+    """The functions that ops of these names name, each once, in order."""
+    wanted = frozenset(ops)
+    return list(dict.fromkeys(callee_of(op) for op in walk(function.region) if op.name in wanted))
+
+
+def callees_first(program: Program, roots: Iterable[str], ops: Iterable[str] = CALL) -> list[Function]:
+    """The roots and all that they call, each after those that it calls."""
+    order: dict[str, Function] = {}
+    entered: set[str] = set()
+    stack = list(reversed(list(roots)))
+    while stack:
+        name = stack[-1]
+        function = program.functions[name]
+        if name in entered or name in order:
+            stack.pop()
+            order.setdefault(name, function)
+            continue
+        entered.add(name)
+        for callee in called(function, ops):
+            assert callee not in entered or callee in order, f"{callee} is recursive"
+            stack.append(callee)
+    return list(order.values())

@@ -1,0 +1,170 @@
+"""Which functions stay functions, and which are compiled into their callers.
+
+    f called from 1 place, or of few ops        inlined: it costs less than a call
+    f called from 7 places, 300 ops             kept: one function, seven calls
+
+A program that is small with everything inlined is inlined as a whole. Beyond that a function is kept where it is called
+from several places and is not small, so code grows with the text, not with the paths through it. The same rule is asked
+twice: before differentiation, whose functions are then differentiated once, and at the end, for those and for others.
+
+Functions of the library that may report are inlined, as they report at the place of the call. A function cannot be
+kept that has a part in something its caller owns: static variables, groups, waves, tapes, the depth of recursion, or
+variables that its pointers lead to.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from slangrad.base.options import INLINE, KEEP, Options
+from slangrad.ir.calls import callee_of, callees_first
+from slangrad.ir.core import BODILESS, KEPT, LIBRARY, Function, Op, Program, Value, walk
+from slangrad.ir.primitives import STATICS, WAVES
+from slangrad.ir.types import Array, Pointer, Struct, Type
+
+SMALL_PROGRAM = 8_000  # ops with everything inlined
+SMALL_FUNCTION = 60  # ops that cost less than what stands around a call
+GROWTH = {"call": 1, "jvp": 2, "vjp": 4}  # ops of a derivative for one of the function
+
+TOGETHER = WAVES | {"shared", "barrier"}  # threads that run together do so in one function
+REPORTS = frozenset({"in_bounds", "print"})
+ATTRIBUTES = frozenset({KEPT, LIBRARY, "segment"})  # others name functions with a role of their own
+
+
+def keep_calls(program: Program, kernel: str, options: Options, differentiates: bool = False) -> Program:
+    """The program with its functions marked: those that stay are KEPT. `differentiates`: derivatives are still to be
+    made, so functions with a role in that are left alone."""
+    order = callees_first(program, [kernel], GROWTH)
+    chosen = set(_chosen(program, order, options, differentiates))
+    marked = {f.name: _marked(f, f.name in chosen) for f in order}
+    return replace(program, functions=program.functions | marked)
+
+
+def _marked(function: Function, is_kept: bool) -> Function:
+    if bool(function.attributes.get(KEPT)) == is_kept:
+        return function
+    others = {name: value for name, value in function.attributes.items() if name != KEPT}
+    if not is_kept:
+        return replace(function, attributes=others)
+    return replace(function, attributes={**others, KEPT: True}, derivatives=None)  # they are made by now
+
+
+def _chosen(program: Program, order: list[Function], options: Options, differentiates: bool) -> Iterable[str]:
+    """`order`: the kernel and all that it needs, callees first."""
+    needed = {f.name: Counter(_callees(f)) for f in order}
+    if options.calls == INLINE or options.check or not _grows(order, needed, options):
+        return
+    if any(op.name in TOGETHER for f in order for op in walk(f.region)):
+        return
+    sites = Counter(callee for callees in needed.values() for _, callee in callees.elements())
+    bound = _bound(order, needed) | _leading_to_variables(order) | _reporting(order, needed)
+    bound.update(f.name for f in order if differentiates and _has_a_role(f))
+    sizes: dict[str, int] = {}
+    for f in order:
+        size = _size(f, needed[f.name], sizes)
+        many = options.calls == KEEP or (sites[f.name] > 1 and size >= SMALL_FUNCTION)
+        stays = many and f.name not in bound and not f.attributes.get("kernel")
+        sizes[f.name] = 1 if stays else size
+        if stays:
+            yield f.name
+
+
+def _callees(function: Function) -> Iterable[tuple[str, str]]:
+    """How and what it calls, once for each place."""
+    return ((op.name, callee_of(op)) for op in walk(function.region) if op.name in GROWTH)
+
+
+def _size(f: Function, callees: Counter[tuple[str, str]], sizes: dict[str, int]) -> int:
+    """Ops, those of what is inlined included."""
+    own = sum(1 for _ in walk(f.region))
+    return own + sum(GROWTH[how] * n * sizes[name] for (how, name), n in callees.items())
+
+
+def _grows(order: list[Function], needed: dict[str, Counter[tuple[str, str]]], options: Options) -> bool:
+    """Whether the program is large with everything inlined."""
+    sizes: dict[str, int] = {}
+    for f in order:
+        sizes[f.name] = _size(f, needed[f.name], sizes)
+    return options.calls == KEEP or sizes[order[-1].name] > SMALL_PROGRAM
+
+
+# --- what cannot be kept
+
+
+def _bound(order: list[Function], needed: dict[str, Counter[tuple[str, str]]]) -> set[str]:
+    """Functions that have a part in what belongs to their callers, themselves or by what they call."""
+    found: set[str] = set()
+    for f in order:
+        if _is_bound(f) or any(name in found for _, name in needed[f.name]):
+            found.add(f.name)
+    return found | {f.name for f in order if not _has_plain_signature(f)}
+
+
+def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]]) -> set[str]:
+    """Functions of the library that may report, by themselves or by others of the library."""
+    found: set[str] = set()
+    for f in order:
+        if not f.attributes.get(LIBRARY):
+            continue
+        own = any(op.name in REPORTS or op.attributes.get("check") for op in walk(f.region))
+        if own or any(name in found for _, name in needed[f.name]):
+            found.add(f.name)
+    return found
+
+
+def _is_bound(f: Function) -> bool:
+    return any(op.name in STATICS or (op.name == "variable" and op.operands) for op in walk(f.region))
+
+
+def _has_plain_signature(f: Function) -> bool:
+    """Without tapes, whose memory the caller has to free."""
+    if f.attributes.get(BODILESS):
+        return False
+    return not any(_holds(Array, t, endless=True) for t in (*(p.type for p in f.inputs), *f.result_types))
+
+
+def _has_a_role(f: Function) -> bool:
+    """Whether autodiff treats it in a way of its own."""
+    return f.derivatives is not None or not f.attributes.keys() <= ATTRIBUTES
+
+
+def _holds(kind: type[Type], t: Type, endless: bool = False) -> bool:
+    """Whether a type or a part of it is of a kind; `endless`: an array without a length."""
+    if isinstance(t, kind) and not (endless and isinstance(t, Array) and t.length is not None):
+        return True
+    if isinstance(t, Array):
+        return _holds(kind, t.element, endless)
+    return isinstance(t, Struct) and any(_holds(kind, part, endless) for _, part in t.fields)
+
+
+def _leading_to_variables(order: list[Function]) -> set[str]:
+    """Functions that are given a pointer to a variable. Inlined, such a variable is a value."""
+    found: set[str] = set()
+    for f in reversed(order):  # callers first
+        leads: set[Value] = set()
+        if f.name in found:
+            leads.update(p for p in f.region.parameters if _holds(Pointer, p.type))
+        size = -1
+        while size != len(leads):
+            size = len(leads)
+            for op in walk(f.region):
+                _follow(op, leads)
+        for op in walk(f.region):
+            if op.name in GROWTH and not leads.isdisjoint(op.operands):
+                found.add(callee_of(op))
+    return found
+
+
+def _follow(op: Op, leads: set[Value]) -> None:
+    """From what leads to a variable to what is made of it."""
+    if op.name == "variable":
+        leads.update(op.results)
+    parts = [*op.operands, *(v for region in op.regions for v in region.yields)]
+    if leads.isdisjoint(parts):
+        return
+    reached = [*op.results, *(v for region in op.regions for v in region.parameters)]
+    leads.update(v for v in reached if _holds(Pointer, v.type))
+    if op.name == "store" and op.operands[1] in leads:
+        leads.add(op.operands[0])

@@ -1,0 +1,96 @@
+"""Functions that a kernel of lanes calls: a version for each pattern of arguments that occurs.
+
+    call @f %n, %v        %n : f32 uniform, %v : f32 varying        call @f.16.0 %n, %v : f32, lanes<f32>
+    ... under a mask                                                call @f.16.1 %n, %v, %mask
+
+A pattern says of each argument whether it is uniform, strided by a number that is known, or varying; a version under a
+mask has it as its last parameter. What a version gives has the shapes that its analysis finds. Versions are shared by
+the forms of a kernel.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from slangrad.ir.builder import Builder
+from slangrad.ir.calls import callee_of
+from slangrad.ir.core import Function, Op, Value, walk
+from slangrad.ir.effects import may_run_early
+from slangrad.ir.rebuild import count_uses
+from slangrad.spmd.lanes import Rule, Widening
+from slangrad.spmd.records import join_records
+from slangrad.spmd.shapes import Shape, passed_as
+from slangrad.spmd.uniformity import Shapes
+
+Pattern = tuple[Shape, ...]
+
+
+class Versions:
+    """All versions at some number of lanes, made when they are asked for."""
+
+    def __init__(
+        self, functions: Sequence[Function], lanes: int, exclusive: bool, rules: Mapping[str, Rule]
+    ) -> None:
+        self._functions = {f.name: join_records(f) for f in functions}
+        self.lanes = lanes
+        self._exclusive = exclusive
+        self._rules = rules
+        self._shapes: dict[tuple[str, Pattern], Shapes] = {}
+        self._computes: dict[str, bool] = {}
+        self._made: dict[tuple[str, Pattern, bool], Function] = {}
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(self._made.values())
+
+    # --- for the analysis of callers
+
+    def results(self, op: Op, arguments: Sequence[Shape]) -> list[Shape]:
+        """The shapes of what a call gives."""
+        shapes = self._analyzed(callee_of(op), tuple(map(passed_as, arguments)))
+        return [passed_as(shapes.of(v)) for v in self._functions[callee_of(op)].region.yields]
+
+    def _analyzed(self, name: str, pattern: Pattern) -> Shapes:
+        key = (name, pattern)
+        if key not in self._shapes:
+            self._shapes[key] = Shapes(self._functions[name], self.lanes, pattern, self.results)
+        return self._shapes[key]
+
+    # --- for callers that are widened
+
+    def version(self, name: str, pattern: Pattern, masked: bool) -> Function:
+        key = (name, pattern, masked and not self._only_computes(name))
+        if key not in self._made:
+            shapes, number = self._analyzed(name, pattern), len(self._made)
+            f = replace(self._functions[name], name=f"{name}.{self.lanes}.{number}")
+            self._made[key] = f  # takes its number
+            self._made[key] = self.walk(shapes, count_uses(f.region)).callee(f, key[2])
+        return self._made[key]
+
+    def _only_computes(self, name: str) -> bool:
+        """Whether lanes that are off may run it with any arguments: it surely ends and reaches no memory."""
+        if name not in self._computes:
+            ops = walk(self._functions[name].region)
+            self._computes[name] = all(
+                op.name == "if" or (may_run_early(op) and op.name != "load") for op in ops
+            )
+        return self._computes[name]
+
+    def walk(self, shapes: Shapes, uses: Counter[Value]) -> Widening:
+        return Widening(shapes, uses, self._rules, self._exclusive, self.version)
+
+
+def _call(w: Widening, b: Builder, op: Op) -> None:
+    pattern = tuple(passed_as(w.forms.shape(v)) for v in op.operands)
+    callee = w.version(callee_of(op), pattern, w.mask.value is not None)
+    operands = [w.pack(b, v, shape) for v, shape in zip(op.operands, pattern, strict=True)]
+    if len(callee.inputs) > len(operands):
+        operands += w.mask.operands()
+    attributes = op.attributes | {"callee": callee.name}
+    made = b.control("call", tuple(operands), callee.result_types, (), attributes)
+    w.unpack_all(b, op.results, made)
+
+
+RULES: dict[str, Rule] = {"call": _call}

@@ -1,0 +1,38 @@
+"""Stages without a target: from a text to what all targets begin with, checked after each stage.
+
+flat_program(text)              the kernel `kernel` of the text, flat
+through(COMMON[2:], unit)       what is left of the way, from the lowered kernel on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slangrad.base.compiling import compiling
+from slangrad.base.options import Options
+from slangrad.base.source import SourceFile
+from slangrad.base.traits import CPU
+from slangrad.check.modules import Program as CheckedProgram
+from slangrad.ir import verify
+from slangrad.ir.core import Program
+from slangrad.pipeline import COMMON, flat_kernel
+from slangrad.stages import Stage
+from slangrad.unit import Request
+
+
+def through(stages: Sequence[Stage], value: Any) -> Any:
+    """What the stages make of a value."""
+    with compiling():
+        for stage in stages:
+            value = stage.run(value)
+            if stage.legal is not None:
+                verify.verify(value.program, stage.legal)
+    return value
+
+
+def flat_program(text: str) -> Program:
+    """What machine code is made of, without fused operations."""
+    options = Options(contraction=False)
+    request = Request(CheckedProgram(options), SourceFile("text", text), "kernel", options, CPU)
+    return flat_kernel(through(COMMON, request)).program

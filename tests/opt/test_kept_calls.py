@@ -1,0 +1,99 @@
+"""Which functions stay functions."""
+
+import pytest
+
+from slangrad.base.options import AUTO, INLINE, KEEP, Options
+from slangrad.base.source import SourceFile
+from slangrad.check.modules import Program
+from slangrad.pipeline import CompiledKernel, compile_kernel
+
+KERNEL = """
+[shader("compute")] [numthreads(32, 1, 1)]
+void main(uint3 id : SV_DispatchThreadID, uniform float* x) { x[id.x] = top(x[id.x]); }
+"""
+BODY = "x = x * 1.5 + 0.25 / (1 + x * x);\n"
+LONG = BODY * 40
+
+
+def compiled(text: str, calls: str) -> CompiledKernel:
+    chosen = Options(calls=calls)
+    return compile_kernel(Program(chosen), SourceFile("text", text + KERNEL), "main", chosen, "cpu")
+
+
+def kept(text: str, calls: str = AUTO) -> list[str]:
+    """The functions that a flat kernel calls."""
+    lines = compiled(text, calls).text("flat").splitlines()
+    return [line.split("@")[1].split("(")[0] for line in lines if line.startswith("func @")][:-1]
+
+
+def chain(depth: int) -> str:
+    text = f"float f0(float x) {{ {LONG} return x; }}\n"
+    for i in range(1, depth):
+        text += f"float f{i}(float x) {{ return f{i - 1}(x * 0.5) + f{i - 1}(x + 1); }}\n"
+    return text + f"float top(float x) {{ return f{depth - 1}(x); }}\n"
+
+
+def test_small_programs_are_inlined() -> None:
+    assert kept(chain(3)) == []
+
+
+def test_what_is_called_twice_is_kept_in_large_programs() -> None:
+    found = kept(chain(12))
+    assert "f0" in found
+    assert "f11" not in found and "top" not in found  # called once
+
+
+def test_code_grows_with_the_text() -> None:
+    sizes = [compiled(chain(depth), AUTO).text("lanes").count("\n") for depth in (10, 20, 40)]
+    assert sizes[2] - sizes[1] <= 2.2 * (sizes[1] - sizes[0])
+
+
+def test_either_way_can_be_chosen() -> None:
+    assert kept(chain(8), AUTO) != []
+    assert kept(chain(8), INLINE) == []
+    assert kept(chain(3), KEEP) == ["f0", "f1", "f2", "top"]
+
+
+BOUND = {
+    "a static variable": """
+        static float total;
+        void add(float x) { total += x; }
+        float top(float x) { add(x); add(1); return total; }
+    """,
+    "a group": """
+        groupshared float box[32];
+        float half_of(float x) { return x * 0.5; }
+        float shared_with(uint i) { GroupMemoryBarrierWithGroupSync(); return half_of(box[i]); }
+        float top(float x) { return shared_with(0) + half_of(x); }
+    """,
+    "a wave": """
+        float all_of(float x) { return WaveActiveSum(x); }
+        float half_of(float x) { return x * 0.5; }
+        float top(float x) { return half_of(all_of(x)) + half_of(x); }
+    """,
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_what_belongs_to_the_caller_is_inlined(name: str) -> None:
+    found = kept(BOUND[name], KEEP)
+    assert found == []
+
+
+def test_functions_that_point_into_the_caller_are_inlined() -> None:
+    text = """
+        float read(float* p) { return *p * 2; }
+        float twice(float* p) { return read(p) + read(p); }
+        float plain(float x) { return x * 3; }
+        float top(float x) { float y = x; return twice(&y) + plain(y); }
+    """
+    assert kept(text, KEEP) == ["plain", "top"]
+
+
+def test_library_functions_that_report_are_inlined() -> None:
+    text = """
+        StructuredBuffer<float> values;
+        float at(int i) { return values[i]; }
+        float top(float x) { return at(int(x)) + at(1); }
+    """
+    assert kept(text, KEEP) == ["at", "top"]
