@@ -102,6 +102,7 @@ class _Requests:
         self._acting: dict[str, bool] = {}
         self._changing: dict[str, bool] = {}
         self._reading: dict[str, bool] = {}
+        self._writes = False  # what is differentiated backwards writes memory
         self._duals = Duals(program.duals)
         self._halved_names: set[str] = set()
 
@@ -162,6 +163,12 @@ class _Requests:
         if custom is not None:
             region = wrap_vjp(f, self._new[custom], self._space)
             return vjp_function(f, handed_by_vjp(f, region, self._space), self._space)
+        outer, self._writes = self._writes, self._writes or any(map(self._op_changes, walk(f.region)))
+        function = self._reversed(f)
+        self._writes = outer
+        return function
+
+    def _reversed(self, f: Function) -> Function:
         ready, preferences = self._prepared(f)
         made = self._planned(f, ready, preferences)
         chosen = self._long_loops(made)
@@ -404,7 +411,8 @@ class _Requests:
         if self._duals.has_any(f):
             return False
         if f.attributes.get(KEPT):
-            return not self._changes(f.name)
+            may_run_again = mode == "jvp" or not (self._writes and self._reads(f.name))
+            return may_run_again and not self._changes(f.name)
         return _custom(f, mode) is not None or bool(f.attributes.get(BODILESS))
 
     def _may_repeat(self, op: Op) -> bool:
