@@ -39,10 +39,11 @@ class ForwardSweep:
         self.values = self._walk.new
         self.slots: dict[Value, Value] = {}
 
-    def run(self, b: Builder, region: Region) -> None:
+    def run(self, b: Builder, region: Region) -> tuple[Value, ...]:
+        """What the region yields."""
         for slot, t in self._plan.slot_types.items():
             self.slots[slot] = b.emit("zero", type=t, written_first=True) if holds_array(t) else b.zero(t)
-        self._walk.inline(b, region)
+        return self._walk.inline(b, region)
 
     def _new(self, old: tuple[Value, ...]) -> tuple[Value, ...]:
         made = tuple(Value(p.type, p.hint) for p in old)
@@ -158,6 +159,13 @@ class ForwardSweep:
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        residuals = self._outline.residuals.get(op)
+        if residuals is not None and residuals in self._plan.needs and residuals not in self._plan.again:
+            types, name = (*_types(op.results), residuals.type), self._outline.halves[op].forward
+            *made, self.values[residuals] = b.control(
+                "call", walk.values(op.operands), types, (), {"callee": name}
+            )
+            return tuple(made)
         callee = self._callees(callee_of(op))
         if callee.drop_primal:
             return tuple(b.zero(r.type) for r in op.results)

@@ -9,9 +9,11 @@ only counts in steps, as `i += 2`, follows from the number of the iteration.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from slangrad.autodiff.cutting import AT_MOST
+from slangrad.autodiff.halves import Halves
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
@@ -82,9 +84,12 @@ class Place:
 
 
 class Outline:
-    """The places of all values of one function's region."""
+    """The places of all values of one function's region. `handed`: the reverse sweep is a function of its own, which
+    has the parameters at hand and no other values."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(
+        self, region: Region, halves: Callable[[Op], Halves | None] = lambda op: None, handed: bool = False
+    ) -> None:
         self.places: dict[Region, Place] = {}
         self.homes: dict[Value, Place] = {}
         self.makers: dict[Value, Op] = {}
@@ -92,6 +97,11 @@ class Outline:
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
         self.counters: dict[Value, Counter] = {}  # parameters of loops
+        self.halves: dict[Op, Halves] = {}  # of calls
+        self.residuals: dict[Op, Value] = {}  # what calls hand to the reverse sweep
+        self.calls: dict[Value, Op] = {}  # those that residuals come from
+        self._halves_of = halves
+        self.handed = handed
         self._fixed: set[Value] = set()
         self.top = Place(region, None, None, None, 1)
         self._enter(self.top)
@@ -110,6 +120,8 @@ class Outline:
     def _op(self, op: Op, place: Place) -> None:
         for v in op.operands:
             self.uses.setdefault(v, []).append(op)
+        if op.name == "call":
+            self._call(op, place)
         loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
         for region in op.regions:
             runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
@@ -123,6 +135,16 @@ class Outline:
             self._fixed.update(op.results)
         if op.name in ("for", "while") and not op.attributes.get("reverse"):
             self._find_counters(op)
+
+    def _call(self, op: Op, place: Place) -> None:
+        halves = self._halves_of(op)
+        if halves is None:
+            return
+        self.halves[op] = halves
+        if halves.residuals is not None:
+            value = self.residuals[op] = Value(halves.residuals, "residuals")
+            self.calls[value] = op
+            self._define(value, place)
 
     def _find_counters(self, loop: Op) -> None:
         first, body = 1 if loop.name == "for" else 0, loop.regions[-1]
@@ -165,7 +187,13 @@ class Outline:
     def is_at_hand(self, value: Value) -> bool:
         """Whether the reverse sweep has the value without keeping anything."""
         known = self.is_index(value) or self.is_constant(value) or value in self.counters
-        return known or self.homes[value] is self.top
+        return known or self._is_there(value)
+
+    def _is_there(self, value: Value) -> bool:
+        """Whether the reverse sweep has it as what it is."""
+        if self.handed:
+            return value in self.top.region.parameters
+        return self.homes[value] is self.top
 
     def is_view(self, whole: Value) -> bool:
         """An array at hand, or a part of one, that nobody writes: to read it again makes no copy."""
@@ -173,7 +201,7 @@ class Outline:
             return False
         op = self.makers.get(whole)
         is_part = op is not None and op.name in ("index", "get")
-        return self.homes[whole] is self.top or (op is not None and is_part and self.is_view(op.operands[0]))
+        return self._is_there(whole) or (op is not None and is_part and self.is_view(op.operands[0]))
 
     def whole_of(self, value: Value) -> tuple[Value, list[Op]]:
         """What an array is a part of, and the ops that pick it, outermost first. Most are of nothing."""

@@ -7,17 +7,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slangrad.autodiff.cutting import SEGMENTED
-from slangrad.autodiff.outline import Loop
-from slangrad.autodiff.plan import fixed_length
-from slangrad.autodiff.reverse import Reversed
+from slangrad.autodiff.outline import Loop, Outline
+from slangrad.autodiff.plan import Plan, fixed_length
 from slangrad.base.source import Span
 from slangrad.ir.core import Value
 from slangrad.ir.layout import layout_of
 
-ITERATION, SEGMENT = "an iteration", "a segment"
+ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +85,26 @@ def _total(stored: tuple[Stored, ...]) -> str:
     known = bytes_a_thread(tuple(each for each in stored if each.count is not None))
     rounds = {
         name: [each for each in stored if each.count is None and each.round == name]
-        for name in (ITERATION, SEGMENT)
+        for name in (ITERATION, SEGMENT, CALL)
     }
     more = [f" and {bytes_a_thread(tuple(each))} {name}" for name, each in rounds.items() if each]
     of = " of loops whose length is not known" if more else ""
     return f"{known} bytes a thread{''.join(more)}{of}"
 
 
-def report(function: str, made: Reversed) -> Report:
-    stored = tuple(_stored(made, v, reason) for v, reason in made.plan.keep.items())
-    again = made.plan.again.items()
+def report(function: str, outline: Outline, plan: Plan, handed: bool = False) -> Report:
+    """`handed`: of a function that hands its residuals to its caller, which keeps them."""
+    stored = tuple(_stored(outline, v, reason) for v, reason in plan.keep.items())
+    if handed:
+        stored = tuple(
+            replace(each, count=None, round=CALL, bytes=each.bytes * (each.count or 1)) for each in stored
+        )
+    again = plan.again.items()
     return Report(function, stored, tuple(Recomputed(v.hint, op.name, op.span) for v, op in again))
 
 
-def _stored(made: Reversed, value: Value, reason: str) -> Stored:
-    home, maker = made.outline.homes[value], made.outline.makers.get(value)
+def _stored(outline: Outline, value: Value, reason: str) -> Stored:
+    home, maker = outline.homes[value], outline.makers.get(value) or outline.calls.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
     name = value.hint or ("value" if maker is None else maker.name)
     segmented = home.loop is not None and home.loop.op.attributes.get(SEGMENTED)
