@@ -36,6 +36,7 @@ KEEP_IN_ARM = 2  # an extra result of an `if`, for each 4 bytes
 FORBIDDING = 1000  # a factor
 MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
 VIEW = 1  # picking an array out of another one
+HANDING = 40  # what a call that hands residuals over costs more than one that runs again
 ARRAY = 4  # a factor: elements are kept rather than arrays, but where inner loops read them over and over
 # A factor: an integer that is computed again may be the same in all lanes, one from a tape is each lane's own.
 INTEGER = 4
@@ -105,9 +106,8 @@ class _Choice:
         stays = self._network.cut() if self._wishes.residuals == CUT else None
         self._collect(wanted, stays)
         at_hand = self._plan.needs - set(wanted)
-        self._plan.again.update(
-            (v, op) for v, op in self._outline.calls.items() if v in at_hand and op in self._idle
-        )
+        cheap = {v: op for v, op in self._outline.calls.items() if self._price(op, v) < HANDING}
+        self._plan.again.update((v, op) for v, op in cheap.items() if v in at_hand)
         self._plan.keep = {v: self._plan.keep[v] for v in sorted(self._plan.keep, key=self._order)}
 
     def _order(self, value: Value) -> int:
@@ -177,10 +177,11 @@ class _Choice:
     def _price_of_keeping(self, value: Value, op: Op | None) -> int:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
         words, in_loop = _words(value.type), self._outline.homes[value].loop is not None
-        own = KEEP + KEEP_WORD * words if in_loop else KEEP_IN_ARM * words
+        in_memory = in_loop or self._outline.handed
+        own = KEEP + KEEP_WORD * words if in_memory else KEEP_IN_ARM * words
         unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
         if value in self._outline.calls:
-            return own * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
+            return (HANDING + own) * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
         if unwanted or (in_loop and self._outline.is_fixed(value)):
             return own * FORBIDDING
         if holds_array(value.type):

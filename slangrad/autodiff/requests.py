@@ -261,7 +261,7 @@ class _Requests:
 
     def _halves(self, f: Function) -> Halves | None:
         """The halves of the vjp of a function that stays. None where it is rather run again."""
-        if f.attributes.get(SEGMENT) or _preference(f) == "recompute":
+        if f.attributes.get(SEGMENT):
             return None
         if f.name not in self._halves_of:
             self._halves_of[f.name] = self._made_halves(f)
@@ -272,11 +272,11 @@ class _Requests:
         wishes = self._wishes_of(preferences)
         made = self._planned(f, ready, preferences, handed=True)
         t = residual_type(f.name, handed_types(made.plan))
-        if self._hands_too_much(t, preferences):
+        if self._hands_too_much(t):
             again = replace(wishes, runs_calls_again=True)
             made = replace(made, plan=plan(made.outline, made.plan.needs, again))
             t = residual_type(f.name, handed_types(made.plan))
-            if self._hands_too_much(t, preferences):
+            if self._hands_too_much(t):
                 return None
         if t is not None:
             self._space.add_struct(t)
@@ -288,11 +288,10 @@ class _Requests:
         cost = cost_of(f.region, self._cost)
         return Halves(forward.name, reverse.name, takes, t, cost, lambda: self._whole(f, "vjp"))
 
-    def _hands_too_much(self, t: Struct | None, preferences: _Preferences) -> bool:
+    def _hands_too_much(self, t: Struct | None) -> bool:
         if t is None:
             return False
-        keeps_all = self._residuals == STORE or preferences.own == "checkpoint"
-        return not may_be_handed(t) or (not keeps_all and layout_of(t).size > MOST_BYTES)
+        return not may_be_handed(t) or (self._residuals != STORE and layout_of(t).size > MOST_BYTES)
 
     def _cost(self, name: str) -> int:
         """What it takes to run a function."""
