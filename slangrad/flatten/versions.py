@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Function, Op, Value, walk
+from slangrad.ir.core import Function, Op, Value, merges, walk
 from slangrad.ir.types import Array
 
 UPDATES = frozenset({"set", "set_index", "add_index"})
@@ -52,12 +52,4 @@ def groups(op: Op) -> list[tuple[Value, ...]]:
     """Values around an op that are one value, or versions of one."""
     if op.name in UPDATES:
         return [(op.operands[0], op.results[0])]
-    if op.name == "if":
-        return list(zip(op.results, *(region.yields for region in op.regions), strict=True))
-    if op.name == "for":
-        (body,) = op.regions
-        return list(zip(op.results, op.operands[1:], body.parameters[1:], body.yields, strict=True))
-    if op.name == "while":
-        test, body = op.regions
-        return list(zip(op.results, op.operands, test.parameters, body.parameters, body.yields, strict=True))
-    return []
+    return [(*targets, *sources) for sources, targets in merges(op)] if op.regions else []

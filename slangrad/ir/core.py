@@ -11,7 +11,7 @@ lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from slangrad.base.source import Span
@@ -51,6 +51,14 @@ class Region:
     parameters: tuple[Value, ...]
     ops: list[Op]
     yields: tuple[Value, ...]
+    _makers: dict[Value, Op] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def makers(self) -> dict[Value, Op]:
+        """The op that made a value, for all results in the region and within it; found once, in a finished region."""
+        if self._makers is None:
+            self._makers = {result: op for op in walk(self) for result in op.results}
+        return self._makers
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +202,16 @@ def walk(region: Region) -> Iterator[Op]:
             continue
         yield op
         inside += [iter(inner.ops) for inner in reversed(op.regions)]
+
+
+def merges(op: Op) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
+    """For each result of a branch or loop: the values that it may be, and those that are one of them: the result, and
+    what a loop carries."""
+    count = len(op.results)
+    if op.name == "if":
+        return zip(zip(*(r.yields for r in op.regions), strict=True), zip(op.results), strict=True)
+    starts = op.operands[len(op.operands) - count :]
+    carried = (r.parameters[len(r.parameters) - count :] for r in op.regions)
+    return zip(
+        zip(starts, op.regions[-1].yields, strict=True), zip(op.results, *carried, strict=True), strict=True
+    )

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value, merges, walk
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import is_aggregate, is_float, scalar_of
@@ -83,16 +83,10 @@ class _Facts:
 
     def _add_flows(self, op: Op) -> None:
         """An arm's yields are results; what a loop starts with and yields is carried, and a result."""
-        count = len(op.results)
-        starts = op.operands[len(op.operands) - count :] if op.name != "if" else ()
-        sources = [starts, *(region.yields for region in op.regions if len(region.yields) == count)]
-        targets = [op.results]
-        if op.name != "if":
-            targets += [r.parameters[len(r.parameters) - count :] for r in op.regions]
-        for source in sources:
-            for i, v in enumerate(source):
+        for i, (sources, targets) in enumerate(merges(op)):
+            for v in sources:
                 if not self._stands_for_load(op, i, v):
-                    self._flows[v] += [target[i] for target in targets]
+                    self._flows[v] += targets
 
     def _stands_for_load(self, op: Op, i: int, v: Value) -> bool:
         """A zero in the place of what lies out of range is no mask."""

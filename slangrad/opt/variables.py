@@ -29,6 +29,7 @@ from slangrad.ir.types import (
     component,
     components,
     is_integer,
+    pointer_of,
 )
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
@@ -233,7 +234,7 @@ class _Known:
 
 def _type_at(place: Place, end: int) -> Type:
     """The type of what the steps up to one lead to."""
-    t = _pointee(place.variable)
+    t = pointer_of(place.variable.type).element
     for step in place.steps[:end]:
         t = component(t, step.number)
     return t
@@ -275,7 +276,7 @@ class _Settle(Rebuild):
         """Who asks for the address alone gets one."""
         (result,) = op.results
         if result in self._known.variables:
-            self.held[result] = b.zero(_pointee(result))
+            self.held[result] = b.zero(pointer_of(result.type).element)
         return copy_op(walk, b, op)
 
     def _load(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -373,16 +374,11 @@ class _Settle(Rebuild):
         operands: tuple[Value, ...],
         regions: tuple[Region, ...],
     ) -> tuple[Value, ...]:
-        types = (*(r.type for r in op.results), *(_pointee(v) for v in written))
+        types = (*(r.type for r in op.results), *(pointer_of(v.type).element for v in written))
         made = b.control(op.name, operands, types, regions, op.attributes)
         count = len(op.results)
         self.held |= dict(zip(written, made[count:], strict=True))
         return made[:count]
-
-
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
 
 
 def _selected(b: Builder, condition: Value, then: Value, otherwise: Value) -> Value:
