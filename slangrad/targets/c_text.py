@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
@@ -19,6 +20,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
 from slangrad.ir.types import Pointer, Scalar, Type
+from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
@@ -337,4 +339,4 @@ def finish(lines: list[Line]) -> Product:
     return Product(None)
 
 
-TARGET = Target(C_TEXT, (Stage("c", write_c, None, lambda lines: lines),), finish)
+TARGET = Target(Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), finish)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.base.traits import INTERPRETER
+from slangrad.backends import BACKENDS
 from slangrad.ir.core import Op
 from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
@@ -49,4 +49,4 @@ def _site(op: Op) -> int:
     return number
 
 
-TARGET = Target(INTERPRETER, (), interpreted)
+TARGET = Target(BACKENDS["interpreter"], (), interpreted)
