@@ -120,7 +120,7 @@ def without_pairs(f: Function, duals: Duals) -> Function:
             given = [Value(each.type, each.name) for each in halves]
             inputs += given
             arguments.append(given[0] if len(given) == 1 else b.emit("make", *given, type=p.type))
-    made = b.control("call", tuple(arguments), f.result_types, (), {"callee": f.name})
+    made = b.call(f.name, arguments, f.result_types)
     yields: list[Value] = []
     for value in made:
         is_pair = duals.is_pair(value.type)
@@ -142,7 +142,7 @@ def dual_by_derivative(f: Function, user: Function, duals: Duals, space: VectorS
             arguments.append(value)
         else:
             arguments.append(b.emit("make", value, space.zero(b, p.type), type=expected))
-    made = b.control("call", tuple(arguments), user.result_types, (), {"callee": user.name})
+    made = b.call(user.name, arguments, user.result_types)
     region = Region(tuple(inputs), b.ops, made)
     return replace(
         f, name=f"{f.name}.dual", parameters=_parameters(f, duals), region=region, derivatives=None
@@ -270,36 +270,27 @@ class _Dual(Rebuild):
             Region((), inner.ops, (*yields, *(self.halves[region.yields[i]] for i in moved)))
             for (inner, yields), region in zip(arms, op.regions, strict=True)
         )
-        return self._with_halves(b, op, self.values(op.operands), moved, regions)
+        made = b.control("if", self.values(op.operands), regions, op.attributes)
+        return self._with_halves(op, moved, made[: len(op.results)], made[len(op.results) :])
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        first = 1 if op.name == "for" else 0
-        moved = [i for i in range(len(op.results)) if op.operands[first + i] in self.halves]
-        regions = []
-        for region in op.regions:
-            inner, own = b.nested(), [Value(p.type, p.hint) for p in region.parameters]
-            self.new.update(zip(region.parameters, own, strict=True))
-            for i in moved:
-                carried = region.parameters[len(region.parameters) - len(op.results) + i]
-                self.halves[carried] = Value(_type_of(self._duals, carried.type))
-                own.append(self.halves[carried])
-            yields = self.inline(inner, region)
-            if region is op.regions[-1]:
-                yields += tuple(self.half(inner, region.yields[i]) for i in moved)
-            regions.append(Region(tuple(own), inner.ops, yields))
-        operands = (*self.values(op.operands), *(self.halves[op.operands[first + i]] for i in moved))
-        return self._with_halves(b, op, operands, moved, tuple(regions))
+        starts = op.operands[len(op.operands) - len(op.results) :]
+        moved = [i for i, start in enumerate(starts) if start in self.halves]
+
+        def enter(region: Region, halves: tuple[Value, ...]) -> None:
+            carried = region.parameters[len(region.parameters) - len(op.results) :]
+            self.halves.update(zip([carried[i] for i in moved], halves, strict=True))
+
+        leave = lambda inner, region: [self.half(inner, region.yields[i]) for i in moved]
+        made, halves = self.extended(b, op, [self.halves[starts[i]] for i in moved], enter, leave)
+        return self._with_halves(op, moved, made, halves)
 
     def _with_halves(
-        self, b: Builder, op: Op, operands: tuple[Value, ...], moved: list[int], regions: tuple[Region, ...]
+        self, op: Op, moved: list[int], made: tuple[Value, ...], halves: tuple[Value, ...]
     ) -> tuple[Value, ...]:
-        """The op with more results, the other halves of some."""
-        types = tuple(r.type for r in op.results)
-        more = tuple(_type_of(self._duals, types[i]) for i in moved)
-        made = b.control(op.name, operands, (*types, *more), regions, op.attributes)
-        for i, value in zip(moved, made[len(types) :], strict=True):
-            self.halves[op.results[i]] = value
-        return made[: len(types)]
+        """The results, the other halves of some of which are known now."""
+        self.halves.update(zip([op.results[i] for i in moved], halves, strict=True))
+        return made
 
     # --- calls
 
@@ -311,7 +302,7 @@ class _Dual(Rebuild):
         operands: list[Value] = []
         for v, flag in zip(op.operands, self._duals.inputs(f), strict=True):
             operands += [self.new[v], self.half(b, v)] if flag else [self.new[v]]
-        left = iter(b.control("call", tuple(operands), dual.result_types, (), {"callee": dual.name}))
+        left = iter(b.call(dual.name, operands, dual.result_types))
         results = []
         for r, flag in zip(op.results, self._duals.results(f), strict=True):
             results.append(next(left))

@@ -26,7 +26,7 @@ from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.core import Attribute, Op, Region, Value, alike
 from slangrad.ir.formula import Formula
 from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Type
@@ -78,7 +78,7 @@ def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Reversed:
     """From the cotangents of the flagged results to those of the flagged inputs."""
     region, outline = made.region, made.outline
     b, sweep = Builder(), ForwardSweep(outline, made.plan, callees)
-    parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
+    parameters = alike(region.parameters)
     sweep.values.update(zip(region.parameters, parameters, strict=True))
     sweep.run(b, region)
     residuals = Residuals(outline, made.plan, sweep.values, sweep.slots)
@@ -146,8 +146,7 @@ class Reverse:
             Region((), nested.b.ops, tuple(arm.or_zero(arm.get(v), v.type) for v in changed))
             for nested, arm in arms
         )
-        types = tuple(_tangent(self._space, v.type) for v in changed)
-        made = scope.b.control("if", (scope.fetch(op.operands[0]),), types, regions, op.attributes)
+        made = scope.b.control("if", (scope.fetch(op.operands[0]),), regions, op.attributes)
         for v, ct in zip(changed, made, strict=True):
             to.begin(v, ct)
 
@@ -191,8 +190,7 @@ class Reverse:
         starts += [to.or_zero(to.get(v), v.type) for v in changed]
         yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*own, *changed))
         region = Region((index, *own.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
-        types = tuple(s.type for s in starts)
-        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), types, (region,), _flipped(op))
+        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), (region,), _flipped(op))
         for v, ct in zip(changed, made[len(own) :], strict=True):
             to.begin(v, ct)
         for (start, _, _, _), ct in zip(active, made[: len(own)], strict=True):
@@ -212,8 +210,7 @@ class Reverse:
         cotangents = (to.or_zero(ct, r.type) for r, ct in zip(wanted, arriving, strict=True))
         operands = (*(scope.fetch(v) for v in op.operands), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
-        types = tuple(_tangent(self._space, v.type) for v in varied)
-        made = scope.b.control("call", operands, types, (), {"callee": callee.derivative})
+        made = scope.b.call(callee.derivative, operands, [_tangent(self._space, v.type) for v in varied])
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
 

@@ -126,7 +126,7 @@ def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 def _carried(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     regions = tuple(walk.region(b.nested(), r) for r in op.regions)
     types = tuple(_wide(r.type) for r in op.results)
-    return b.control(op.name, walk.values(op.operands), types, regions, op.attributes)
+    return b.several(op.name, walk.values(op.operands), types, regions, op.attributes)
 
 
 def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -121,8 +121,7 @@ class _Split(Rebuild):
         carried = places[1:] if op.name == "for" else places
         tests = op.regions[:1] if op.name == "while" else ()
         regions = tuple(self._inner(b.nested(), r, r.yields if r in tests else carried) for r in op.regions)
-        types = tuple(t for r in op.results for t in self._types(r))
-        return b.control(op.name, starts, types, regions, op.attributes)
+        return b.control(op.name, starts, regions, op.attributes)
 
     def _inner(self, b: Builder, region: Region, places: Sequence[Value]) -> Region:
         """A region whose yields become `places`."""

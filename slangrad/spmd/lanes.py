@@ -138,15 +138,14 @@ def _if(w: Widening, b: Builder, op: Op) -> None:
 
 def _uniform_if(w: Widening, b: Builder, op: Op) -> None:
     merged = [r for r, x, y in _merges(op) if x is not y]
-    regions = []
-    for old, position in zip(op.regions, (1, 2), strict=True):
-        inner = b.nested()
-        w.ops(inner, old)
-        yields = [w.pack(inner, m[position], w.forms.shape(m[0])) for m in _merges(op) if m[1] is not m[2]]
-        regions.append(Region((), inner.ops, tuple(yields)))
-    types = tuple(w.packed_type(r) for r in merged)
-    results = b.control("if", (w.forms.scalar(op.operands[0]),), types, tuple(regions))
-    w.unpack_all(b, merged, results)
+
+    def arm(inner: Builder, position: int) -> list[Value]:
+        w.ops(inner, op.regions[position])
+        differ = [m for m in _merges(op) if m[1] is not m[2]]
+        return [w.pack(inner, m[1 + position], w.forms.shape(m[0])) for m in differ]
+
+    condition = w.forms.scalar(op.operands[0])
+    w.unpack_all(b, merged, b.if_(condition, lambda inner: arm(inner, 0), lambda inner: arm(inner, 1)))
     _copy_equal_yields(w, op)
 
 
@@ -191,14 +190,13 @@ def _arm(
         return tuple(w.lanes_of(b, v) for v in wanted)
     mask = w.mask.narrowed(b, condition)
     assert mask.value is not None
-    inner, skipped = b.nested(), b.nested()
-    with w.under(mask):
-        w.ops(inner, region)
-        values = tuple(w.lanes_of(inner, v) for v in wanted)
-    types = tuple(v.type for v in values)
-    zeros = tuple(skipped.zero(t) for t in types)
-    regions = Region((), inner.ops, values), Region((), skipped.ops, zeros)
-    return b.control("if", (any_lane(b, mask.value),), types, regions)
+
+    def run(inner: Builder) -> list[Value]:
+        with w.under(mask):
+            w.ops(inner, region)
+            return [w.lanes_of(inner, v) for v in wanted]
+
+    return b.guarded(any_lane(b, mask.value), run)
 
 
 def _pure_cost(region: Region) -> float:
