@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value, alike
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
 from slangrad.ir.types import U32
@@ -88,8 +89,8 @@ class _Cut(Rebuild):
             state = _tested(self, b, op, how.trips, state)
         segment, shared = self._segment(op, how)
         test = self.region(b.nested(), op.regions[0])
-        carried = alike(_carried(op))
-        body = b.region(carried, lambda inner: _call(inner, segment, (*carried, *shared)))
+        parameters = alike([each.parameter for each in carried(op)])
+        body = b.region(parameters, lambda inner: _call(inner, segment, (*parameters, *shared)))
         return b.control("while", state, (test, body), {SEGMENTED: True})
 
     def _segment(self, op: Op, how: Segments) -> tuple[Function, tuple[Value, ...]]:
@@ -101,7 +102,7 @@ class _Cut(Rebuild):
                 walk.op(b, self._constants[v])
         counted = op.name == "for"
         numbers = alike([op.operands[0]] * (3 if counted else 0))
-        state, shared = alike(_carried(op)), alike(outer)
+        state, shared = alike([each.parameter for each in carried(op)]), alike(outer)
         walk.new.update(zip(outer, shared, strict=True))
         if counted:
             begin, size, count = numbers
@@ -154,11 +155,6 @@ def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]
     start = (*state, b.constant(U32, 0))
     made = b.control("while", start, (test, body), {AT_MOST: most})
     return made[: len(state)]
-
-
-def _carried(op: Op) -> tuple[Value, ...]:
-    """The carried values in a loop's body."""
-    return op.regions[-1].parameters[1 if op.name == "for" else 0 :]
 
 
 def _call(b: Builder, segment: Function, operands: tuple[Value, ...]) -> tuple[Value, ...]:

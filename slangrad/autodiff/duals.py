@@ -18,6 +18,7 @@ from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.builder import Builder
 from slangrad.ir.calls import callee_of
+from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Parameter, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
@@ -257,39 +258,28 @@ class _Dual(Rebuild):
     # --- control flow
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        arms = []
-        for region in op.regions:
-            inner = b.nested()
-            arms.append((inner, self.inline(inner, region)))
-        moved = [
-            i
-            for i, r in enumerate(op.results)
-            if self._duals.of(r.type) is not None and all(a.yields[i] in self.halves for a in op.regions)
-        ]
-        regions = tuple(
-            Region((), inner.ops, (*yields, *(self.halves[region.yields[i]] for i in moved)))
-            for (inner, yields), region in zip(arms, op.regions, strict=True)
+        moved = []
+        arms = tuple(self.region(b.nested(), region) for region in op.regions)
+        for result, x, y in merged(op):
+            if self._duals.of(result.type) is not None and x in self.halves and y in self.halves:
+                moved.append((result, self.halves[x], self.halves[y]))
+        arms = tuple(
+            replace(arm, yields=(*arm.yields, *(each[i] for each in moved))) for i, arm in enumerate(arms, 1)
         )
-        made = b.control("if", self.values(op.operands), regions, op.attributes)
-        return self._with_halves(op, moved, made[: len(op.results)], made[len(op.results) :])
+        made = b.control("if", self.values(op.operands), arms, op.attributes)
+        self.halves.update(zip([result for result, _, _ in moved], made[len(op.results) :], strict=True))
+        return made[: len(op.results)]
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        starts = op.operands[len(op.operands) - len(op.results) :]
-        moved = [i for i, start in enumerate(starts) if start in self.halves]
+        moved = [each for each in carried(op) if each.start in self.halves]
 
         def enter(region: Region, halves: tuple[Value, ...]) -> None:
-            carried = region.parameters[len(region.parameters) - len(op.results) :]
-            self.halves.update(zip([carried[i] for i in moved], halves, strict=True))
+            for each, half in zip(moved, halves, strict=True):
+                self.halves |= dict.fromkeys(each.inside, half)
 
-        leave = lambda inner, region: [self.half(inner, region.yields[i]) for i in moved]
-        made, halves = self.extended(b, op, [self.halves[starts[i]] for i in moved], enter, leave)
-        return self._with_halves(op, moved, made, halves)
-
-    def _with_halves(
-        self, op: Op, moved: list[int], made: tuple[Value, ...], halves: tuple[Value, ...]
-    ) -> tuple[Value, ...]:
-        """The results, the other halves of some of which are known now."""
-        self.halves.update(zip([op.results[i] for i in moved], halves, strict=True))
+        leave = lambda inner, region: [self.half(inner, each.yielded) for each in moved]
+        made, halves = self.extended(b, op, [self.halves[each.start] for each in moved], enter, leave)
+        self.halves.update(zip([each.result for each in moved], halves, strict=True))
         return made
 
     # --- calls

@@ -20,6 +20,7 @@ from slangrad.autodiff.partials import partials_of, scaled
 from slangrad.autodiff.transposes import move_tangent
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.formula import Formula
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
@@ -101,16 +102,15 @@ class Forward:
 
     def _flow(self, b: Builder, op: Op) -> tuple[Value, ...]:
         active = [i for i, r in enumerate(op.results) if self._activity.active(r)]
-        starts = op.operands[len(op.operands) - len(op.results) :] if op.name != "if" else ()
+        moved = [carried(op)[i] for i in active] if op.name in LOOPS else []
 
         def enter(region: Region, tangents: tuple[Value, ...]) -> None:
-            if starts and region is op.regions[-1]:
-                carried = region.parameters[len(region.parameters) - len(starts) :]
-                self._set_tangents([carried[i] for i in active], tangents)
+            if region is op.regions[-1]:
+                self._set_tangents([each.parameter for each in moved], tangents)
 
         leave = lambda inner, region: [self._tangent(inner, region.yields[i]) for i in active]
-        before = [self._tangent(b, starts[i]) for i in active] if starts else []
-        made, tangents = self._walk.extended(b, op, before, enter, leave)
+        starts = [self._tangent(b, each.start) for each in moved]
+        made, tangents = self._walk.extended(b, op, starts, enter, leave)
         self._set_tangents([op.results[i] for i in active], tangents)
         return made
 

@@ -382,7 +382,8 @@ def _write_array(f: _Flatten, b: Builder, t: Array, address: Value, leaves: Leav
 
     def write_one(b: Builder, index: Value) -> None:
         f.ranges.counted(b, count, index)
-        _write(f, b, _element_address(b, address, index), tuple(_element(f, b, t, leaves, index)))
+        element = _element(f, b, t, leaves, index)
+        _write(f, b, _element_address(b, address, index), tuple(element))
 
     b.for_(count, (), write_one, hint="k")
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.flatten.leaves import UNROLLED
-from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
+from slangrad.flatten.lifetimes import Lifetimes, is_array, is_tape
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried
 from slangrad.ir.core import EFFECT, KEPT, Attribute, Function, Op, Region, Value
 from slangrad.ir.primitives import WRITE
 from slangrad.ir.ranges import Ranges
@@ -331,7 +332,8 @@ class _Arrays(Rebuild):
         self._loop(b, op, (), ())
 
     def _loop(self, b: Builder, op: Op, first: tuple[Value, ...], index: tuple[Value, ...]) -> None:
-        starts, parameters, yields = carried_of(op)
+        starts, yields = [each.start for each in carried(op)], op.regions[-1].yields
+        parameters = [each.parameter for each in carried(op)]
         for start, parameter in zip(starts, parameters, strict=True):
             if is_array(parameter) and self._has_own_place(parameter):
                 self._copied(b, start, parameter)

@@ -23,8 +23,7 @@ COMPARED = ("less", "less_equal", "equal", "not_equal")
 
 def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
-    values = (*function.region.parameters, *(r for op in walk(function.region) for r in op.results))
-    if not any(value.type is F16 for value in values):
+    if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
         return function
     made = _Floats(_local_halves(function.region)).function(function)
     return made.on(made.region)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import I64, Pointer, Scalar, pointer
@@ -282,7 +283,7 @@ def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
         return sum(trips(op) * sum(map(count, op.regions)) + (op in added) for op in region.ops)
 
     def trips(op: Op) -> int:
-        if op.name not in ("for", "while"):
+        if op.name not in LOOPS:
             return 1
         known = constants.get(op.operands[0]) if op.name == "for" else None
         return known if isinstance(known, int) else UNKNOWN_TRIPS

@@ -100,7 +100,7 @@ class _Forward(Rebuild):
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
         self.rules |= dict.fromkeys(OTHERS, self._others)
-        self._made = {r: op for op in walk(function.region) for r in op.results}
+        self._made = function.region.makers
         self._escaped = set(self._escaping(function.region))
         self._known = _Known()
         self._writes: dict[Op, frozenset[Value | None]] = {}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
@@ -187,14 +188,10 @@ class _Split:
         for node in nodes:
             if not isinstance(node, Around):
                 continue
-            op = node.op
-            for i, result in enumerate(op.results):
-                if self.values.is_fixed(result):
-                    continue
-                slot = self._slot(b, result)
-                first = 1 if op.name == "for" else 0
-                inside = [] if op.name == "if" else [r.parameters[first + i] for r in op.regions]
-                self.slots |= dict.fromkeys([result, *inside], slot)
+            inside = {each.result: each.inside for each in carried(node.op)}
+            for result in node.op.results:
+                if not self.values.is_fixed(result):
+                    self.slots |= dict.fromkeys([result, *inside.get(result, ())], self._slot(b, result))
             for inner in node.regions:
                 self._allocate_around(b, inner)
 
