@@ -56,6 +56,7 @@ from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.runtime.processors import available_processors
+from slangrad.sites import number_sites
 from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
@@ -141,7 +142,6 @@ def has_steps_to_write_out(function: Function, context: Context) -> bool:
 
 # --- The table ----------------------------------------------------------------------------------------
 # fmt: off
-# ruff: noqa: E501
 
 INLINING = Passes((
     #    folder     pass                        when, and which passes must come before it
@@ -192,14 +192,14 @@ MATHS = Passes((
 
 # Of every target. What a target does with the flat kernel is in targets/.
 COMMON: tuple[Stage, ...] = (
-    #     name        passes                            legal afterwards        shown as                       folder
-    Stage("ast",      check,                            None,                   listings.show_ast),          # syntax, check
-    Stage("lowered",  lower,                            verify.LOWERED,         listings.show_program),      # lower
-    Stage("autodiff", differentiate,                    verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
-    Stage("inlined",  INLINING,                         verify.INLINED,         listings.show_program),
-    Stage("clean",    CLEANING,                         verify.DIFFERENTIATED,  listings.show_program),
-    Stage("flat",     Passes(FLATTENING.rows + TIDYING.rows), verify.FLAT,      listings.show_program),
-    Stage("math",     without_maths,                    verify.FLAT,            listings.show_program),      # MATHS
+    #     name        passes                     legal afterwards        shown as                       folder
+    Stage("ast",      check,                     None,                   listings.show_ast),          # syntax, check
+    Stage("lowered",  lower,                     verify.LOWERED,         listings.show_program),      # lower
+    Stage("autodiff", differentiate,             verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
+    Stage("inlined",  INLINING,                  verify.INLINED,         listings.show_program),
+    Stage("clean",    CLEANING,                  verify.INLINED,         listings.show_program),
+    Stage("flat",     FLATTENING + TIDYING,      verify.FLAT,            listings.show_program),
+    Stage("math",     without_maths,             verify.FLAT,            listings.show_program),      # MATHS
 )
 # fmt: on
 
@@ -225,9 +225,9 @@ assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept,
-    `functions`: those in IR after each stage that gives IR.
+    """What a device launches, and the struct that its argument block holds. `image`: the machine code, if it can be
+    kept. `used`: the arguments that are read, `read`: at which bytes of each, None where that is not known.
+    `parameters`: the argument of each variable that was met. `functions`: those in IR after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -321,8 +321,8 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
     group = group_size(unit.function) if runs_in_groups(unit.function) else None
-    *functions, kernel = unit.program.functions.values()
-    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, unit.options)
+    (*functions, kernel), sites = number_sites(unit.in_ir)
+    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 
 
 def _title(request: Request) -> str:

@@ -96,7 +96,6 @@ class Writer:
         self.kernel = kernel
         self.symbols = symbols  # by function
         self.lines: list[Line] = []
-        self.sites: list[Op] = []
         self._names: dict[Value, str] = {}
         self._indent = 1
 
@@ -173,8 +172,7 @@ def _convert(w: Writer, op: Op) -> None:
 def _in_bounds(w: Writer, op: Op) -> None:
     index, extent = map(w.name, op.operands)
     w.declare(op.results[0], f"0 <= {index} && {index} < {extent}", op)
-    w.line(f"if (!{w.name(op.results[0])}) report(to, {len(w.sites)}, {index}, {extent});")
-    w.sites.append(op)
+    w.line(f"if (!{w.name(op.results[0])}) report(to, {op.attributes['site']}, {index}, {extent});")
 
 
 def _alloc(w: Writer, op: Op) -> None:

@@ -35,7 +35,6 @@ from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
 from slangrad.stages import Stage
-from slangrad.targets.reports import site_of
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
 
@@ -137,7 +136,7 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
         argument_size=layout_of(flat.arguments).size,
         code=native.object_code(module.text, machine, flat.options.optimize),
         functions=(ENTRY, DRAIN) if adds is None else (ENTRY, DRAIN, *DELAYED),
-        sites=tuple(map(site_of, module.sites)),
+        sites=flat.sites,
         ordered=adds is None and is_ordered(flat.program),
         granularity=max(1, granularity // prod(group)),
         group=group,
