@@ -10,7 +10,7 @@ does not write there. It is guarded against null, as the kernel may never execut
 from __future__ import annotations
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import I64, Pointer
 
@@ -26,7 +26,7 @@ class LaunchValues:
     def __init__(self, kernel: Function, plan: Builder) -> None:
         self.plan = plan
         self.loads: dict[Value, Value] = {}  # address in global memory: what was loaded, both in the plan
-        self._made_by = {result: op for op in walk(kernel.region) for result in op.results}
+        self._made_by = kernel.region.makers
         self._copies: dict[Value, Value | None] = {}
 
     def made_by(self, value: Value) -> Op | None:
@@ -72,13 +72,10 @@ class LaunchValues:
         if address.type.space != "global":
             return None
         if address not in self.loads:
-            there, nowhere = self.plan.nested(), self.plan.nested()
-            loaded = there.primitive("load", (address,), kind, op.attributes)
-            zero = nowhere.zero(kind)
+            load = lambda inner: (inner.primitive("load", (address,), kind, op.attributes),)
             number = self.plan.emit("bitcast", self._start(address), type=I64)
             condition = self.plan.emit("not_equal", number, self.plan.constant(I64, 0))
-            regions = Region((), there.ops, (loaded,)), Region((), nowhere.ops, (zero,))
-            (self.loads[address],) = self.plan.control("if", (condition,), (kind,), regions)
+            (self.loads[address],) = self.plan.guarded(condition, load)
         return self.loads[address]
 
     def _start(self, address: Value) -> Value:
