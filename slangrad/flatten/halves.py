@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from slangrad.ir.addresses import LocalMemory
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, Rule
 from slangrad.ir.types import F16, F32, Type, pointer, pointer_of
 
@@ -24,8 +24,7 @@ COMPARED = ("less", "less_equal", "equal", "not_equal")
 
 def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
-    values = (*function.region.parameters, *(r for op in walk(function.region) for r in op.results))
-    if not any(value.type is F16 for value in values):
+    if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
         return function
     made = _Floats(LocalMemory(function.region)).function(function)
     return made.on(made.region)
@@ -105,7 +104,7 @@ def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 def _carried(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     regions = tuple(walk.region(b.nested(), r) for r in op.regions)
     types = tuple(_wide(r.type) for r in op.results)
-    return b.control(op.name, walk.values(op.operands), types, regions, op.attributes)
+    return b.several(op.name, walk.values(op.operands), types, regions, op.attributes)
 
 
 def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Function, Op, Value, merges, walk
+from slangrad.ir.control import versions
+from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.types import Array
 
 UPDATES = frozenset({"set", "set_index", "add_index"})
@@ -52,4 +53,4 @@ def groups(op: Op) -> list[tuple[Value, ...]]:
     """Values around an op that are one value, or versions of one."""
     if op.name in UPDATES:
         return [(op.operands[0], op.results[0])]
-    return [(*targets, *sources) for sources, targets in merges(op)] if op.regions else []
+    return versions(op) if op.regions else []

@@ -11,10 +11,11 @@ If %v is a `variable`, all of them lead there (`leads_to_variables`). `made_by` 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from slangrad.ir.core import Op, Region, Value, merges, walk
+from slangrad.ir.control import LOOPS, carried, merged
+from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.ranges import number_of
 from slangrad.ir.types import Array, Lanes, Pointer, Struct, Type, pointer_of
@@ -23,6 +24,7 @@ MEMBERS = frozenset({"member"})
 STEPS = MEMBERS | {"offset", "bitcast"}
 ACCESSES = frozenset({"load", "store", "atomic"})
 
+Values = Sequence[Value]
 MadeBy = Callable[[Value], Op | None]
 
 
@@ -140,8 +142,8 @@ def leads_to_variables(region: Region, given: Iterable[Value] = ()) -> dict[Valu
     for op in walk(region):
         if op.name == "variable":
             found[op.results[0]] = op.results[0]
-        for sources, targets in merges(op) if op.regions else [(op.operands, op.results)]:
-            for source in sources if op.name != "load" or is_stored else ():
+        for sources, targets in _flows(op) if op.name != "load" or is_stored else ():
+            for source in sources:
                 flows[source] += [v for v in targets if holds_pointers(v.type)]
     _follow(list(found), flows, found)
     if not is_stored and any(_stores(op, found) for op in walk(region)):
@@ -150,6 +152,15 @@ def leads_to_variables(region: Region, given: Iterable[Value] = ()) -> dict[Valu
             flows[op.operands[0]] += op.results
         _follow([op.operands[0] for op in loads if op.operands[0] in found], flows, found)
     return found
+
+
+def _flows(op: Op) -> list[tuple[Values, Values]]:
+    """Values, and those that may be made of them."""
+    if op.name == "if":
+        return [(arms, (result,)) for result, *arms in merged(op)]
+    if op.name in LOOPS:
+        return [((each.start, each.yielded), (*each.inside, each.result)) for each in carried(op)]
+    return [(op.operands, op.results)]
 
 
 def _follow(todo: list[Value], flows: dict[Value, list[Value]], found: dict[Value, Value]) -> None:

@@ -7,6 +7,9 @@
 
 Nodes are compared by identity and never changed once they are built: a pass makes new ones. There are no use
 lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `primitives.py`.
+
+A region knows which op made a value (`makers`). A value does not: it would hold the op and all that this was made from,
+in a circle, and the collector rests while a program is compiled (`base/compiling.py`).
 """
 
 from __future__ import annotations
@@ -192,6 +195,11 @@ def initializers(program: Program) -> list[tuple[str, str]]:
     return [(str(f.attributes["initializes"]), f.name) for f in found]
 
 
+def alike(values: Iterable[Value]) -> tuple[Value, ...]:
+    """New values of the same types and names, as parameters of a region."""
+    return tuple([Value(v.type, v.hint) for v in values])
+
+
 def walk(region: Region) -> Iterator[Op]:
     """All ops of a region and of the regions within it, outer ones first. Without recursion: regions may be deep."""
     inside = [iter(region.ops)]
@@ -202,16 +210,3 @@ def walk(region: Region) -> Iterator[Op]:
             continue
         yield op
         inside += [iter(inner.ops) for inner in reversed(op.regions)]
-
-
-def merges(op: Op) -> Iterable[tuple[tuple[Value, ...], tuple[Value, ...]]]:
-    """For each result of a branch or loop: the values that it may be, and those that are one of them: the result, and
-    what a loop carries."""
-    count = len(op.results)
-    if op.name == "if":
-        return zip(zip(*(r.yields for r in op.regions), strict=True), zip(op.results), strict=True)
-    starts = op.operands[len(op.operands) - count :]
-    carried = (r.parameters[len(r.parameters) - count :] for r in op.regions)
-    return zip(
-        zip(starts, op.regions[-1].yields, strict=True), zip(op.results, *carried, strict=True), strict=True
-    )

@@ -161,8 +161,7 @@ class _Forward(Rebuild):
 
     def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:
         self._forget_written(op)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+        return b.control(op.name, self.values(op.operands), regions, op.attributes)
 
     def _forget_written(self, op: Op) -> None:
         for memory in self._written(op):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from slangrad.ir.addresses import root_of
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import I64, pointer_of
 
@@ -72,14 +72,11 @@ class LaunchValues:
         if space != "global":
             return None
         if address not in self.loads:
-            there, nowhere = self.plan.nested(), self.plan.nested()
-            loaded = there.primitive("load", (address,), kind, op.attributes)
-            zero = nowhere.zero(kind)
+            load = lambda inner: (inner.primitive("load", (address,), kind, op.attributes),)
             start = root_of(address, self.plan.made_by)  # that is null where there is nothing
             number = self.plan.emit("bitcast", start, type=I64)
             condition = self.plan.emit("not_equal", number, self.plan.constant(I64, 0))
-            regions = Region((), there.ops, (loaded,)), Region((), nowhere.ops, (zero,))
-            (self.loads[address],) = self.plan.control("if", (condition,), (kind,), regions)
+            (self.loads[address],) = self.plan.guarded(condition, load)
         return self.loads[address]
 
 

@@ -11,7 +11,8 @@ the library is the program's, also where the library follows it.
 from __future__ import annotations
 
 from slangrad.ir.addresses import is_null, is_step, root_of
-from slangrad.ir.core import Function, Op, Program, Value, merges, walk
+from slangrad.ir.control import carried
+from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.types import Struct
 
 
@@ -23,9 +24,9 @@ class Origins:
         self.made_by = function.region.makers.get
         self._starts: dict[Value, Value] = {}  # of what a loop carries and only takes steps from
         for op in walk(function.region):
-            for (start, made), targets in merges(op) if op.name in ("for", "while") else ():
-                moved = root_of(made, self.made_by)
-                self._starts.update({p: start for p in targets if p is moved})
+            for each in carried(op):
+                moved = root_of(each.yielded, self.made_by)
+                self._starts.update({p: each.start for p in each.inside if p is moved})
         self._found: dict[Value, Value] = {}
         self._trusted: dict[Value, bool] = {}
 

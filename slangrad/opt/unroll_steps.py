@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Value, merges, walk
+from slangrad.ir.control import versions
+from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import CONTROL, INEXACT
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.ir.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
@@ -133,8 +134,8 @@ class _Steps:
 
     def _join(self, op: Op) -> None:
         if op.regions:
-            for sources, targets in merges(op):
-                self._unite((*targets, *sources))
+            for group in versions(op):
+                self._unite(group)
         elif op.name not in ("load", "zero"):
             self._unite((*op.results, *op.operands))
 
