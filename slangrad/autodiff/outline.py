@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from slangrad.autodiff.cutting import AT_MOST
 from slangrad.autodiff.halves import Halves
+from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
@@ -26,6 +27,13 @@ READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as
 
 def _times(runs: int, trips: int | None) -> int:
     return min(runs * max(1, USUAL_TRIPS if trips is None else trips), MOST_RUNS)
+
+
+def _picks_struct_from_tape(op: Op) -> bool:
+    """It gets a cotangent of its own: one that is changed on the tape is read there and written, and when that is
+    differentiated, two tapes would have to be added."""
+    of = op.operands[0].type
+    return isinstance(of, Array) and of.length is None and isinstance(of.element, Struct)
 
 
 def _limit(loop: Op) -> int | None:
@@ -92,7 +100,7 @@ class Outline:
     ) -> None:
         self.places: dict[Region, Place] = {}
         self.homes: dict[Value, Place] = {}
-        self.makers: dict[Value, Op] = {}
+        self.makers = region.makers
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
@@ -122,18 +130,17 @@ class Outline:
             self.uses.setdefault(v, []).append(op)
         if op.name == "call":
             self._call(op, place)
-        loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
+        loop = self._loop(op, place) if op.name in LOOPS else place.loop
         for region in op.regions:
             runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
             self._enter(Place(region, op, place, loop, runs))
             for y in region.yields:
                 self.uses.setdefault(y, []).append(op)
         for r in op.results:
-            self.makers[r] = op
             self._define(r, place)
         if self._is_made_of_fixed(op):
             self._fixed.update(op.results)
-        if op.name in ("for", "while") and not op.attributes.get("reverse"):
+        if op.name in LOOPS and not op.attributes.get("reverse"):
             self._find_counters(op)
 
     def _call(self, op: Op, place: Place) -> None:
@@ -147,9 +154,8 @@ class Outline:
             self._define(value, place)
 
     def _find_counters(self, loop: Op) -> None:
-        first, body = 1 if loop.name == "for" else 0, loop.regions[-1]
-        for start, p, y in zip(loop.operands[first:], body.parameters[first:], body.yields, strict=True):
-            made = self.makers.get(y)
+        for start, inside, y, _ in carried(loop):
+            p, made = inside[-1], self.makers.get(y)
             if not is_integer(p.type) or made is None or made.name not in ("add", "sub"):
                 continue
             x, step = made.operands if made.operands[0] is p or made.name == "sub" else made.operands[::-1]
@@ -208,7 +214,7 @@ class Outline:
         path: list[Op] = []
         while holds_array(value.type):
             op = self.makers.get(value)
-            if op is None or op.name not in ("index", "get"):
+            if op is None or op.name not in ("index", "get") or _picks_struct_from_tape(op):
                 break
             path.append(op)
             value = op.operands[0]

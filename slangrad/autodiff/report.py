@@ -22,7 +22,7 @@ ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
 @dataclass(frozen=True, slots=True)
 class Stored:
     """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides: one for
-    each `round`, an iteration of the loop or a segment of it."""
+    each `round`, an iteration of the loop or a segment of it, or a call of the function, whose caller keeps them."""
 
     name: str
     type: str
@@ -82,14 +82,15 @@ def bytes_a_thread(stored: tuple[Stored, ...]) -> int:
 
 
 def _total(stored: tuple[Stored, ...]) -> str:
-    known = bytes_a_thread(tuple(each for each in stored if each.count is not None))
-    rounds = {
-        name: [each for each in stored if each.count is None and each.round == name]
-        for name in (ITERATION, SEGMENT, CALL)
-    }
-    more = [f" and {bytes_a_thread(tuple(each))} {name}" for name, each in rounds.items() if each]
-    of = " of loops whose length is not known" if more else ""
-    return f"{known} bytes a thread{''.join(more)}{of}"
+    rounds: dict[str, list[Stored]] = {}
+    for each in stored:
+        rounds.setdefault("a thread" if each.count is not None else each.round, []).append(each)
+    sums = {name: bytes_a_thread(tuple(each)) for name, each in rounds.items()}
+    if CALL in sums:
+        return f"{sums[CALL]} bytes {CALL}"
+    known = sums.pop("a thread", 0)
+    more = "".join(f" and {count} {name}" for name, count in sums.items())
+    return f"{known} bytes a thread{more}{' of loops whose length is not known' if more else ''}"
 
 
 def report(function: str, outline: Outline, plan: Plan, handed: bool = False) -> Report:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slangrad.autodiff.activity import Activity, Callee, Callees, carried_values
+from slangrad.autodiff.activity import Activity, Callee, Callees
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.forward_sweep import ForwardSweep
 from slangrad.autodiff.halves import packed, unpacked
@@ -27,7 +27,8 @@ from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.control import carried
+from slangrad.ir.core import Attribute, Op, Region, Value, alike
 from slangrad.ir.formula import Formula
 from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Struct, Type
@@ -89,7 +90,7 @@ def _swept(
 ) -> tuple[Builder, ForwardSweep, tuple[Value, ...], tuple[Value, ...]]:
     """After a forward sweep: its parameters, and what it yields."""
     b, sweep = Builder(), ForwardSweep(made.outline, made.plan, callees)
-    parameters = _alike(made.region.parameters)
+    parameters = alike(made.region.parameters)
     sweep.values.update(zip(made.region.parameters, parameters, strict=True))
     return b, sweep, parameters, sweep.run(b, made.region)
 
@@ -101,10 +102,6 @@ def _backwards(
     residuals = Residuals(made.outline, made.plan, values, slots)
     arrived = Reverse(space, made.activity).top(b, residuals, made.region, made.seeds)
     return tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
-
-
-def _alike(values: Sequence[Value]) -> tuple[Value, ...]:
-    return tuple(Value(v.type, v.hint) for v in values)
 
 
 # --- in two halves
@@ -125,7 +122,7 @@ def forward_half(made: Planned, callees: Callees, t: Struct | None) -> Region:
 
 def reverse_half(made: Planned, space: VectorSpace, t: Struct | None) -> Region:
     """The region over inputs, residuals and cotangents, yielding cotangents."""
-    b, parameters, residuals = Builder(), _alike(made.region.parameters), []
+    b, parameters, residuals = Builder(), alike(made.region.parameters), []
     kept: dict[Value, Value] = {}
     if t is not None:
         residuals = [Value(t, "residuals")]
@@ -193,8 +190,7 @@ class Reverse:
             Region((), nested.b.ops, tuple(arm.or_zero(arm.get(v), v.type) for v in changed))
             for nested, arm in arms
         )
-        types = tuple(_tangent(self._space, v.type) for v in changed)
-        made = scope.b.control("if", (scope.fetch(op.operands[0]),), types, regions, op.attributes)
+        made = scope.b.control("if", (scope.fetch(op.operands[0]),), regions, op.attributes)
         for v, ct in zip(changed, made, strict=True):
             to.begin(v, ct)
 
@@ -218,32 +214,31 @@ class Reverse:
     # --- loops: carry the cotangents of active carried values, and of the outer values that the body uses
 
     def _loop(self, scope: Scope, op: Op, to: Cotangents) -> None:
-        active = [group for group in carried_values(op) if to.wants(group[3])]
+        active = [each for each in carried(op) if to.wants(each.result)]
         body, loop = op.regions[-1], scope.outline.loops[op]
         index = Value(U32 if loop.index is None else loop.index.type, "i")
         inner = scope.nested(body, index)
         arrived = to.nested(inner)
-        own = {p: self._cotangent_of(p) for _, p, _, _ in active}
+        own = {each.parameter: self._cotangent_of(each.parameter) for each in active}
         outer = {v: self._cotangent_of(v) for v in to.shared(self._free.of(body))}
         for v, ct in outer.items():
             arrived.begin(v, ct)
-        for _, p, y, _ in active:
-            arrived.give(y, own[p])
+        for each in active:
+            arrived.give(each.yielded, own[each.parameter])
         self._region(inner, body, arrived)
 
         changed = [v for v in outer if arrived.get(v) is not outer[v]]
         if not own and not changed and not _acts(inner.b.ops):
             return
-        starts = [to.or_zero(to.take(r), r.type) for *_, r in active]
+        starts = [to.or_zero(to.take(each.result), each.result.type) for each in active]
         starts += [to.or_zero(to.get(v), v.type) for v in changed]
         yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*own, *changed))
         region = Region((index, *own.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
-        types = tuple(s.type for s in starts)
-        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), types, (region,), _flipped(op))
+        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), (region,), _flipped(op))
         for v, ct in zip(changed, made[len(own) :], strict=True):
             to.begin(v, ct)
-        for (start, _, _, _), ct in zip(active, made[: len(own)], strict=True):
-            to.give(start, ct)
+        for each, ct in zip(active, made[: len(own)], strict=True):
+            to.give(each.start, ct)
 
     def _cotangent_of(self, value: Value) -> Value:
         return Value(_tangent(self._space, value.type), _derivative_hint(value))
@@ -260,8 +255,7 @@ class Reverse:
         name, taken = self._derivative(scope, op, callee)
         operands = (*map(scope.fetch, taken), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
-        types = tuple(_tangent(self._space, v.type) for v in varied)
-        made = scope.b.control("call", operands, types, (), {"callee": name})
+        made = scope.b.call(name, operands, [_tangent(self._space, v.type) for v in varied])
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
 

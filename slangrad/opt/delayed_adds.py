@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, count_uses
-from slangrad.ir.types import F16, F32, I64, Pointer, Scalar, is_float, pointer
+from slangrad.ir.types import F16, F32, I64, Scalar, is_float, pointer, pointer_of
 from slangrad.opt.delayed_sums import (
     Accumulators,
     Block,
@@ -76,11 +76,11 @@ def _is_float_add(op: Op) -> bool:
 
 def _may_wait(op: Op, uses: Counter[Value]) -> bool:
     """Float adds to memory of the device, and atomics of whole numbers, which need not wait."""
-    address = op.operands[0].type
-    assert isinstance(address, Pointer)
     if uses[op.results[0]] or op.attributes["kind"] in ("exchange", "compare_exchange"):
         return False
-    return not is_float(op.results[0].type) or (_is_float_add(op) and address.space == "global")
+    return not is_float(op.results[0].type) or (
+        _is_float_add(op) and pointer_of(op.operands[0].type).space == "global"
+    )
 
 
 # --- blocks: adds with the same root and type share one
@@ -143,7 +143,7 @@ def _places(survey: Survey, accesses: list[Access]) -> tuple[tuple[Value, ...], 
 def _varies(survey: Survey, access: Access) -> bool:
     """Whether lanes of a wave may add to different elements."""
     assert access.place is not None
-    values = [*access.place.chosen, *(index for index, _ in access.place.steps)]
+    values = [*(op.operands[0] for op in access.place.choices), *(index for index, _ in access.place.steps)]
     return any(survey.varies_with_lane(value) for value in values)
 
 

@@ -82,7 +82,7 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
 def _address(survey: Survey, access: Access) -> Affine | None:
     """How far from its root an access begins, in bytes."""
     v, place = survey.intervals, access.place
-    if place is None or place.chosen:
+    if place is None or place.choices:
         return None
     total = Affine({}, v.number(place.distance, place.distance))
     for index, size in place.steps:

@@ -13,26 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slangrad.ir.addresses import Place, place_of
 from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import defined_in
-from slangrad.ir.types import I64, Pointer
+from slangrad.ir.types import I64, pointer_of
 from slangrad.opt.intervals import Facts, Interval, Intervals
 
 # By effect: what they do to the memory behind their first operand.
 _READS, _WRITES = frozenset({"load"}), frozenset({"store", "atomic"})
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An address: `distance` bytes and some steps, each an index times bytes, from a root; where `chosen` are true."""
-
-    root: Value
-    steps: tuple[tuple[Value, int], ...]
-    distance: int
-    chosen: tuple[Value, ...]
-    branches: tuple[Op, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +39,7 @@ class Access:
 
     @property
     def size(self) -> int:
-        address = self.op.operands[0].type
-        assert isinstance(address, Pointer)
-        return layout_of(address.element).size
+        return element_size(self.op.operands[0].type)
 
 
 class Survey:
@@ -67,10 +55,10 @@ class Survey:
         for op in region.ops:
             if op.name in _READS | _WRITES:
                 address = op.operands[0]
-                assert isinstance(address.type, Pointer)
-                place = self._place(address) if address.type.space == "global" else None
-                if address.type.space == "global" and not self._is_own(op, place):
-                    yield Access(op, place, facts)
+                if pointer_of(address.type).space == "global":
+                    place = self._place(address)
+                    if not self._is_own(op, place):
+                        yield Access(op, place, facts)
             elif op.regions:
                 yield from self._inner(op, facts)
 
@@ -91,60 +79,10 @@ class Survey:
         for region, known in zip(op.regions, within, strict=True):
             yield from self._region(region, known)
 
-    # --- places
-
     def _place(self, address: Value) -> Place | None:
-        steps: list[tuple[Value, int]] = []
-        chosen: list[Value] = []
-        branches: list[Op] = []
-        distance = 0
-        while True:
-            op = self._launch.made_by(address)
-            if op is None:
-                return None
-            if op.name == "offset":
-                address, index = op.operands
-                assert isinstance(address.type, Pointer)
-                size, number = layout_of(address.type.element).size, self._number(index)
-                if number is None:
-                    steps.append((index, size))
-                else:
-                    distance += number * size
-            elif op.name == "member":
-                (address,), member = op.operands, op.attributes["index"]
-                assert isinstance(address.type, Pointer) and isinstance(member, int)
-                distance += layout_of(address.type.element).offsets[member]
-            elif op.name == "bitcast" and isinstance(op.operands[0].type, Pointer):
-                (address,) = op.operands
-            elif op.name in ("if", "select"):
-                found = self._choice(op, address)
-                if found is None:
-                    return None
-                condition, address = found
-                chosen.append(condition)
-                branches.append(op)
-            else:
-                return Place(address, tuple(steps), distance, tuple(chosen), tuple(branches))
-
-    def _number(self, index: Value) -> int | None:
-        op = self._launch.made_by(index)
-        found = None if op is None or op.name != "const" else op.attributes["value"]
-        return found if isinstance(found, int) else None
-
-    def _choice(self, op: Op, result: Value) -> tuple[Value, Value] | None:
-        """The condition, and what is chosen where it is true; otherwise null."""
-        if op.name == "select":
-            condition, then, otherwise = op.operands
-        else:
-            condition, number = op.operands[0], op.results.index(result)
-            then, otherwise = (region.yields[number] for region in op.regions)
-        return (condition, then) if self._is_null(otherwise) else None
-
-    def _is_null(self, address: Value) -> bool:
-        op = self._launch.made_by(address)
-        while op is not None and op.name == "bitcast":
-            op = self._launch.made_by(op.operands[0])
-        return op is not None and (op.name == "zero" or op.attributes.get("value") == 0)
+        place = place_of(address, self._launch.made_by, choices=True)
+        root = self._launch.made_by(place.root)
+        return None if root is None or root.name in ("if", "select") else place
 
     # --- ranges
 
@@ -153,8 +91,8 @@ class Survey:
         v, place, facts = self.intervals, access.place, access.facts
         if place is None:
             return None
-        for condition in place.chosen:
-            facts = v.assuming(facts, condition, True)
+        for choice in place.choices:
+            facts = v.assuming(facts, choice.operands[0], True)
         total = v.number(place.distance, place.distance)
         for index, size in place.steps:
             step = v.of(index, facts)
@@ -178,7 +116,7 @@ class Survey:
 
     def defined_in_choices(self, place: Place) -> set[Value]:
         """What is made in branches that choose the address, and does not exist outside."""
-        return {value for op in place.branches for region in op.regions for value in defined_in(region)}
+        return {value for op in place.choices for region in op.regions for value in defined_in(region)}
 
     def varies_with_lane(self, value: Value) -> bool:
         """Whether lanes of a wave may have different values; those of loops they share."""
