@@ -2,7 +2,8 @@
 
     key = kernel_key(options, "cpu", text, module_keys)     all that the machine code depends on, as a digest
     found = find_kernel(options, key, load)                 a StoredKernel, ready to be launched, or None
-    keep_kernel(options, key, image, arguments, used)       `image` comes from the pipeline: CompiledKernel.image
+    entry = kernel_entry(image, arguments, used)            `image` comes from the pipeline: CompiledKernel.image
+    keep_kernel(options, key, entry)                        workers send such bytes, too: stored_kernel(entry, load)
 
 Calls and kernels of users share this: for a call the key is of the kernel's text, for an entry point of its name
 and place; both with the keys of all modules that are seen (`Module.key` of the checker: texts and imports).
@@ -61,25 +62,31 @@ def find_kernel(options: Options, key: str, load: Load) -> StoredKernel | None:
         store.misses += 1
         return None
     store.hits += 1
-    image = KernelImage.from_bytes(data)
+    return stored_kernel(data, load)
+
+
+def stored_kernel(entry: bytes, load: Load) -> StoredKernel:
+    """The kernel that `kernel_entry` has written."""
+    image = KernelImage.from_bytes(entry)
     arguments = type_from(image.about["arguments"])
     assert isinstance(arguments, Struct)
     return StoredKernel(image.kernel(load), arguments, frozenset(image.about["used"]), image.about["extra"])
 
 
-def keep_kernel(
-    options: Options,
-    key: str,
-    image: KernelImage | None,
-    arguments: Struct,
-    used: Iterable[str],
-    extra: Any = None,
-) -> None:
-    """Keep a kernel, unless there is no key or no machine code."""
-    if not key or image is None:
-        return
+def kernel_entry(
+    image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: Any = None
+) -> bytes:
+    """A kernel as bytes; none without machine code."""
+    if image is None:
+        return b""
     about = {"arguments": type_data(arguments), "used": sorted(used), "extra": extra}
-    store_of(options).put(key, replace(image, about=about).to_bytes())
+    return replace(image, about=about).to_bytes()
+
+
+def keep_kernel(options: Options, key: str, entry: bytes) -> None:
+    """Keep a kernel, unless there is no key or no machine code."""
+    if key and entry:
+        store_of(options).put(key, entry)
 
 
 # --- What machine code depends on besides its source --------------------------------------------------
@@ -115,4 +122,4 @@ def _settings(options: Options) -> str:
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
     bare = replace(options, disable_warnings=none, warnings_as_errors=none)
-    return repr((replace(bare, threads=0, verify=False, dump=(), progress=True), chosen))
+    return repr((replace(bare, threads=0, processes=0, verify=False, dump=(), progress=True), chosen))
