@@ -258,6 +258,7 @@ def test_a_worker_ends_with_its_input(worker):
     long["page"][1] = long["page"][1].replace(
         "{\n", "{\n    float y = 1;" + 20_000 * " y = y * 1.01 + sin(y);", 1
     )
+    assert len(long["page"][1]) > 400_000
     workers.send(worker.stdin, json.dumps(long).encode())
     time.sleep(0.5)
     worker.stdin.close()
