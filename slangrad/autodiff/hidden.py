@@ -21,7 +21,7 @@ def refuse_hidden(region: Region, activity: Activity) -> None:
     ops = list(walk(region))
     if not any(op.name == "variable" for op in ops):
         return
-    makers = {r: op for op in ops for r in op.results}
+    makers = region.makers
     hidden = [op for op in ops if op.name == "store" and activity.varied(op.operands[1])]
     lost = next((op for op in hidden if _may_be_variable(makers, op.operands[0])), None)
     if lost is None or not any(_is_read(op, makers, activity) for op in ops):

@@ -23,8 +23,7 @@ COMPARED = ("less", "less_equal", "equal", "not_equal")
 
 def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
-    values = (*function.region.parameters, *(r for op in walk(function.region) for r in op.results))
-    if not any(value.type is F16 for value in values):
+    if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
         return function
     made = _Floats(_local_halves(function.region)).function(function)
     return made.on(made.region)
@@ -126,7 +125,7 @@ def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 def _carried(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     regions = tuple(walk.region(b.nested(), r) for r in op.regions)
     types = tuple(_wide(r.type) for r in op.results)
-    return b.control(op.name, walk.values(op.operands), types, regions, op.attributes)
+    return b.several(op.name, walk.values(op.operands), types, regions, op.attributes)
 
 
 def _other(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -25,11 +25,11 @@ _STEPS = frozenset({"offset", "member", "bitcast"})
 
 def whole_stores(function: Function) -> Iterator[tuple[Op, int]]:
     """Stores of whole waves to memory that is not read by this kernel, with the size of an element."""
-    steps = {r: op.operands[0] for op in walk(function.region) if op.name in _STEPS for r in op.results}
+    makers = function.region.makers
 
     def root(address: Value) -> Value:
-        while address in steps:
-            address = steps[address]
+        while (op := makers.get(address)) is not None and op.name in _STEPS:
+            address = op.operands[0]
         return address
 
     read = {root(op.operands[0]) for op in walk(function.region) if op.name in ("load", "atomic")}

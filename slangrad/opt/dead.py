@@ -207,8 +207,7 @@ class _Remove(Rebuild):
         self, b: Builder, op: Op, operands: tuple[Value, ...], live: list[bool], regions: tuple[Region, ...]
     ) -> tuple[Value, ...]:
         """The op with its live results; the others get a value that nobody uses."""
-        types = tuple(r.type for r, is_live in zip(op.results, live, strict=True) if is_live)
-        made = iter(b.control(op.name, self.values(operands), types, regions, op.attributes))
+        made = iter(b.control(op.name, self.values(operands), regions, op.attributes))
         return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import I64, Pointer, Scalar, pointer
@@ -294,7 +295,7 @@ def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
         return (survey.own.get(op) in added) if callee is None else known[callee]
 
     def trips(op: Op) -> int:
-        if op.name not in ("for", "while"):
+        if op.name not in LOOPS:
             return 1
         known = constants.get(op.operands[0]) if op.name == "for" else None
         return known if isinstance(known, int) else UNKNOWN_TRIPS
@@ -336,17 +337,19 @@ def finish_of(plan: Plan) -> Function:
 
 
 def _add_block(b: Builder, base: Value, count: Value, offset: Value, block: Block) -> None:
-    element, body = Value(I64, "element"), b.nested()
-    place = body.emit("mul", element, body.constant(I64, block.sums.size))
-    partials = launch_field(body, "partials")
-    first = body.emit("add", body.emit("add", partials, offset), place)
-    total = _sum_of_lots(body, first, block.sums)
-    inner, nothing = body.nested(), body.nested()
-    at = _address_of(inner, base, element, block)
-    _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
-    changes = body.emit("not_equal", total, body.zero(block.sums))
-    body.control("if", (changes,), (), (Region((), inner.ops, ()), Region((), nothing.ops, ())))
-    b.control("for", (count,), (), (Region((element,), body.ops, ()),))
+    def finish_one(body: Builder, element: Value) -> tuple[Value, ...]:
+        place = body.emit("mul", element, body.constant(I64, block.sums.size))
+        partials = launch_field(body, "partials")
+        first = body.emit("add", body.emit("add", partials, offset), place)
+        total = _sum_of_lots(body, first, block.sums)
+
+        def add(inner: Builder) -> None:
+            at = _address_of(inner, base, element, block)
+            _add_to(inner, inner.emit("bitcast", at, type=pointer(block.element)), total, block)
+
+        return body.guarded(body.emit("not_equal", total, body.zero(block.sums)), add)
+
+    b.for_(count, (), finish_one, hint="element")
 
 
 def _address_of(b: Builder, base: Value, element: Value, block: Block) -> Value:
@@ -359,14 +362,14 @@ def _address_of(b: Builder, base: Value, element: Value, block: Block) -> Value:
 
 
 def _sum_of_lots(b: Builder, first: Value, sums: Scalar) -> Value:
-    lot, carried, body = Value(I64, "lot"), Value(sums, "total"), b.nested()
-    distance = body.emit("mul", lot, launch_field(body, "partial_size"))
-    place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
-    total = body.emit("add", carried, body.emit("load", place, type=sums))
-    loop = Region((lot, carried), body.ops, (total,))
+    def add_lot(body: Builder, lot: Value, total: Value) -> tuple[Value, ...]:
+        distance = body.emit("mul", lot, launch_field(body, "partial_size"))
+        place = body.emit("bitcast", body.emit("add", first, distance), type=pointer(sums))
+        return (body.emit("add", total, body.emit("load", place, type=sums)),)
+
     chunks, size = launch_field(b, "chunks"), launch_field(b, "lot")
     rounded = b.emit("sub", b.emit("add", chunks, size), b.constant(I64, 1))
-    (made,) = b.control("for", (b.emit("div", rounded, size), b.zero(sums)), (sums,), (loop,))
+    (made,) = b.for_(b.emit("div", rounded, size), (b.zero(sums),), add_lot, hint="lot")
     return made
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Span
+from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.types import Array, Pointer, Struct, Type
 
@@ -66,7 +67,7 @@ class _Escapes:
 
     def _error(self, value: Value, what: str, span: Span | None) -> Diagnostic:
         variable = self._leads[value]
-        made = next(op for op in walk(self._function.region) if variable in op.results)
+        made = self._function.region.makers[variable]
         message = f"a pointer to '{variable.hint}' {what}"
         note = "let it point to a variable of the caller, or to an element of a buffer"
         return Diagnostic("E0705", message, _of_user(span or made.span), note)
@@ -93,21 +94,15 @@ class _Escapes:
             self._stored = self._stored or self._leads[known[-1]]
 
     def _control(self, op: Op) -> None:
-        first = 1 if op.name == "for" else 0
-        carried = [] if op.name == "if" else op.operands[first:]
+        for each in carried(op):
+            self._pass((each.start,), each.inside)
         for region in op.regions:
-            for value, parameter in zip(carried, region.parameters[first:], strict=True):
-                self._pass((value,), (parameter,))
             self._region(region)
-        for region in op.regions[-1:] if carried else op.regions:
-            for value, result in zip(region.yields, op.results, strict=True):
-                self._pass((value,), (result,))
-        if carried:
-            for value, result in zip(carried, op.results, strict=True):
-                self._pass((value,), (result,))
-            for region in op.regions:
-                for value, parameter in zip(op.regions[-1].yields, region.parameters[first:], strict=True):
-                    self._pass((value,), (parameter,))
+        for each in carried(op):
+            self._pass((each.yielded, each.start), (each.result,))
+            self._pass((each.yielded,), each.inside)
+        for result, *arms in merged(op) if op.name == "if" else ():
+            self._pass(arms, (result,))
 
     def _pass(self, sources: Iterable[Value], results: Iterable[Value]) -> None:
         found = next((self._leads[v] for v in sources if v in self._leads), None)

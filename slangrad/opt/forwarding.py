@@ -100,7 +100,7 @@ class _Forward(Rebuild):
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
         self.rules |= dict.fromkeys(OTHERS, self._others)
-        self._made = {r: op for op in walk(function.region) for r in op.results}
+        self._made = function.region.makers
         self._escaped = set(self._escaping(function.region))
         self._known = _Known()
         self._writes: dict[Op, frozenset[Value | None]] = {}
@@ -182,8 +182,7 @@ class _Forward(Rebuild):
 
     def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:
         self._forget_written(op)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+        return b.control(op.name, self.values(op.operands), regions, op.attributes)
 
     def _forget_written(self, op: Op) -> None:
         for memory in self._written(op):

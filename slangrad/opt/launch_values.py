@@ -10,7 +10,7 @@ does not write there. It is guarded against null, as the kernel may never execut
 from __future__ import annotations
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import I64, Pointer
 
@@ -21,15 +21,14 @@ _OF_THREADS = frozenset({"thread_id", "wave_lane", "accumulators"})
 
 
 class LaunchValues:
-    """Copies of a function's values in the plan, made when they are asked for. `loads`: see above; those of the
-    kernel, where it calls the function."""
+    """Copies of a function's values in the plan, made when they are asked for. `loads`: those of the kernel, where
+    it calls the function."""
 
     def __init__(self, function: Function, plan: Builder, loads: dict[Value, Value] | None = None) -> None:
         self.plan = plan
-        self.loads = (
-            {} if loads is None else loads
-        )  # address in global memory: what was loaded, both in the plan
-        self._made_by = {result: op for op in walk(function.region) for result in op.results}
+        # Address in global memory: what was loaded, both in the plan.
+        self.loads: dict[Value, Value] = {} if loads is None else loads
+        self._made_by = function.region.makers
         self._copies: dict[Value, Value | None] = {}
 
     def learn(self, value: Value, copy: Value) -> None:
@@ -79,13 +78,10 @@ class LaunchValues:
         if address.type.space != "global":
             return None
         if address not in self.loads:
-            there, nowhere = self.plan.nested(), self.plan.nested()
-            loaded = there.primitive("load", (address,), kind, op.attributes)
-            zero = nowhere.zero(kind)
+            load = lambda inner: (inner.primitive("load", (address,), kind, op.attributes),)
             number = self.plan.emit("bitcast", self._start(address), type=I64)
             condition = self.plan.emit("not_equal", number, self.plan.constant(I64, 0))
-            regions = Region((), there.ops, (loaded,)), Region((), nowhere.ops, (zero,))
-            (self.loads[address],) = self.plan.control("if", (condition,), (kind,), regions)
+            (self.loads[address],) = self.plan.guarded(condition, load)
         return self.loads[address]
 
     def _start(self, address: Value) -> Value:

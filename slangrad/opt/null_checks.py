@@ -66,10 +66,9 @@ class _Checks(Rebuild):
 
     def _end_without(self, b: Builder, root: Value, access: Op) -> Builder:
         """What runs only if the pointer is there."""
-        there, nowhere = b.nested(), b.nested()
-        regions = Region((), there.ops, ()), Region((), nowhere.ops, ())
+        there = b.nested()
         outer, b.span = b.span, access.span or b.span
-        b.control("if", (_is_there(b, self.value(root)),), (), regions)
+        b.control("if", (_is_there(b, self.value(root)),), (Region((), there.ops, ()), Region((), [], ())))
         b.span = outer
         self._there.add(root)
         return there
@@ -99,8 +98,7 @@ class _Checks(Rebuild):
         self._elements = outer
         regions = then, self.region(b.nested(), op.regions[1])
         self._may_end = ends
-        types = tuple(r.type for r in op.results)
-        return b.control("if", self.values(op.operands), types, regions, op.attributes)
+        return b.control("if", self.values(op.operands), regions, op.attributes)
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         ends, self._may_end = self._may_end, False  # a `while` may wait for what is written after a read
@@ -114,12 +112,7 @@ class _Checks(Rebuild):
             return copy_op(walk, b, _unmarked(op))
         if root not in self._known:
             self._known[root] = _is_there(b, self.value(root))
-        there, nowhere = b.nested(), b.nested()
-        made = copy_op(walk, there, _unmarked(op))
-        zeros = tuple(nowhere.zero(value.type) for value in made)
-        types = tuple(value.type for value in made)
-        regions = Region((), there.ops, made), Region((), nowhere.ops, zeros)
-        return b.control("if", (self._known[root],), types, regions)
+        return b.guarded(self._known[root], lambda inner: copy_op(walk, inner, _unmarked(op)))
 
 
 def _unmarked(access: Op) -> Op:

@@ -10,12 +10,12 @@ the library is the program's, also where the library follows it.
 
 from __future__ import annotations
 
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.types import Pointer, Struct
 
 MOVES = frozenset({"offset", "member", "bitcast"})
 ACCESSES = frozenset({"load", "store", "atomic"})
-BEFORE_CARRIED = {"for": 1, "while": 0}  # operands, and parameters of a body
 
 
 class Origins:
@@ -23,24 +23,15 @@ class Origins:
 
     def __init__(self, program: Program, function: Function) -> None:
         self._trusted_fields = program.trusted
-        self.made_by: dict[Value, Op] = {}
+        self.made_by = function.region.makers
         self._carried: dict[
             Value, tuple[Value, Value]
         ] = {}  # what it begins with, what an iteration makes of it
         for op in walk(function.region):
-            self.made_by.update(dict.fromkeys(op.results, op))
-            if op.name in BEFORE_CARRIED:
-                self._add_loop(op)
+            for each in carried(op):
+                self._carried.update(dict.fromkeys(each.inside, (each.start, each.yielded)))
         self._found: dict[Value, Value] = {}
         self._trusted: dict[Value, bool] = {}
-
-    def _add_loop(self, op: Op) -> None:
-        """A body's parameters; those of the test of a `while` are the same values, and so are the results."""
-        before, body = BEFORE_CARRIED[op.name], op.regions[-1]
-        for i, (start, made) in enumerate(zip(op.operands[before:], body.yields, strict=True)):
-            self._carried[body.parameters[before + i]] = start, made
-            if op.name == "while":
-                self._carried[op.regions[0].parameters[i]] = start, made
 
     def of(self, pointer: Value) -> Value:
         """The root."""

@@ -66,13 +66,7 @@ class _Checks:
         inside = self._check(walk, b, op)
         if inside is None:
             return copy_op(walk, b, op)
-        there, nowhere = b.nested(), b.nested()
-        made = copy_op(walk, there, op)
-        zeros = tuple(nowhere.zero(value.type) for value in made)
-        types = tuple(value.type for value in made)
-        return b.control(
-            "if", (inside,), types, (Region((), there.ops, made), Region((), nowhere.ops, zeros))
-        )
+        return b.guarded(inside, lambda inner: copy_op(walk, inner, op))
 
     def own(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         return (self._begun[op],) if op in self._begun else copy_op(walk, b, op)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from slangrad.ir.control import decides, merged
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.numbers import Number
@@ -64,9 +65,7 @@ class Shapes:
 
     def loop_is_uniform(self, op: Op) -> bool:
         """Do all lanes leave the loop at the same time?"""
-        if op.name == "for":
-            return self._of[op.operands[0]].is_uniform
-        return self._of[op.regions[0].yields[0]].is_uniform
+        return self._of[decides(op)].is_uniform
 
     # --- the fixpoint
 
@@ -211,7 +210,7 @@ class Shapes:
         for region in op.regions:
             self._region(region, uniform_control and uniform)
             self._let_go(region.yields)
-        for result, x, y in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
+        for result, x, y in merged(op):
             a, b = self._of[x], self._of[y]
             self._set(result, a if x is y else join(a, b) if uniform else VARYING)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Pointer, Scalar
@@ -30,7 +31,7 @@ STEPPED_BYTES = 1 << 17  # those that loops step through, once up and once down,
 def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers: int) -> int:
     """`lanes`, or a multiple of it up to MOST."""
     ops = list(walk(kernel.region))
-    loops = [op for op in ops if op.name in ("for", "while")]
+    loops = [op for op in ops if op.name in LOOPS]
     if lanes == 1 or not loops or len(ops) > LARGE or any(op.name in ("atomic", "call") for op in ops):
         return lanes
     shapes = Shapes(kernel, lanes)
@@ -52,7 +53,7 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
 
 
 def _is_innermost(loop: Op) -> bool:
-    return not any(op.name in ("for", "while") for region in loop.regions for op in walk(region))
+    return not any(op.name in LOOPS for region in loop.regions for op in walk(region))
 
 
 def _local_bytes(op: Op) -> int:

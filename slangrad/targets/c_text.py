@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
@@ -19,6 +20,7 @@ from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
 from slangrad.ir.types import Pointer, Scalar, Type
+from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
@@ -96,7 +98,6 @@ class Writer:
         self.kernel = kernel
         self.symbols = symbols  # by function
         self.lines: list[Line] = []
-        self.sites: list[Op] = []
         self._names: dict[Value, str] = {}
         self._indent = 1
 
@@ -173,8 +174,7 @@ def _convert(w: Writer, op: Op) -> None:
 def _in_bounds(w: Writer, op: Op) -> None:
     index, extent = map(w.name, op.operands)
     w.declare(op.results[0], f"0 <= {index} && {index} < {extent}", op)
-    w.line(f"if (!{w.name(op.results[0])}) report(to, {len(w.sites)}, {index}, {extent});")
-    w.sites.append(op)
+    w.line(f"if (!{w.name(op.results[0])}) report(to, {op.attributes['site']}, {index}, {extent});")
 
 
 def _alloc(w: Writer, op: Op) -> None:
@@ -339,4 +339,4 @@ def finish(lines: list[Line]) -> Product:
     return Product(None)
 
 
-TARGET = Target(C_TEXT, (Stage("c", write_c, None, lambda lines: lines),), finish)
+TARGET = Target(Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), finish)

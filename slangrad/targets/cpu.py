@@ -8,13 +8,11 @@ FlatKernel  ->  Summed       which adds wait for the end of the launch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
+from slangrad.backends import BACKENDS, load_object_code
 from slangrad.base.source import Line
-from slangrad.base.traits import CPU
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.ir.core import Function
 from slangrad.ir.layout import layout_of
@@ -30,12 +28,10 @@ from slangrad.opt.hoist import hoist
 from slangrad.opt.kernel_facts import follows_memory, is_ordered
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
-from slangrad.runtime.object_code import Loaded, load_code
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
 from slangrad.stages import Stage
-from slangrad.targets.reports import site_of
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
 
@@ -136,7 +132,7 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
         argument_size=layout_of(flat.arguments).size,
         code=native.object_code(module.text, machine, flat.options.optimize),
         functions=(ENTRY, DRAIN) if adds is None else (ENTRY, DRAIN, *DELAYED),
-        sites=tuple(map(site_of, module.sites)),
+        sites=flat.sites,
         ordered=adds is None and is_ordered(flat.program),
         granularity=max(1, granularity // prod(group)),
         group=group,
@@ -147,12 +143,7 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
 
 def finish(made: tuple[Written, KernelImage]) -> Product:
     image = made[1]
-    return Product(image.kernel(partial(load_code, other=load_with_llvm)), image)
-
-
-def load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
-    loaded = native.load(code, names)
-    return Loaded(loaded.addresses, loaded.code)
+    return Product(image.kernel(load_object_code), image)
 
 
 # --- Listings -----------------------------------------------------------------------------------------
@@ -181,7 +172,7 @@ def show_assembly(made: tuple[Written, KernelImage]) -> list[Line]:
 
 
 # fmt: off
-TARGET = Target(CPU, (
+TARGET = Target(BACKENDS["cpu"], (
     Stage("delayed", find_delayed_adds, None, show_delayed),   # opt
     Stage("lanes",   widen_kernel,      None, show_lanes),     # spmd
     Stage("llvm",    write_llvm,        None, show_llvm),      # llvm
