@@ -35,12 +35,12 @@ from slangrad.ir.types import (
     U64,
     Array,
     Matrix,
-    Pointer,
     Type,
     Vector,
     components,
     is_aggregate,
     is_long,
+    pointer_of,
 )
 
 Leaves = tuple[Leaf, ...]
@@ -322,18 +322,13 @@ def _load(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     return _read(f, b, f.single(op.operands[0]))
 
 
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
-
-
 def _element_address(b: Builder, address: Value, index: Value) -> Value:
     return b.emit("offset", b.emit("member", address, index=0), index)
 
 
 def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
     """The leaves of what is at an address."""
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         return (b.emit("load", address, type=t),)
     if isinstance(t, Array) and is_long(t):
@@ -360,7 +355,7 @@ def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         b.effect("store", address, f.elements.as_value(b, leaves[0]))
     elif isinstance(t, Array):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.rebuild import count_uses
-from slangrad.ir.types import F16, F32, Pointer, Scalar, is_float
+from slangrad.ir.types import F16, F32, Scalar, is_float, pointer_of
 from slangrad.opt.delayed_calls import add_to_blocks
 from slangrad.opt.delayed_sums import Accumulators, Block, adds_of_a_thread, finish_of, plan_of
 from slangrad.opt.intervals import Interval
@@ -76,11 +76,11 @@ def _is_float_add(op: Op) -> bool:
 
 def _may_wait(op: Op, uses: Counter[Value]) -> bool:
     """Float adds to memory of the device, and atomics of whole numbers, which need not wait."""
-    address = op.operands[0].type
-    assert isinstance(address, Pointer)
     if uses[op.results[0]] or op.attributes["kind"] in ("exchange", "compare_exchange"):
         return False
-    return not is_float(op.results[0].type) or (_is_float_add(op) and address.space == "global")
+    return not is_float(op.results[0].type) or (
+        _is_float_add(op) and pointer_of(op.operands[0].type).space == "global"
+    )
 
 
 # --- blocks: adds with the same root and type share one

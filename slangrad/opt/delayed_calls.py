@@ -112,9 +112,8 @@ class _Delaying(Rebuild):
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         starts = [self._start(b, targets) for targets in self._targets(op)]
         operands = *self.values(op.operands), *(value for both in starts for value in both)
-        types = tuple(r.type for r in op.results)
         callee = self._versions[self._survey.called[op]].name
-        return b.control("call", operands, types, (), op.attributes | {"callee": callee})
+        return b.call(callee, operands, [r.type for r in op.results], op.attributes)
 
     def _start(self, b: Builder, targets: Targets) -> tuple[Value, Value]:
         """Where a block begins, and the address of its first element. Of places each is a block of its own here."""

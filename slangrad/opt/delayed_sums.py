@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import I64, Pointer, Scalar, pointer
+from slangrad.ir.layout import element_size
+from slangrad.ir.types import I64, Scalar, pointer
 from slangrad.opt.intervals import Interval
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.reach import Access, Survey
@@ -174,9 +174,8 @@ def _others(
 
 
 def _loaded_range(b: Builder, address: Value) -> _Range:
-    assert isinstance(address.type, Pointer)
     low = b.emit("bitcast", address, type=I64)
-    return _Range(low, b.emit("add", low, b.constant(I64, layout_of(address.type.element).size)))
+    return _Range(low, b.emit("add", low, b.constant(I64, element_size(address.type))))
 
 
 def _apart(b: Builder, x: _Range, y: _Range) -> Value:

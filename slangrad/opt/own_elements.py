@@ -81,7 +81,7 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
 def _address(access: Access) -> Affine | None:
     """How far from its root an access begins, in bytes."""
     v, place = access.survey.intervals, access.place
-    if place is None or place.chosen:
+    if place is None or place.choices:
         return None
     total = Affine({}, access.survey.start(place))
     for index, size in place.steps:

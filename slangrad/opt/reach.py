@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from slangrad.ir.addresses import Place, place_of
 from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import defined_in
-from slangrad.ir.types import BOOL, I64, Pointer, is_integer
+from slangrad.ir.types import BOOL, I64, Pointer, is_integer, pointer_of
 from slangrad.opt.intervals import Facts, Interval, Intervals
 from slangrad.opt.launch_values import LaunchValues
 
@@ -29,17 +30,6 @@ MOST_SURVEYS = 128  # of one kernel and the functions that it calls
 
 # By effect: what they do to the memory behind their first operand.
 _READS, _WRITES = frozenset({"load"}), frozenset({"store", "atomic"})
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """An address: `distance` bytes and some steps, each an index times bytes, from a root; where `chosen` are true."""
-
-    root: Value
-    steps: tuple[tuple[Value, int], ...]
-    distance: int
-    chosen: tuple[Value, ...]
-    branches: tuple[Op, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +59,7 @@ class Access:
 
     @property
     def size(self) -> int:
-        address = self.op.operands[0].type
-        assert isinstance(address, Pointer)
-        return layout_of(address.element).size
+        return element_size(self.op.operands[0].type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +95,10 @@ class Survey:
         for op in region.ops:
             if op.name in _READS | _WRITES:
                 address = op.operands[0]
-                assert isinstance(address.type, Pointer)
-                place = self._place(address) if address.type.space == "global" else None
-                if address.type.space == "global" and not self._is_own(op, place):
-                    yield Access(op, place, facts, self)
+                if pointer_of(address.type).space == "global":
+                    place = self._place(address)
+                    if not self._is_own(op, place):
+                        yield Access(op, place, facts, self)
             elif op.name == "call":
                 yield from self._call(op, facts)
             elif op.regions:
@@ -154,17 +142,13 @@ class Survey:
 
     def _known(self, value: Value, facts: Facts) -> Known:
         t, same, varies = value.type, self._launch.of(value), self.varies_with_lane(value)
-        if isinstance(t, Pointer):
-            place = self._place(value) if t.space == "global" else None
-            root, reach = self._root(place), self._distances(place, facts)
-            return (
-                Known(same, None, None, varies)
-                if root is None or reach is None
-                else Known(same, root, reach, varies)
-            )
         if is_integer(t) or t is BOOL:
             return Known(same, None, self.intervals.of(value, facts), varies)
-        return Known()
+        if not isinstance(t, Pointer):
+            return Known()
+        place = self._place(value) if t.space == "global" else None
+        root, reach = self._root(place), self._distances(place, facts)
+        return Known(same, root, reach, varies) if root and reach else Known(same, None, None, varies)
 
     def _learn(self, value: Value, known: Known, facts: Facts) -> None:
         self._varies[value] = known.varies
@@ -178,59 +162,11 @@ class Survey:
     # --- places
 
     def _place(self, address: Value) -> Place | None:
-        steps: list[tuple[Value, int]] = []
-        chosen: list[Value] = []
-        branches: list[Op] = []
-        distance = 0
-        while True:
-            op = self._launch.made_by(address)
-            if address in self._given:
-                return Place(address, tuple(steps), distance, tuple(chosen), tuple(branches))
-            if op is None:
-                return None
-            if op.name == "offset":
-                address, index = op.operands
-                assert isinstance(address.type, Pointer)
-                size, number = layout_of(address.type.element).size, self._number(index)
-                if number is None:
-                    steps.append((index, size))
-                else:
-                    distance += number * size
-            elif op.name == "member":
-                (address,), member = op.operands, op.attributes["index"]
-                assert isinstance(address.type, Pointer) and isinstance(member, int)
-                distance += layout_of(address.type.element).offsets[member]
-            elif op.name == "bitcast" and isinstance(op.operands[0].type, Pointer):
-                (address,) = op.operands
-            elif op.name in ("if", "select"):
-                found = self._choice(op, address)
-                if found is None:
-                    return None
-                condition, address = found
-                chosen.append(condition)
-                branches.append(op)
-            else:
-                return Place(address, tuple(steps), distance, tuple(chosen), tuple(branches))
-
-    def _number(self, index: Value) -> int | None:
-        op = self._launch.made_by(index)
-        found = None if op is None or op.name != "const" else op.attributes["value"]
-        return found if isinstance(found, int) else None
-
-    def _choice(self, op: Op, result: Value) -> tuple[Value, Value] | None:
-        """The condition, and what is chosen where it is true; otherwise null."""
-        if op.name == "select":
-            condition, then, otherwise = op.operands
-        else:
-            condition, number = op.operands[0], op.results.index(result)
-            then, otherwise = (region.yields[number] for region in op.regions)
-        return (condition, then) if self._is_null(otherwise) else None
-
-    def _is_null(self, address: Value) -> bool:
-        op = self._launch.made_by(address)
-        while op is not None and op.name == "bitcast":
-            op = self._launch.made_by(op.operands[0])
-        return op is not None and (op.name == "zero" or op.attributes.get("value") == 0)
+        place = place_of(address, self._launch.made_by, choices=True)
+        root = self._launch.made_by(place.root)
+        if place.root in self._given:
+            return place
+        return None if root is None or root.name in ("if", "select") else place
 
     # --- ranges
 
@@ -242,8 +178,8 @@ class Survey:
         if place is None:
             return None
         v, total = self.intervals, self.start(place)
-        for condition in place.chosen:
-            facts = v.assuming(facts, condition, True)
+        for choice in place.choices:
+            facts = v.assuming(facts, choice.operands[0], True)
         for index, size in place.steps:
             step = v.of(index, facts)
             scaled = None if step is None else v.product(step, v.number(size, size))
@@ -281,13 +217,14 @@ class Survey:
 
     def defined_in_choices(self, place: Place) -> set[Value]:
         """What is made in branches that choose the address, and does not exist outside."""
-        return {value for op in place.branches for region in op.regions for value in defined_in(region)}
+        return {value for op in place.choices for region in op.regions for value in defined_in(region)}
 
     def varies(self, access: Access) -> bool:
         """Whether lanes of a wave may reach different elements."""
         place = access.place
         assert place is not None
-        values = [place.root, *place.chosen, *(index for index, _ in place.steps)]
+        chosen = [op.operands[0] for op in place.choices]
+        values = [place.root, *chosen, *(index for index, _ in place.steps)]
         return any(self.varies_with_lane(value) for value in values)
 
     def varies_with_lane(self, value: Value) -> bool:

@@ -29,6 +29,7 @@ from slangrad.ir.types import (
     component,
     components,
     is_integer,
+    pointer_of,
 )
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
@@ -233,7 +234,7 @@ class _Known:
 
 def _type_at(place: Place, end: int) -> Type:
     """The type of what the steps up to one lead to."""
-    t = _pointee(place.variable)
+    t = pointer_of(place.variable.type).element
     for step in place.steps[:end]:
         t = component(t, step.number)
     return t
@@ -271,7 +272,7 @@ class _Settle(Holding[Value]):
         """Who asks for the address alone gets one."""
         (result,) = op.results
         if result in self._known.variables:
-            self.held[result] = b.zero(_pointee(result))
+            self.held[result] = b.zero(pointer_of(result.type).element)
         return copy_op(walk, b, op)
 
     def _load(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -335,11 +336,6 @@ class _Settle(Holding[Value]):
         targets = [self._known.target(each.operands[0]) for each in inner if each.name == "store"]
         found = [place.variable for target in targets if target is not None for place in _places(target)]
         return [variable for variable in dict.fromkeys(found) if variable not in own]
-
-
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
 
 
 def _selected(b: Builder, condition: Value, then: Value, otherwise: Value) -> Value:

@@ -19,7 +19,7 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer
+from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
 from slangrad.spmd.group_values import GroupValues, group_size
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
@@ -482,8 +482,8 @@ class Thread(Rebuild):
             return copy_op(self, b, op)
         memory = self._own_memory(b, result)
         if op.attributes.get("zero"):
-            assert isinstance(count, int) and isinstance(memory.type, Pointer)
-            zero = memory.type.element
+            assert isinstance(count, int)
+            zero = pointer_of(memory.type).element
 
             def clear(inner: Builder, index: Value) -> None:
                 inner.effect("store", inner.emit("offset", memory, index), inner.zero(zero))
@@ -493,9 +493,7 @@ class Thread(Rebuild):
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        address = op.operands[0].type
-        assert isinstance(address, Pointer)
-        own = {"alone": True} if address.space == "shared" else {}
+        own = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )
