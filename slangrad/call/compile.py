@@ -18,7 +18,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
 from slangrad.call.bind import BoundCall
-from slangrad.call.compiled import PIPELINE, Compiled, load
+from slangrad.call.compiled import PIPELINE, Compiled
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
 from slangrad.call.recipe import Recipe, said_of
@@ -93,9 +93,9 @@ class KernelCompiler:
     def _found(self, key: Hashable, on_disk: str) -> StoredKernel | None:
         answer = self._answers.pop(key, b"")
         if not answer:
-            return find_kernel(self.options, on_disk, load)
+            return find_kernel(self.options, self.target, on_disk)
         keep_kernel(self.options, on_disk, answer)
-        return stored_kernel(answer, load)
+        return stored_kernel(self.target, answer)
 
     def _refer(self, key: Hashable, modules: Sequence[Any], seen_from: Any, said: Mapping[str, Any]) -> None:
         """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""

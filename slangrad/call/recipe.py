@@ -17,6 +17,7 @@ from typing import Any
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile
 from slangrad.base.store import Store
+from slangrad.cache import environment_key
 from slangrad.call.module_index import reachable
 from slangrad.check.texts.files import CacheFolder, Files
 
@@ -78,10 +79,15 @@ def steps_of(made: Mapping[Any, Any], needed: Iterable[Any]) -> list[Any] | None
 
 def recipe_of(
     options: Options, target: str, defines: Mapping[str, str], places: Places, steps: list[Any]
-) -> Recipe:
+) -> Recipe | None:
+    """None where kernels of the target have no bytes."""
+    environment = environment_key(target)
+    if not environment:
+        return None
     paths, sources_first, caches = places
     kept = [[str(each.folder), str(each.sources)] for each in caches]
     return {
+        "environment": environment,
         "options": said_of(options),
         "target": target,
         "defines": dict(defines),

@@ -18,15 +18,15 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from slangrad import pipeline
+from slangrad.backends import BACKENDS
 from slangrad.base.source import SourceFile
 from slangrad.base.threads import start_thread
-from slangrad.base.traits import TRAITS
 from slangrad.cache import environment_key, kernel_entry
 from slangrad.call.compile import place_of, refuse_other_callee, told_of
 from slangrad.call.kernel_source import ENTRY
 from slangrad.call.module_index import reachable
 from slangrad.call.recipe import Recipe, files_of, options_of, perform
-from slangrad.call.workers import receive, send
+from slangrad.call.workers import READY, receive, send
 from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, visible_parameters
 from slangrad.check.modules import Module, Program
@@ -43,10 +43,10 @@ def main() -> None:
     messages: SimpleQueue[bytes] = SimpleQueue()
     if start_thread("slangrad messages", _receive_all, sys.stdin.buffer, messages) is None:
         return
-    send(answers, environment_key().encode())
+    send(answers, READY)
     worker = Worker()
     while True:
-        send(answers, worker.answer(json.loads(messages.get())))
+        send(answers, worker.answer(messages.get()))
 
 
 def _receive_all(stream: IO[bytes], messages: SimpleQueue[bytes]) -> None:
@@ -65,10 +65,10 @@ class Worker:
         self._recipe: Recipe | None = None
         self._made: tuple[Program, dict[str, Module]]
 
-    def answer(self, message: dict[str, Any]) -> bytes:
+    def answer(self, message: bytes) -> bytes:
         """The bytes of a kernel; none where there is an error, which the parent finds itself."""
         try:
-            return self._compiled(message)
+            return self._compiled(json.loads(message))
         except Exception:
             return b""
 
@@ -91,8 +91,10 @@ class Worker:
     def _program(self, recipe: Recipe) -> tuple[Program, dict[str, Module]]:
         if recipe != self._recipe:
             self._recipe = None
+            if recipe["environment"] != environment_key(recipe["target"]):
+                raise ValueError("another compiler, LLVM or processor")
             os.chdir(recipe["here"])
-            options, traits = options_of(recipe["options"]), TRAITS[recipe["target"]]
+            options, traits = options_of(recipe["options"]), BACKENDS[recipe["target"]].traits
             program = Program(options, (), recipe["defines"], files_of(recipe), traits)
             made: list[Module] = []
             for step, made_of in recipe["steps"]:

@@ -2,8 +2,8 @@
 
     with Team(jobs, 2):            two workers, which take jobs until there are none; they end with the block
 
-A worker first tells what compiles there, `environment_key()`: with another compiler, LLVM or processor it gets nothing
-to do. Then it gets a message (JSON) and answers (the bytes of a kernel, none if it has failed), again and again.
+A worker tells when it is up. Then it gets a message (JSON) and answers (the bytes of a kernel, none if it has failed,
+or if another compiler, LLVM or processor is at work there), again and again.
 Frames are a length and so many bytes; nothing in them is run. A worker ends when its input does, so with its parent,
 however that ends. It is no child of `multiprocessing`, which would run the user's script or need a main guard, and no
 fork, which would copy a process with threads.
@@ -21,10 +21,10 @@ from threading import Thread
 from typing import IO
 
 from slangrad.base.threads import start_thread
-from slangrad.cache import environment_key
 from slangrad.call.together import Job, next_job
 
 COMMAND = ("-P", "-m", "slangrad", "compile-worker")  # -P: not what lies in the current folder
+READY = b"ready"
 _LENGTH = Struct("<Q")
 _LARGEST = 1 << 30  # bytes
 _running: set[subprocess.Popen[bytes]] = set()
@@ -82,7 +82,7 @@ def _serve(process: subprocess.Popen[bytes], jobs: deque[Job]) -> None:
     assert process.stdin is not None and process.stdout is not None
     job: Job | None = None
     try:
-        if receive(process.stdout) != environment_key().encode():
+        if receive(process.stdout) != READY:
             return
         while job := next_job(jobs):
             send(process.stdin, job.message)

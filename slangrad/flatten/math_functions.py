@@ -55,7 +55,7 @@ def expand_math(function: Function, library: Library, kept: Mapping[str, Functio
         if _name((name, wide)) in kept:
             callee = kept[_name((name, wide))]
             attributes: dict[str, Attribute] = {"callee": callee.name, EFFECT: effect_of_call(callee)}
-            (result,) = b.control("call", arguments, (wide,), (), attributes)
+            (result,) = b.several("call", arguments, (wide,), (), attributes)
             return (b.emit("convert", result, type=t),)
         inner = Rebuild()
         body = library[name, wide].region

@@ -10,13 +10,14 @@ returns the new values of the op's results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Generic, TypeVar
 
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value, alike, walk
 from slangrad.ir.primitives import PRIMITIVES
 
 Rule = Callable[["Rebuild", Builder, Op], tuple[Value, ...]]
@@ -54,16 +55,46 @@ class Rebuild:
 
     def region(self, b: Builder, region: Region) -> Region:
         """The region rebuilt into `b`, which must be empty, with new parameters of the same types."""
-        parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
-        self.new.update(zip(region.parameters, parameters, strict=True))
-        yields = self.inline(b, region)
-        return Region(parameters, b.ops, yields)
+        parameters = self.parameters(region.parameters)
+        return Region(parameters, b.ops, self.inline(b, region))
+
+    def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
+        """New parameters of the same types and names."""
+        made = alike(old)
+        self.new.update(zip(old, made, strict=True))
+        return made
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
         """Emits the region's ops into `b`; its parameters must be mapped already. Returns what it yields."""
         for op in region.ops:
             self.op(b, op)
         return self.values(region.yields)
+
+    def extended(
+        self,
+        b: Builder,
+        op: Op,
+        starts: Sequence[Value],
+        enter: Callable[[Region, tuple[Value, ...]], None],
+        leave: Callable[[Builder, Region], Iterable[Value]],
+    ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """A branch or loop with more results: what `leave` gives at the end of each arm, or of a loop's body.
+
+        A loop carries it on from `starts`. `enter` is told before each region what is carried, in an arm the starts.
+        Returns the results that the op has had, and the others.
+        """
+        is_loop, starts, regions = op.name != "if", tuple(starts), []
+        for region in op.regions:
+            inner, more = b.nested(), alike(starts) if is_loop else ()
+            parameters = (*self.parameters(region.parameters), *more)
+            enter(region, more if is_loop else starts)
+            yields = self.inline(inner, region)
+            tests = op.name == "while" and region is op.regions[0]
+            yields += () if tests else tuple(leave(inner, region))
+            regions.append(Region(parameters, inner.ops, yields))
+        operands = (*self.values(op.operands), *(starts if is_loop else ()))
+        made, count = b.control(op.name, operands, tuple(regions), op.attributes), len(op.results)
+        return made[:count], made[count:]
 
     def op(self, b: Builder, op: Op) -> None:
         outer_span, b.span = b.span, b.span if op.span is None else self._place(op.span)
@@ -81,6 +112,35 @@ class Rebuild:
         return tuple([new[v] for v in old])
 
 
+K = TypeVar("K")
+
+
+class Holding(Rebuild, Generic[K]):
+    """A walk along which variables of any kind hold values: `held`, at the point that the walk has come to.
+
+    A branch gives what its arms change, and a loop carries what its body changes, so that variables become values.
+    """
+
+    def __init__(self, rules: dict[str, Rule]) -> None:
+        super().__init__({**rules, **dict.fromkeys(("if", "for", "while"), self._flow)})
+        self.held: dict[K, Value] = {}
+
+    def changed(self, op: Op) -> list[K]:
+        """The variables from outside of a branch or loop that it changes."""
+        raise NotImplementedError
+
+    def _flow(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        keys, before = self.changed(op), self.held
+
+        def enter(region: Region, values: Sequence[Value]) -> None:
+            self.held = {**before, **dict(zip(keys, values, strict=True))}
+
+        leave = lambda inner, region: [self.held[key] for key in keys]
+        made, values = self.extended(b, op, [before[key] for key in keys], enter, leave)
+        self.held = {**before, **dict(zip(keys, values, strict=True))}
+        return made
+
+
 def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     """The same op on the mapped operands."""
     operands = walk.values(op.operands)
@@ -89,9 +149,10 @@ def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
             b.effect(op.name, *operands, **op.attributes)
             return ()
         return (b.primitive(op.name, operands, op.results[0].type, op.attributes),)
-    regions = tuple(walk.region(b.nested(), r) for r in op.regions)
-    types = tuple(r.type for r in op.results)
-    return b.control(op.name, operands, types, regions, op.attributes)
+    if op.regions:
+        regions = tuple(walk.region(b.nested(), r) for r in op.regions)
+        return b.control(op.name, operands, regions, op.attributes)
+    return b.several(op.name, operands, [r.type for r in op.results], (), op.attributes)
 
 
 def defined_in(region: Region) -> set[Value]:

@@ -17,7 +17,6 @@ import pytest
 import slangrad as spy
 from slangrad import pipeline
 from slangrad.api.functional.together import prepared
-from slangrad.cache import environment_key
 from slangrad.call import compile as compiling
 from slangrad.call import together, workers
 from slangrad.call.worker import Worker
@@ -104,7 +103,7 @@ def test_workers_make_the_same_bytes(tmp_path, monkeypatch):
     together._write_messages(jobs)
     worker = Worker()
     for prepare, job in zip(calls, jobs, strict=True):
-        answer = worker.answer(json.loads(job.message))
+        answer = worker.answer(job.message)
         prepare()
         assert answer and answer == kept[-1]
     assert len(kept) == len(calls)
@@ -142,14 +141,14 @@ def small(**options):
     return module, [partial(module.f, 1.0), partial(module.g, 1.0), partial(module.h, 1.0)]
 
 
-HELLO = "import sys, time; from slangrad.call.workers import *; send(sys.stdout.buffer, environment_key().encode()); "
+HELLO = "import sys, time; from slangrad.call.workers import *; send(sys.stdout.buffer, READY); "
 
 
 @pytest.mark.parametrize(
     "program",
     [
         "import no_such_module",
-        "from slangrad.call.workers import *; send(__import__('sys').stdout.buffer, b'another compiler')",
+        "from slangrad.call.workers import *; send(__import__('sys').stdout.buffer, b'another program')",
         HELLO + "receive(sys.stdin.buffer); sys.stdout.buffer.write(b'123')",
         HELLO + "receive(sys.stdin.buffer); send(sys.stdout.buffer, b'')",
         HELLO + "receive(sys.stdin.buffer); time.sleep(100)",
@@ -240,7 +239,7 @@ def worker():
     command = [sys.executable, *workers.COMMAND]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": ROOT}, **pipes) as process:
-        assert workers.receive(process.stdout) == environment_key().encode()
+        assert workers.receive(process.stdout) == workers.READY
         yield process
         process.kill()
 
@@ -251,6 +250,8 @@ def test_a_worker_ends_with_its_input(worker):
     job = together._missing(prepared(calls[0]))
     together._write_messages([job])
     workers.send(worker.stdin, job.message.replace(b"x + 1", b"x + 5"))  # files have changed: another key
+    assert workers.receive(worker.stdout) == b""
+    workers.send(worker.stdin, job.message.replace(b'"environment": "', b'"environment": "another compiler'))
     assert workers.receive(worker.stdout) == b""
     workers.send(worker.stdin, job.message)
     assert workers.receive(worker.stdout)
