@@ -36,12 +36,15 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Op:
+    """`key`: of a pure op that a builder made, and so simplified. Two in sight of each other with equal keys are one."""
+
     name: str
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
     attributes: dict[str, Attribute] = field(default_factory=dict)
     regions: tuple[Region, ...] = ()
     span: Span | None = None
+    key: tuple[object, ...] | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,8 @@
     Rebuild(rules).function(old)     every `load` through widen_load, all else copied with mapped operands
 
 A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it
-returns the new values of the op's results.
+returns the new values of the op's results. An op of a function that is rebuilt as a whole stays the op that it is if
+its operands do, and so do regions and the function: a pass that changes little costs little.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import replace
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.effects import primitive_effect
+from slangrad.ir.primitives import PRIMITIVES, PURE
 
 Rule = Callable[["Rebuild", Builder, Op], tuple[Value, ...]]
 
@@ -30,6 +32,9 @@ class Rebuild:
         self.default = default or copy_op
         self.new: dict[Value, Value] = {}
         self._site: Span | None = None
+        self._stays: set[Op] | None = (
+            None  # ops of the function that are in the new one; None: all are made anew
+        )
         self._placed: dict[int, Span] = {}  # places in code that is being inlined, by identity
 
     @contextmanager
@@ -49,15 +54,42 @@ class Rebuild:
         return self._placed[key]
 
     def function(self, function: Function) -> Function:
-        """The function rebuilt, under its name and with parameters of the same types."""
-        return replace(function, region=self.region(Builder(span=function.span), function.region))
+        """The function rebuilt, under its name and with parameters of the same types; itself if nothing changes."""
+        self._stays = set()
+        region = self.region(Builder(span=function.span), function.region)
+        self._stays = None
+        return function if region is function.region else replace(function, region=region)
 
     def region(self, b: Builder, region: Region) -> Region:
-        """The region rebuilt into `b`, which must be empty, with new parameters of the same types."""
-        parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
-        self.new.update(zip(region.parameters, parameters, strict=True))
+        """The region rebuilt into `b`, which must be empty, with parameters of the same types."""
+        parameters = self.parameters(region.parameters)
         yields = self.inline(b, region)
-        return Region(parameters, b.ops, yields)
+        return self.made_region(region, parameters, b.ops, yields)
+
+    def parameters(self, old: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Those of a new region."""
+        is_first = self._stays is not None and self.new.keys().isdisjoint(old)
+        parameters = old if is_first else tuple([Value(p.type, p.hint) for p in old])
+        self.new.update(zip(old, parameters, strict=True))
+        return parameters
+
+    def made_region(
+        self, old: Region, parameters: tuple[Value, ...], ops: list[Op], yields: tuple[Value, ...]
+    ) -> Region:
+        """The old region if nothing in it is new."""
+        is_old = parameters == old.parameters and yields == old.yields and ops == old.ops
+        return old if is_old else Region(parameters, ops, yields)
+
+    def stays(
+        self, b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...] = ()
+    ) -> bool:
+        """Whether the op can be used as it is; it is asked for an op that is then used."""
+        if self._stays is None or operands != op.operands or regions != op.regions:
+            return False
+        if op in self._stays or (op.span is not None and op.span is not b.span):
+            return False
+        self._stays.add(op)
+        return True
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
         """Emits the region's ops into `b`; its parameters must be mapped already. Returns what it yields."""
@@ -84,14 +116,23 @@ class Rebuild:
 def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     """The same op on the mapped operands."""
     operands = walk.values(op.operands)
-    if op.name in PRIMITIVES:
-        if not op.results:
-            b.effect(op.name, *operands, **op.attributes)
-            return ()
-        return (b.primitive(op.name, operands, op.results[0].type, op.attributes),)
-    regions = tuple(walk.region(b.nested(), r) for r in op.regions)
-    types = tuple(r.type for r in op.results)
-    return b.control(op.name, operands, types, regions, op.attributes)
+    if op.name not in PRIMITIVES:
+        return copy_control(walk, b, op, operands, tuple([walk.region(b.nested(), r) for r in op.regions]))
+    if (op.key or primitive_effect(op.name, operands) != PURE) and walk.stays(b, op, operands):
+        return b.again(op)
+    if not op.results:
+        b.effect(op.name, *operands, **op.attributes)
+        return ()
+    return (b.primitive(op.name, operands, op.results[0].type, op.attributes),)
+
+
+def copy_control(
+    walk: Rebuild, b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]
+) -> tuple[Value, ...]:
+    """An op of control flow on operands and regions that are rebuilt."""
+    if walk.stays(b, op, operands, regions):
+        return b.again(op)
+    return b.control(op.name, operands, tuple([r.type for r in op.results]), regions, op.attributes)
 
 
 def defined_in(region: Region) -> set[Value]:

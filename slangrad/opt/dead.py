@@ -18,7 +18,7 @@ from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.ranges import Ranges
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.rebuild import Rebuild, copy_control
 from slangrad.ir.types import U32, Array, Pointer, Type, components
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
@@ -201,12 +201,15 @@ class _Remove(Rebuild):
     def _pruned(
         self, b: Builder, region: Region, parameters: tuple[Value, ...], yields: tuple[Value, ...]
     ) -> Region:
-        return self.region(b.nested(), Region(parameters, region.ops, yields))
+        is_whole = parameters == region.parameters and yields == region.yields
+        return self.region(b.nested(), region if is_whole else Region(parameters, region.ops, yields))
 
     def _control(
         self, b: Builder, op: Op, operands: tuple[Value, ...], live: list[bool], regions: tuple[Region, ...]
     ) -> tuple[Value, ...]:
         """The op with its live results; the others get a value that nobody uses."""
+        if all(live):
+            return copy_control(self, b, op, self.values(operands), regions)
         types = tuple(r.type for r, is_live in zip(op.results, live, strict=True) if is_live)
         made = iter(b.control(op.name, self.values(operands), types, regions, op.attributes))
         return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))

@@ -18,7 +18,7 @@ from typing import TypeVar
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.numbers import Number
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.rebuild import Rebuild, copy_control, copy_op
 
 ADDRESSES = frozenset({"offset", "member"})
 USES_OF_ADDRESSES = ADDRESSES | {"load", "store", "atomic"}
@@ -167,7 +167,8 @@ class _Forward(Rebuild):
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         regions = tuple(self._apart(b, region) for region in op.regions)
-        return self._after(b, op, regions)
+        self._forget_written(op)
+        return copy_control(rebuild, b, op, self.values(op.operands), regions)
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         self._forget_written(op)
@@ -179,11 +180,6 @@ class _Forward(Rebuild):
         made = self.region(b.nested(), region)
         self._known.go_back(mark)
         return made
-
-    def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:
-        self._forget_written(op)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
 
     def _forget_written(self, op: Op) -> None:
         for memory in self._written(op):

@@ -17,7 +17,7 @@ from slangrad.ir.builder import Builder, attribute_key
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import may_run_early
 from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.rebuild import Rebuild, copy_control
 
 CHEAP = 4
 
@@ -47,14 +47,13 @@ class _Hoist(Rebuild):
         self._made_at: dict[Value, int] = {}  # the number of a value's level
 
     def region(self, b: Builder, region: Region, is_loop: bool = False) -> Region:
-        parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
-        self.new.update(zip(region.parameters, parameters, strict=True))
+        parameters = self.parameters(region.parameters)
         self._loops += [len(self._levels)] if is_loop else []
         self._levels.append(_Level(b, is_loop, frozenset(parameters)))
         yields = self.inline(b, region)
         self._levels.pop()
         del self._loops[len(self._loops) - is_loop :]
-        return Region(parameters, b.ops, yields)
+        return self.made_region(region, parameters, b.ops, yields)
 
     def op(self, b: Builder, op: Op) -> None:
         super().op(self._target(op) if self._movable(op) else b, op)
@@ -97,15 +96,13 @@ class _Hoist(Rebuild):
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         regions = tuple(self.region(b.nested(), r, is_loop=True) for r in op.regions)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+        return copy_control(rebuild, b, op, self.values(op.operands), regions)
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         for shared in self._shared(op.regions):
             self.op(b, shared)
         regions = tuple(self.region(b.nested(), r) for r in op.regions)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+        return copy_control(rebuild, b, op, self.values(op.operands), regions)
 
     def _shared(self, arms: Sequence[Region]) -> Iterable[Op]:
         """Movable ops of the first arm that the second arm has, too; equal ones get equal numbers."""

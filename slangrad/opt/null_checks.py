@@ -20,7 +20,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.rebuild import Rebuild, copy_control, copy_op
 from slangrad.ir.types import U64
 from slangrad.opt.origins import ACCESSES, Origins
 
@@ -99,8 +99,7 @@ class _Checks(Rebuild):
         self._elements = outer
         regions = then, self.region(b.nested(), op.regions[1])
         self._may_end = ends
-        types = tuple(r.type for r in op.results)
-        return b.control("if", self.values(op.operands), types, regions, op.attributes)
+        return copy_control(walk, b, op, self.values(op.operands), regions)
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         ends, self._may_end = self._may_end, False  # a `while` may wait for what is written after a read
@@ -125,7 +124,9 @@ class _Checks(Rebuild):
 def _unmarked(access: Op) -> Op:
     if "trusted" not in access.attributes:
         return access
-    return replace(access, attributes={k: v for k, v in access.attributes.items() if k != "trusted"})
+    return replace(
+        access, attributes={k: v for k, v in access.attributes.items() if k != "trusted"}, key=None
+    )
 
 
 def _is_there(b: Builder, pointer: Value) -> Value:
