@@ -10,9 +10,8 @@ To follow a program, read COMMON from top to bottom, then the tail of a target (
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -34,8 +33,6 @@ from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
 from slangrad.ir.core import KEPT, Function, walk
 from slangrad.ir.types import Array, Struct
-from slangrad.llvm import native
-from slangrad.llvm.target import Features
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.dead import remove_dead
@@ -55,7 +52,7 @@ from slangrad.opt.unroll_steps import has_steps, unroll_steps
 from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
-from slangrad.runtime.processors import available_processors
+from slangrad.sites import number_sites
 from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
@@ -63,7 +60,6 @@ from slangrad.targets import c_text, cpu, interpreter
 from slangrad.unit import FlatKernel, InIR, Request, Unit
 
 Listing = Callable[[], list[Line]]
-SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 
 
 def is_kept(function: Function) -> bool:
@@ -150,7 +146,6 @@ def has_steps_to_write_out(function: Function, context: Context) -> bool:
 
 # --- The table ----------------------------------------------------------------------------------------
 # fmt: off
-# ruff: noqa: E501
 
 INLINING = Passes((
     #    folder     pass                        when, and which passes must come before it
@@ -201,18 +196,18 @@ MATHS = Passes((
 
 # Of every target. What a target does with the flat kernel is in targets/.
 COMMON: tuple[Stage, ...] = (
-    #     name        passes                            legal afterwards        shown as                       folder
-    Stage("ast",      check,                            None,                   listings.show_ast),          # syntax, check
-    Stage("lowered",  lower,                            verify.LOWERED,         listings.show_program),      # lower
-    Stage("autodiff", differentiate,                    verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
-    Stage("inlined",  INLINING,                         verify.INLINED,         listings.show_program),
-    Stage("clean",    CLEANING,                         verify.DIFFERENTIATED,  listings.show_program),
-    Stage("flat",     Passes(FLATTENING.rows + TIDYING.rows), verify.FLAT,      listings.show_program),
-    Stage("math",     without_maths,                    verify.FLAT,            listings.show_program),      # MATHS
+    #     name        passes                     legal afterwards        shown as                       folder
+    Stage("ast",      check,                     None,                   listings.show_ast),          # syntax, check
+    Stage("lowered",  lower,                     verify.LOWERED,         listings.show_program),      # lower
+    Stage("autodiff", differentiate,             verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
+    Stage("inlined",  INLINING,                  verify.INLINED,         listings.show_program),
+    Stage("clean",    CLEANING,                  verify.INLINED,         listings.show_program),
+    Stage("flat",     FLATTENING + TIDYING,      verify.FLAT,            listings.show_program),
+    Stage("math",     without_maths,             verify.FLAT,            listings.show_program),      # MATHS
 )
 # fmt: on
 
-TARGETS = {each.traits.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
+TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
 STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
 
 
@@ -234,9 +229,9 @@ assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept,
-    `functions`: those in IR after each stage that gives IR.
+    """What a device launches, and the struct that its argument block holds. `image`: the machine code, if it can be
+    kept. `used`: the arguments that are read, `read`: at which bytes of each, None where that is not known.
+    `parameters`: the argument of each variable that was met. `functions`: those in IR after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -284,7 +279,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    traits = TARGETS[target].traits
+    traits = TARGETS[target].backend.traits
     return _compile(Request(checked, source, entry, options, traits, conformances=conformances))
 
 
@@ -297,7 +292,7 @@ def compile_entry_point(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
-    source, traits = declared.span.source, TARGETS[target].traits
+    source, traits = declared.span.source, TARGETS[target].backend.traits
     what = (declared.name, options, traits, declared, entry.substitution, conformances)
     return _compile(Request(checked, source, *what, by_hand=True))
 
@@ -330,8 +325,8 @@ def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
     group = group_size(unit.function) if runs_in_groups(unit.function) else None
-    *functions, kernel = unit.program.functions.values()
-    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, unit.options)
+    (*functions, kernel), sites = number_sites(unit.in_ir)
+    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 
 
 def _title(request: Request) -> str:
@@ -372,34 +367,3 @@ class _Run:
             if stage.name in self.options.dump:
                 print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
         return made
-
-
-# --- The machine --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What code is made for, as far as users can tell the difference."""
-
-    llvm: str
-    triple: str
-    cpu: str
-    features: tuple[str, ...]
-    lanes: int
-    threads: int
-
-
-def describe_machine(options: Options) -> Machine:
-    target = native.target_of(options)
-    known = [flag[1:] for flag in target.flags.split(",") if flag.startswith("+")]
-    abilities = [
-        each.name.replace("_", " ") for each in fields(Features) if getattr(target.features, each.name)
-    ]
-    return Machine(
-        llvm=native.llvm_version(),
-        triple=target.triple,
-        cpu=target.cpu,
-        features=tuple(dict.fromkeys([*filter(SIMD_FLAG.match, known), *abilities])),
-        lanes=target.lanes,
-        threads=options.threads or available_processors(),
-    )

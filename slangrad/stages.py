@@ -75,6 +75,9 @@ class Passes:
 
     rows: tuple[Pass, ...]
 
+    def __add__(self, others: Passes) -> Passes:
+        return Passes(self.rows + others.rows)
+
     def over(self, function: Function, context: Context) -> Function:
         changed, idle = True, set[object]()  # `idle`: what found nothing to do in this very function
         for row in self.rows:

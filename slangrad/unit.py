@@ -21,6 +21,7 @@ from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.calls import callees_first
 from slangrad.ir.core import KEPT, Function, Program
 from slangrad.ir.types import Struct
+from slangrad.runtime.reports import Site
 from slangrad.syntax import ast
 
 
@@ -89,13 +90,15 @@ class Unit:
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatKernel:
     """`functions`: those that it calls, callees first. `arguments`: the struct that the argument block holds. `group`:
-    how many threads run together, None where they need not."""
+    how many threads run together, None where they need not. `sites`: the places that report, by the numbers that ops
+    have (sites.py)."""
 
     name: str
     function: Function
     functions: tuple[Function, ...]
     arguments: Struct
     group: tuple[int, int, int] | None
+    sites: tuple[Site, ...]
     options: Options
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slangrad.autodiff.cutting import AT_MOST
+from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number
@@ -87,7 +88,7 @@ class Outline:
     def __init__(self, region: Region) -> None:
         self.places: dict[Region, Place] = {}
         self.homes: dict[Value, Place] = {}
-        self.makers: dict[Value, Op] = {}
+        self.makers = region.makers
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
@@ -110,24 +111,22 @@ class Outline:
     def _op(self, op: Op, place: Place) -> None:
         for v in op.operands:
             self.uses.setdefault(v, []).append(op)
-        loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
+        loop = self._loop(op, place) if op.name in LOOPS else place.loop
         for region in op.regions:
             runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
             self._enter(Place(region, op, place, loop, runs))
             for y in region.yields:
                 self.uses.setdefault(y, []).append(op)
         for r in op.results:
-            self.makers[r] = op
             self._define(r, place)
         if self._is_made_of_fixed(op):
             self._fixed.update(op.results)
-        if op.name in ("for", "while") and not op.attributes.get("reverse"):
+        if op.name in LOOPS and not op.attributes.get("reverse"):
             self._find_counters(op)
 
     def _find_counters(self, loop: Op) -> None:
-        first, body = 1 if loop.name == "for" else 0, loop.regions[-1]
-        for start, p, y in zip(loop.operands[first:], body.parameters[first:], body.yields, strict=True):
-            made = self.makers.get(y)
+        for start, inside, y, _ in carried(loop):
+            p, made = inside[-1], self.makers.get(y)
             if not is_integer(p.type) or made is None or made.name not in ("add", "sub"):
                 continue
             x, step = made.operands if made.operands[0] is p or made.name == "sub" else made.operands[::-1]

@@ -127,7 +127,7 @@ class _Requests:
         operands = walk.values(op.operands)
         assert tuple(v.type for v in operands) == tuple(p.type for p in f.inputs), (op.name, f.name)
         assert types == f.result_types, (op.name, f.name)
-        return b.control("call", operands, types, (), {"callee": derivative})
+        return b.call(derivative, operands, types)
 
     # --- derivative functions
 
@@ -241,7 +241,7 @@ class _Requests:
             if not _is_substituted(g, mode):
                 return copy_op(walk, b, op)
             types, name = tuple(r.type for r in op.results), self._substitute(g, mode)
-            return b.control("call", walk.values(op.operands), types, (), {"callee": name})
+            return b.call(name, walk.values(op.operands), types)
 
         ready = self._inline(self.result.program, f, keep)
         while any(_is_substituted(self._new[callee_of(op)], mode) for op in _calls(ready)):

@@ -139,8 +139,8 @@ class Residuals:
             scope.fetch(v)
         operands = tuple(scope.fetch(v) for v in op.operands)
         if op.name not in PRIMITIVES:
-            types = tuple(r.type for r in op.results)
-            return scope.b.control(op.name, operands, types, (), op.attributes)[op.results.index(value)]
+            types = [r.type for r in op.results]
+            return scope.b.several(op.name, operands, types, (), op.attributes)[op.results.index(value)]
         attributes = {k: v for k, v in op.attributes.items() if k != "check"}
         return scope.b.primitive(op.name, operands, value.type, attributes)
 

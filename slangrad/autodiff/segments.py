@@ -14,13 +14,13 @@ from slangrad.autodiff.activity import Activity
 from slangrad.autodiff.cutting import AT_MOST, SEGMENTED, Segments
 from slangrad.autodiff.outline import Outline, holds_array
 from slangrad.autodiff.plan import Plan
+from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Op, Region, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import free_values
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import U32, Array, Struct, Type, components
 
-LOOPS = ("for", "while")
 SHORT = 64  # segments that a loop of known length keeps without checkpoints
 CHEAP = 4  # a state must have this part of the bytes of its segment at most
 INSIDE = 16  # iterations that loops of unknown length in a segment are thought to take

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slangrad.autodiff.activity import carried_values
 from slangrad.ir.calls import callee_of
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.types import components
 
@@ -67,18 +67,16 @@ class _Walk:
 
     def loop(self, op: Op) -> list[Form]:
         """What is carried is zero if it starts so and an iteration leaves it so."""
-        groups = carried_values(op)
-        carried = [self.of(start) for start, _, _, _ in groups]
-        tested = [region.parameters[-len(groups) :] if groups else () for region in op.regions]
+        forms = [self.of(each.start) for each in carried(op)]
         while True:
-            for parameters in tested:
-                self.forms.update(zip(parameters, carried, strict=True))
+            for each, form in zip(carried(op), forms, strict=True):
+                self.forms.update(dict.fromkeys(each.inside, form))
             for region in op.regions:
                 yielded = self.region(region)
-            made = [_both(one, other) for one, other in zip(carried, yielded, strict=True)]
-            if made == carried:
+            made = [_both(one, other) for one, other in zip(forms, yielded, strict=True)]
+            if made == forms:
                 return made
-            carried = made
+            forms = made
 
     def call(self, op: Op) -> list[Form]:
         return self.function(callee_of(op), self.all_of(op.operands))

@@ -27,6 +27,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.ranges import Ranges
+from slangrad.ir.rebuild import same_region
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,
@@ -42,6 +43,7 @@ from slangrad.ir.types import (
     components,
     is_aggregate,
     is_long,
+    pointer_of,
 )
 
 Leaves = tuple[Leaf, ...]
@@ -171,12 +173,10 @@ def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf
     """A scalar by `select`; an array by `if`, so that it need not be copied when it is in memory."""
     if x is y:
         return x
-    arms = [b.nested(), b.nested()]
-    values = [f.elements.as_value(arm, leaf) for arm, leaf in zip(arms, (x, y), strict=True)]
-    if not isinstance(values[0].type, Array):
-        return b.emit("select", condition, *values)
-    regions = tuple(Region((), arm.ops, (value,)) for arm, value in zip(arms, values, strict=True))
-    return b.control("if", (condition,), (values[0].type,), regions)[0]
+    if isinstance(x, Value) and isinstance(y, Value) and not isinstance(x.type, Array):
+        return b.emit("select", condition, x, y)
+    as_value = f.elements.as_value
+    return b.if_(condition, lambda arm: (as_value(arm, x),), lambda arm: (as_value(arm, y),))[0]
 
 
 # --- movement
@@ -339,18 +339,13 @@ def _load(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     return _read(f, b, f.single(op.operands[0]))
 
 
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
-
-
 def _element_address(b: Builder, address: Value, index: Value) -> Value:
     return b.emit("offset", b.emit("member", address, index=0), index)
 
 
 def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
     """The leaves of what is at an address."""
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         return (b.emit("load", address, type=t),)
     if isinstance(t, Array) and is_long(t):
@@ -361,15 +356,14 @@ def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
 
 def _read_long(f: _Flatten, b: Builder, t: Array, address: Value) -> Leaves:
     """An array from memory, element by element in a loop."""
-    index, nested, count = Value(U32, "k"), b.nested(), b.constant(U32, t.length or 0)
-    f.ranges.counted(b, count, index)
-    carried = tuple(Value(leaf) for leaf in leaf_types(t))
-    element = _read(f, nested, _element_address(nested, address, index))
-    changed = _put(f, nested, t, carried, index, element, False)
-    yields = tuple(f.elements.as_value(nested, leaf) for leaf in changed)
-    region = Region((index, *carried), nested.ops, yields)
-    starts = tuple(b.zero(c.type) for c in carried)
-    return b.control("for", (count, *starts), tuple(c.type for c in carried), (region,))
+    count = b.constant(U32, t.length or 0)
+
+    def read_one(b: Builder, index: Value, *carried: Value) -> Iterable[Value]:
+        f.ranges.counted(b, count, index)
+        element = _read(f, b, _element_address(b, address, index))
+        return [f.elements.as_value(b, leaf) for leaf in _put(f, b, t, carried, index, element, False)]
+
+    return b.for_(count, map(b.zero, leaf_types(t)), read_one, hint="k")
 
 
 def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -378,7 +372,7 @@ def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         b.effect("store", address, f.elements.as_value(b, leaves[0]))
     elif isinstance(t, Array):
@@ -396,11 +390,14 @@ def _write_array(f: _Flatten, b: Builder, t: Array, address: Value, leaves: Leav
             element = _element(f, b, t, leaves, b.constant(U32, i))
             _write(f, b, b.emit("member", address, index=i), tuple(element))
         return
-    index, nested, count = Value(U32, "k"), b.nested(), b.constant(U32, t.length)
-    f.ranges.counted(b, count, index)
-    element = _element(f, nested, t, leaves, index)
-    _write(f, nested, _element_address(nested, address, index), tuple(element))
-    b.control("for", (count,), (), (Region((index,), nested.ops, ()),))
+    count = b.constant(U32, t.length)
+
+    def write_one(b: Builder, index: Value) -> None:
+        f.ranges.counted(b, count, index)
+        element = _element(f, b, t, leaves, index)
+        _write(f, b, _element_address(b, address, index), tuple(element))
+
+    b.for_(count, (), write_one, hint="k")
 
 
 def _print(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -431,10 +428,15 @@ def _nested(f: _Flatten, b: Builder, region: Region, parameters: tuple[Value, ..
     return Region(parameters, nested.ops, f.values(nested, region.yields))
 
 
+def _control(b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]) -> Sequence[Leaf]:
+    if operands == op.operands and all(map(same_region, regions, op.regions)):
+        return b.again(op)
+    return b.control(op.name, operands, regions, op.attributes)
+
+
 def _if(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     regions = tuple(_nested(f, b, region, ()) for region in op.regions)
-    types = tuple(t for r in op.results for t in leaf_types(r.type))
-    return b.control("if", (f.single(op.operands[0]),), types, regions, op.attributes)
+    return _control(b, op, (f.single(op.operands[0]),), regions)
 
 
 def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -442,18 +444,18 @@ def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parameters = f.parameters(body.parameters)
     f.ranges.counted(b, count, parameters[0])
     region = _nested(f, b, body, parameters)
-    return b.control("for", (count, *starts), tuple(s.type for s in starts), (region,), op.attributes)
+    return _control(b, op, (count, *starts), (region,))
 
 
 def _while(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     starts = f.values(b, op.operands)
     regions = tuple(_nested(f, b, region, f.parameters(region.parameters)) for region in op.regions)
-    return b.control("while", starts, tuple(s.type for s in starts), regions, op.attributes)
+    return _control(b, op, starts, regions)
 
 
 def _call(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    types = tuple(t for r in op.results for t in leaf_types(r.type))
-    return b.control("call", f.values(b, op.operands), types, (), op.attributes)
+    types = [t for r in op.results for t in leaf_types(r.type)]
+    return b.several("call", f.values(b, op.operands), types, (), op.attributes)
 
 
 RULES: dict[str, Rule] = {

@@ -57,7 +57,7 @@ def expand_math(function: Function, library: Library, kept: Mapping[str, Functio
         if _name((name, wide)) in effects:
             callee = _name((name, wide))
             attributes: dict[str, Attribute] = {"callee": callee, EFFECT: effects[callee]}
-            (result,) = b.control("call", arguments, (wide,), (), attributes)
+            (result,) = b.several("call", arguments, (wide,), (), attributes)
             return (b.emit("convert", result, type=t),)
         inner = Rebuild()
         body = library[name, wide].region

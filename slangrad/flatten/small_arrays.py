@@ -115,14 +115,13 @@ class _Split(Rebuild):
     # --- control flow
 
     def _control(self, b: Builder, op: Op) -> tuple[Value, ...]:
-        places = op.results if op.name == "if" else op.regions[-1].parameters
-        operands = (op.operands[0],) if op.name == "if" else op.operands
-        starts = self._all(b, operands, (operands[0],) if op.name == "if" else places)
-        carried = places[1:] if op.name == "for" else places
+        places = op.operands if op.name == "if" else op.regions[-1].parameters
+        starts = self._all(b, op.operands, places)
         tests = op.regions[:1] if op.name == "while" else ()
-        regions = tuple(self._inner(b.nested(), r, r.yields if r in tests else carried) for r in op.regions)
-        types = tuple(t for r in op.results for t in self._types(r))
-        return b.control(op.name, starts, types, regions, op.attributes)
+        regions = tuple(
+            self._inner(b.nested(), r, r.yields if r in tests else op.results) for r in op.regions
+        )
+        return b.control(op.name, starts, regions, op.attributes)
 
     def _inner(self, b: Builder, region: Region, places: Sequence[Value]) -> Region:
         """A region whose yields become `places`."""

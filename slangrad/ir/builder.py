@@ -3,14 +3,18 @@
     b.emit("mul", x, b.constant(F32, 1))   ->   x           (nothing is appended)
 
 So each pass that rebuilds code also cleans it, and derivative code never contains `mul x, 1`. Control flow is
-made with `control`, around regions that nested builders filled.
+made around functions that emit what is inside, or with `control` around regions that nested builders filled:
+
+    b.for_(count, [x], lambda inner, i, carried: [inner.emit("mul", carried, y)])
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from slangrad.base.source import Span
 from slangrad.ir import algebra
-from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.core import Attribute, Op, Region, Value, alike
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import PURE
@@ -18,6 +22,8 @@ from slangrad.ir.type_rules import result_type, scalar_type
 from slangrad.ir.types import Scalar, Type, scalar_of
 
 Key = tuple[object, ...]
+Arm = Callable[["Builder"], Iterable[Value] | None]  # emits into a builder, and gives values, if any
+Body = Callable[..., Iterable[Value] | None]  # an Arm that takes values, too
 
 
 class Builder:
@@ -90,17 +96,79 @@ class Builder:
         self,
         name: str,
         operands: tuple[Value, ...],
-        types: tuple[Type, ...],
+        regions: tuple[Region, ...],
+        attributes: dict[str, Attribute] | None = None,
+    ) -> tuple[Value, ...]:
+        """Append if, for or while. The results are what the last region yields."""
+        return self.several(name, operands, [v.type for v in regions[-1].yields], regions, attributes)
+
+    def call(
+        self,
+        callee: str,
+        operands: Iterable[Value],
+        types: Iterable[Type],
+        attributes: dict[str, Attribute] | None = None,
+        name: str = "call",
+    ) -> tuple[Value, ...]:
+        """Append a call, or a request of another name, with results of the given types."""
+        return self.several(name, operands, types, (), {**(attributes or {}), "callee": callee})
+
+    def several(
+        self,
+        name: str,
+        operands: Iterable[Value],
+        types: Iterable[Type],
         regions: tuple[Region, ...] = (),
         attributes: dict[str, Attribute] | None = None,
     ) -> tuple[Value, ...]:
-        """Append if, for, while, call, jvp or vjp, with results of the given types."""
-        results = tuple(Value(t) for t in types)
-        op = Op(name, operands, results, dict(attributes or {}), regions, self.span)
+        """Append an op with any number of results."""
+        results = tuple([Value(t) for t in types])
+        op = Op(name, tuple(operands), results, dict(attributes or {}), regions, self.span)
         self.ops.append(op)
         self._made_by.update(dict.fromkeys(results, op))
         self._here.update(results)
         return results
+
+    # --- control flow around code that functions emit, each into a nested builder
+
+    def region(self, parameters: tuple[Value, ...], body: Arm) -> Region:
+        inner = self.nested()
+        yields = tuple(body(inner) or ())
+        return Region(parameters, inner.ops, yields)
+
+    def if_(self, condition: Value, then: Arm, otherwise: Arm) -> tuple[Value, ...]:
+        """A branch, whose arms give values of the same types."""
+        return self.control("if", (condition,), (self.region((), then), self.region((), otherwise)))
+
+    def guarded(self, condition: Value, then: Arm) -> tuple[Value, ...]:
+        """What an arm gives where the condition holds; elsewhere zeros."""
+        there, nowhere = self.region((), then), self.nested()
+        zeros = tuple([nowhere.zero(v.type) for v in there.yields])
+        return self.control("if", (condition,), (there, Region((), nowhere.ops, zeros)))
+
+    def for_(
+        self,
+        count: Value,
+        starts: Iterable[Value],
+        body: Body,
+        attributes: dict[str, Attribute] | None = None,
+        hint: str = "i",
+    ) -> tuple[Value, ...]:
+        """A counted loop of `body(builder, index, *carried)`, which gives what is carried on."""
+        starts = tuple(starts)
+        parameters = (Value(count.type, hint), *alike(starts))
+        region = self.region(parameters, lambda inner: body(inner, *parameters))
+        return self.control("for", (count, *starts), (region,), attributes)
+
+    def while_(self, starts: Iterable[Value], test: Callable[..., Value], body: Body) -> tuple[Value, ...]:
+        """A loop of `body(builder, *carried)` for as long as `test(builder, *carried)` holds."""
+        starts = tuple(starts)
+        tested, carried = alike(starts), alike(starts)
+        regions = (
+            self.region(tested, lambda inner: (test(inner, *tested),)),
+            self.region(carried, lambda inner: body(inner, *carried)),
+        )
+        return self.control("while", starts, regions)
 
     def constant(self, t: Type, value: Number) -> Value:
         """A scalar constant of type `t`, or that scalar in each component of a vector or matrix."""

@@ -7,11 +7,14 @@
 
 Nodes are compared by identity and never changed once they are built: a pass makes new ones. There are no use
 lists; a pass that needs uses asks `rebuild.py`. Which ops exist is written in `primitives.py`.
+
+A region knows which op made a value (`makers`). A value does not: it would hold the op and all that this was made from,
+in a circle, and the collector rests while a program is compiled (`base/compiling.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from slangrad.base.source import Span
@@ -36,7 +39,7 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """`key`: of a pure op that a builder made, and so simplified. Two in sight of each other with equal keys are one."""
+    """`key`: of a pure op that a builder made, and so simplified; two of equal keys in sight of each other are one."""
 
     name: str
     operands: tuple[Value, ...]
@@ -54,6 +57,14 @@ class Region:
     parameters: tuple[Value, ...]
     ops: list[Op]
     yields: tuple[Value, ...]
+    _makers: dict[Value, Op] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def makers(self) -> dict[Value, Op]:
+        """The op that made a value, for all results in the region and within it; found once, in a finished region."""
+        if self._makers is None:
+            self._makers = {result: op for op in walk(self) for result in op.results}
+        return self._makers
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +196,11 @@ def initializers(program: Program) -> list[tuple[str, str]]:
     found = [f for f in program.functions.values() if "initializes" in f.attributes]
     found.sort(key=lambda f: int(f.attributes["order"]))  # type: ignore[arg-type]
     return [(str(f.attributes["initializes"]), f.name) for f in found]
+
+
+def alike(values: Iterable[Value]) -> tuple[Value, ...]:
+    """New values of the same types and names, as parameters of a region."""
+    return tuple([Value(v.type, v.hint) for v in values])
 
 
 def walk(region: Region) -> Iterator[Op]:

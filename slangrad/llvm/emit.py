@@ -21,7 +21,6 @@ from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.exact import EXACT
 from slangrad.llvm.instructions import CPU, HALF_ARITHMETIC, LANES
 from slangrad.llvm.masks import MASK_LOGIC, Masks
-from slangrad.llvm.sites import Sites
 from slangrad.llvm.type_names import TypeNames, constant, is_constant, number
 from slangrad.llvm.writer import Writer, phi
 
@@ -34,7 +33,6 @@ class Environment:
     block: Struct | None  # its layout
     launch: str  # the launch record
     thread: tuple[str, str, str]  # ids as u32; x is that of lane 0
-    sites: Sites
     locals: LocalMemory
     large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
     uses_arena: bool = False  # waves take memory there

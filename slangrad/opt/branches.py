@@ -15,7 +15,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild, copy_control
+from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import BOOL
 
 MOST_IMPLIED = 64  # truth values that a condition is made of and that are looked for in its arms
@@ -54,13 +54,9 @@ class _Branches(Rebuild):
         left = [i for i, value in enumerate(decided) if value is None]
         if not left and not then.ops and not otherwise.ops:
             return tuple(value for value in decided if value is not None)
-        if len(left) == len(decided):
-            whole = zip(op.regions, (then, otherwise), (x, y), strict=True)
-            regions = tuple(self.made_region(old, (), made.ops, yields) for old, made, yields in whole)
-            return copy_control(rebuild, b, op, (condition,), regions)
         arms_left = ((then, x), (otherwise, y))
         regions = tuple(Region((), made.ops, tuple(yields[i] for i in left)) for made, yields in arms_left)
-        results = iter(b.control("if", (condition,), tuple(x[i].type for i in left), regions, op.attributes))
+        results = iter(self.control(b, op, (condition,), regions))
         return tuple(next(results) if value is None else value for value in decided)
 
     def _arm(
@@ -89,8 +85,7 @@ class _Branches(Rebuild):
         index, *parameters = body.parameters
         loop = _Carried(starts, body.yields, parameters)
         region = self._loop_region(b, loop, body, (index,), parameters, loop.kept(body.yields))
-        operands = (count, *loop.kept(starts))
-        return loop.all(self._control(b, op, operands, operands[1:], (region,)))
+        return loop.all(self.control(b, op, (count, *loop.kept(starts)), (region,)))
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         starts, (test, body) = self.values(op.operands), op.regions
@@ -101,20 +96,7 @@ class _Branches(Rebuild):
             self._loop_region(b, loop, test, (), test.parameters, test.yields),
             self._loop_region(b, loop, body, (), body.parameters, loop.kept(body.yields)),
         )
-        kept = loop.kept(starts)
-        return loop.all(self._control(b, op, kept, kept, regions))
-
-    def _control(
-        self,
-        b: Builder,
-        op: Op,
-        operands: tuple[Value, ...],
-        starts: tuple[Value, ...],
-        regions: tuple[Region, ...],
-    ) -> tuple[Value, ...]:
-        if len(starts) == len(op.results):
-            return copy_control(self, b, op, operands, regions)
-        return b.control(op.name, operands, tuple(v.type for v in starts), regions, op.attributes)
+        return loop.all(self.control(b, op, loop.kept(starts), regions))
 
     def _never_turns(self, b: Builder, test: Region, starts: tuple[Value, ...]) -> bool:
         """Whether the test is false at once, and does nothing else."""
@@ -138,7 +120,7 @@ class _Branches(Rebuild):
         self.new.update(zip(carried, loop.all(parameters[len(index) :]), strict=True))
         for op in region.ops:
             self.op(nested, op)
-        return self.made_region(region, parameters, nested.ops, self.values(yields))
+        return Region(parameters, nested.ops, self.values(yields))
 
 
 def _implied(b: Builder, condition: Value, holds: bool) -> dict[Value, Value]:

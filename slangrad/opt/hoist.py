@@ -13,11 +13,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from slangrad.ir.addresses import MEMBERS, root_of
 from slangrad.ir.builder import Builder, attribute_key
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import may_run_early
 from slangrad.ir.primitives import PRIMITIVES
-from slangrad.ir.rebuild import Rebuild, copy_control
+from slangrad.ir.rebuild import Rebuild
 
 CHEAP = 4
 
@@ -53,7 +54,7 @@ class _Hoist(Rebuild):
         yields = self.inline(b, region)
         self._levels.pop()
         del self._loops[len(self._loops) - is_loop :]
-        return self.made_region(region, parameters, b.ops, yields)
+        return Region(parameters, b.ops, yields)
 
     def op(self, b: Builder, op: Op) -> None:
         super().op(self._target(op) if self._movable(op) else b, op)
@@ -65,9 +66,8 @@ class _Hoist(Rebuild):
 
     def _in_argument_block(self, address: Value) -> bool:
         """Whether an address is that of a parameter or of a part of it, so that it can always be read."""
-        op = self._levels[-1].builder.made_by(address)
-        while op is not None and op.name == "member":
-            op = self._levels[-1].builder.made_by(op.operands[0])
+        made_by = self._levels[-1].builder.made_by
+        op = made_by(root_of(address, made_by, MEMBERS))
         return op is not None and op.name == "parameter"
 
     def _target(self, op: Op) -> Builder:
@@ -96,13 +96,13 @@ class _Hoist(Rebuild):
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         regions = tuple(self.region(b.nested(), r, is_loop=True) for r in op.regions)
-        return copy_control(rebuild, b, op, self.values(op.operands), regions)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         for shared in self._shared(op.regions):
             self.op(b, shared)
         regions = tuple(self.region(b.nested(), r) for r in op.regions)
-        return copy_control(rebuild, b, op, self.values(op.operands), regions)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _shared(self, arms: Sequence[Region]) -> Iterable[Op]:
         """Movable ops of the first arm that the second arm has, too; equal ones get equal numbers."""

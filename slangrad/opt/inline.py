@@ -69,7 +69,7 @@ class _Inline(Rebuild):
 
     def _kept(self, b: Builder, op: Op, callee: Function) -> tuple[Value, ...]:
         types, effect = tuple(r.type for r in op.results), {EFFECT: effect_of_call(callee)}
-        return b.control("call", self.values(op.operands), types, (), op.attributes | effect)
+        return b.call(callee.name, self.values(op.operands), types, op.attributes | effect)
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import versions
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import CONTROL, INEXACT
 from slangrad.ir.rebuild import Rebuild, copy_op
@@ -132,19 +133,9 @@ class _Steps:
     # --- classes
 
     def _join(self, op: Op) -> None:
-        if op.name == "for":
-            (body,) = op.regions
-            for each in zip(op.results, op.operands[1:], body.parameters[1:], body.yields, strict=True):
-                self._unite(each)
-        elif op.name == "while":
-            test, body = op.regions
-            for row in zip(
-                op.results, op.operands, test.parameters, body.parameters, body.yields, strict=True
-            ):
-                self._unite(row)
-        elif op.name == "if":
-            for merged in zip(op.results, *(region.yields for region in op.regions), strict=True):
-                self._unite(merged)
+        if op.regions:
+            for group in versions(op):
+                self._unite(group)
         elif op.name not in ("load", "zero"):
             self._unite((*op.results, *op.operands))
 

@@ -88,8 +88,7 @@ def _call(w: Widening, b: Builder, op: Op) -> None:
     operands = [w.pack(b, v, shape) for v, shape in zip(op.operands, pattern, strict=True)]
     if len(callee.inputs) > len(operands):
         operands += w.mask.operands()
-    attributes = op.attributes | {"callee": callee.name}
-    made = b.control("call", tuple(operands), callee.result_types, (), attributes)
+    made = b.call(callee.name, operands, callee.result_types, op.attributes)
     w.unpack_all(b, op.results, made)
 
 

@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.layout import element_size
 from slangrad.ir.numbers import neutral
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import BOOL, U64, lanes
-from slangrad.spmd.access import blended, choose, if_stride
+from slangrad.spmd.access import blended, if_stride
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import any_lane, each_lane
-from slangrad.spmd.shapes import element_size
 
 
 class Picked:
@@ -74,12 +74,11 @@ def _in_bounds(w: Widening, b: Builder, op: Op) -> None:
     assert outside is not None
     picked = Picked(w, b, op.operands)
 
-    def report(inner: Builder) -> tuple[Value, ...]:
+    def report(inner: Builder) -> None:
         first = inner.emit("trailing_zeros", inner.emit("lane_bits", outside, type=U64))
         inner.primitive("in_bounds", picked.of(inner, first), BOOL, op.attributes)
-        return ()
 
-    choose(b, any_lane(b, outside), report, lambda inner: ())
+    b.guarded(any_lane(b, outside), report)
     w.forms.set(result, inside)
 
 

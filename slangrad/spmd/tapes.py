@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.types import I64, U64, Pointer, Type, lanes, pointer
+from slangrad.ir.types import I64, U64, Type, lanes, pointer, pointer_of
 from slangrad.spmd.access import store_private
 from slangrad.spmd.effects import in_lane_order
 from slangrad.spmd.lanes import Rule, Widening
@@ -43,8 +43,7 @@ def _place(b: Builder, operands: tuple[Value, ...], lane: Value, write: bool) ->
 
 
 def _element(tape: Value) -> Type:
-    assert isinstance(tape.type, Pointer)
-    return tape.type.element
+    return pointer_of(tape.type).element
 
 
 def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:

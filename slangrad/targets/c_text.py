@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
 from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
-from slangrad.ir.types import Pointer, Scalar, Type
+from slangrad.ir.types import Pointer, Scalar, Type, pointer_of
+from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
@@ -96,7 +98,6 @@ class Writer:
         self.kernel = kernel
         self.symbols = symbols  # by function
         self.lines: list[Line] = []
-        self.sites: list[Op] = []
         self._names: dict[Value, str] = {}
         self._indent = 1
 
@@ -173,14 +174,13 @@ def _convert(w: Writer, op: Op) -> None:
 def _in_bounds(w: Writer, op: Op) -> None:
     index, extent = map(w.name, op.operands)
     w.declare(op.results[0], f"0 <= {index} && {index} < {extent}", op)
-    w.line(f"if (!{w.name(op.results[0])}) report(to, {len(w.sites)}, {index}, {extent});")
-    w.sites.append(op)
+    w.line(f"if (!{w.name(op.results[0])}) report(to, {op.attributes['site']}, {index}, {extent});")
 
 
 def _alloc(w: Writer, op: Op) -> None:
     (r,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(r.type, Pointer) and isinstance(count, int)
-    size = max(1, layout_of(r.type.element).size * count)
+    assert isinstance(count, int)
+    size = max(1, element_size(r.type) * count)
     start = " = {0}" if op.attributes.get("zero") else ""
     w.line(f"char memory_{w.name(r)}[{size}] __attribute__((aligned(16))){start};", op)
     w.declare(r, f"memory_{w.name(r)}")
@@ -241,11 +241,6 @@ def _while(w: Writer, op: Op) -> None:
         w.declare(r, w.name(parameter))
 
 
-def _pointee(p: Value) -> Type:
-    assert isinstance(p.type, Pointer)
-    return p.type.element
-
-
 def _parameter(w: Writer, op: Op) -> None:
     block = w.kernel.arguments
     at = layout_of(block).offsets[block.index(str(op.attributes["name"]))]
@@ -254,13 +249,13 @@ def _parameter(w: Writer, op: Op) -> None:
 
 def _offset(w: Writer, op: Op) -> None:
     p, i = op.operands
-    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {layout_of(_pointee(p)).size}", op)
+    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {element_size(p.type)}", op)
 
 
 def _member(w: Writer, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
     assert isinstance(index, int)
-    w.declare(op.results[0], f"{w.name(p)} + {layout_of(_pointee(p)).offsets[index]}", op)
+    w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointer_of(p.type).element).offsets[index]}", op)
 
 
 def _load(w: Writer, op: Op) -> None:
@@ -339,4 +334,4 @@ def finish(lines: list[Line]) -> Product:
     return Product(None)
 
 
-TARGET = Target(C_TEXT, (Stage("c", write_c, None, lambda lines: lines),), finish)
+TARGET = Target(Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), finish)

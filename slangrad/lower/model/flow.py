@@ -135,8 +135,7 @@ class Flow:
             Region((), builder.ops, tuple(values[i] for i in places))
             for builder, values in zip(made, (left, right), strict=True)
         )
-        types = tuple(left[i].type for i in places)
-        results = iter(outer.control("if", (condition,), types, regions, {"arms": hint} if hint else None))
+        results = iter(outer.control("if", (condition,), regions, {"arms": hint} if hint else None))
         return tuple(next(results) if value is None else value for value in known)
 
     # --- leaving from within an expression
@@ -224,8 +223,7 @@ class Flow:
     ) -> None:
         """Append the loop and let the carried variables be its results."""
         starts = tuple(self.variables[key] for key in carried)
-        types = tuple(value.type for value in starts)
-        results = self.b.control(name, (*operands, *starts), types, regions, dict(attributes))
+        results = self.b.control(name, (*operands, *starts), regions, dict(attributes))
         for key, old, new in zip(carried, starts, results, strict=True):
             new.hint = old.hint
             self.variables[key] = new
