@@ -32,7 +32,7 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
-from slangrad.ir.core import KEPT, Function, walk
+from slangrad.ir.core import Function, walk
 from slangrad.ir.types import Struct
 from slangrad.llvm import native
 from slangrad.llvm.target import Features
@@ -68,7 +68,7 @@ SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 
 
 def is_kept(function: Function) -> bool:
-    return bool(function.attributes.get(KEPT))
+    return bool(function.attributes.get("kept"))
 
 
 # --- Passes that need more than their function -----------------------------------------------------------

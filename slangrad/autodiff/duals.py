@@ -312,7 +312,6 @@ def _names(t: Type) -> list[str]:
 def _field_of(op: Op, half: Struct) -> int | None:
     """Which field of the other half has the name of that which an op reads or sets."""
     index, names = op.attributes["index"], _names(half)
-    assert isinstance(index, int)
     name = _names(op.operands[0].type)[index]
     return names.index(name) if name in names else None
 

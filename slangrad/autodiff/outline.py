@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slangrad.autodiff.cutting import AT_MOST
 from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
@@ -28,7 +27,7 @@ def _times(runs: int, trips: int | None) -> int:
 
 
 def _limit(loop: Op) -> int | None:
-    found = loop.attributes.get(AT_MOST)
+    found = loop.attributes.get("at_most")
     return found if isinstance(found, int) else None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from slangrad.autodiff.activity import Callee
-from slangrad.autodiff.cutting import SEGMENT, Segments, cut, quiet
+from slangrad.autodiff.cutting import Segments, cut, quiet
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
 from slangrad.autodiff.forward import jvp
 from slangrad.autodiff.outline import Outline
@@ -40,7 +40,7 @@ from slangrad.base.options import CUT
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.calls import callee_of
-from slangrad.ir.core import BODILESS, KEPT, Derivatives, Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
@@ -138,7 +138,7 @@ class _Requests:
             return self._derivative(self._substitute(f, mode), mode, span)
         made = f"{name}.{mode}"
         if made not in self._new:
-            if custom is None and f.attributes.get(BODILESS):
+            if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
             self._new[made] = self._settled(name, _MAKE[mode](self, f, custom))
         return made
@@ -180,7 +180,7 @@ class _Requests:
             return ready, self._wishes[f.region].moved(old)
         ready, of_values = self._expanded(self._ready(f, "vjp", _has_preference))
         preferences = _Preferences(_preference(f), of_values)
-        if not f.attributes.get(SEGMENT):
+        if not f.attributes.get("segment"):
             return ready, preferences
         ready, old = quiet(ready)
         return ready, preferences.moved(old)
@@ -218,7 +218,7 @@ class _Requests:
         is, the function is run again by its vjp."""
         parameters = parameters_with(f, inputs, results)
         flags = "".join(str(int(flag)) for flag in (*inputs, *results))
-        attributes = f.attributes | {SEGMENT: True}
+        attributes: FunctionAttributes = {**f.attributes, "segment": True}
         flagged = Function(
             f"{f.name}.{flags}", parameters, None, f.region, attributes=attributes, span=f.span
         )
@@ -341,7 +341,7 @@ class _Requests:
         derivative = self._derivative(f.name, mode, f.span)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         brings = mode == "jvp" and (
-            bool(f.attributes.get(BODILESS)) or self._brings(derivative, inputs, results)
+            bool(f.attributes.get("bodiless")) or self._brings(derivative, inputs, results)
         )
         source = self._acts(derivative) or brings
         drop = bool(f.attributes.get("drop_primal"))
@@ -399,13 +399,13 @@ class _Requests:
 
     def _stays(self, f: Function, mode: str) -> bool:
         """Whether calls of a function are differentiated as calls. Those of pointers are if these have two halves."""
-        if f.attributes.get(SEGMENT):
+        if f.attributes.get("segment"):
             return not self._changes(f.name)
         if self._duals.has_any(f):
             return False
-        if f.attributes.get(KEPT):
+        if f.attributes.get("kept"):
             return not self._changes(f.name)
-        return _custom(f, mode) is not None or bool(f.attributes.get(BODILESS))
+        return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
@@ -439,7 +439,7 @@ def _is_substituted(f: Function, mode: str) -> bool:
 
 def _is_repeated(f: Function) -> bool:
     """Whether it stays a function, whose derivative is made for what is active at a call."""
-    return bool(f.attributes.get(SEGMENT) or f.attributes.get(KEPT))
+    return bool(f.attributes.get("segment") or f.attributes.get("kept"))
 
 
 def _preference(f: Function) -> str:

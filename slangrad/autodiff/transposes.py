@@ -13,7 +13,7 @@ from collections.abc import Callable
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
+from slangrad.ir.core import Op, Value, without
 from slangrad.ir.types import Scalar, Struct, components
 
 Fetch = Callable[[Value], Value]
@@ -73,7 +73,6 @@ def _splat(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
 
 def _shuffle(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     single = isinstance(ct.type, Scalar)
     for i, source in enumerate(indices):
         to.give_component(op.operands[0], source, ct if single else to.b.emit("get", ct, index=i))
@@ -102,7 +101,6 @@ def _add_index(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
 
 def _number(op: Op) -> int:
     index = op.attributes["index"]
-    assert isinstance(index, int)
     return index
 
 
@@ -137,8 +135,7 @@ def move_tangent(
     if op.name == "make" and isinstance(made, Struct):
         return _make_struct(b, space, op, tangents)
     operands = [_or_zero(b, space, p, d) for p, d in zip(primals, tangents, strict=True)]
-    attributes = {k: v for k, v in op.attributes.items() if k != "check"}
-    return b.primitive(op.name, tuple(operands), made, attributes)
+    return b.primitive(op.name, tuple(operands), made, without(op.attributes, "check"))
 
 
 def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) -> Value:

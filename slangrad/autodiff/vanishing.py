@@ -122,7 +122,6 @@ def _set(op: Op, forms: list[Form]) -> Form:
 
 def _index(op: Op) -> int:
     index = op.attributes["index"]
-    assert isinstance(index, int)
     return index
 
 

@@ -167,7 +167,6 @@ def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf
 
 def _number(op: Op) -> int:
     index = op.attributes["index"]
-    assert isinstance(index, int)
     return index
 
 
@@ -302,7 +301,6 @@ def _fill(f: _Flatten, b: Builder, t: Type, source: Type, leaves: Leaves) -> Lea
 
 def _shuffle(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     return [f.leaves(op.operands[0])[i] for i in indices]
 
 

@@ -134,5 +134,4 @@ class _Split(Rebuild):
 
 def _number(op: Op) -> int:
     index = op.attributes["index"]
-    assert isinstance(index, int)
     return index

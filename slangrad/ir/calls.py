@@ -12,7 +12,6 @@ CALL = ("call",)
 def callee_of(op: Op) -> str:
     """The function that a call or a request names."""
     name = op.attributes["callee"]
-    assert isinstance(name, str)
     return name
 
 

@@ -151,7 +151,6 @@ class Machine:
     def groups(self, kernel: Function, grid: Point) -> None:
         """Runs threads in groups: those of one go on together, and share memory that begins as zero."""
         size = kernel.attributes["group_size"]
-        assert isinstance(size, tuple)
         run = Waves(Compiler(self), kernel.wave or 1).function(kernel)
         starts = [range(0, count, step) for count, step in zip(grid, size, strict=True)]
         for z, y, x in product(*reversed(starts)):
@@ -296,7 +295,6 @@ def _while(c: Compiler, op: Op) -> Step:
 def _call(c: Compiler, op: Op) -> Step:
     places, results, machine = c.places(op.operands), c.places(op.results), c.machine
     name = op.attributes["callee"]
-    assert isinstance(name, str)
 
     def step(frame: Frame) -> None:
         _move(frame, results, machine.call(name, tuple([frame[p] for p in places])))
@@ -314,7 +312,6 @@ def _pointee(value: Value) -> t.Type:
 
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     size, zero = layout_of(_pointee(op.results[0])).size * count, bool(op.attributes.get("zero"))
 
     def step(frame: Frame) -> None:
@@ -335,7 +332,6 @@ def _variable(c: Compiler, op: Op) -> Step:
 
 def _is_memory(c: Compiler, op: Op) -> Step:
     (p,), (r,), size, machine = c.places(op.operands), c.places(op.results), op.attributes["bytes"], c.machine
-    assert isinstance(size, int)
 
     def step(frame: Frame) -> None:
         assert machine.is_memory is not None, "nobody told which memory there is"
@@ -357,7 +353,6 @@ def _offset(c: Compiler, op: Op) -> Step:
 
 def _member(c: Compiler, op: Op) -> Step:
     (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    assert isinstance(index, int)
     distance = layout_of(_pointee(op.operands[0])).offsets[index]
 
     def step(frame: Frame) -> None:
@@ -387,7 +382,7 @@ def _store(c: Compiler, op: Op) -> Step:
 def _atomic(c: Compiler, op: Op) -> Step:
     """Threads take turns here, so an atomic is a load and a store."""
     element, kind = op.results[0].type, op.attributes["kind"]
-    assert isinstance(kind, str) and isinstance(element, t.Scalar)
+    assert isinstance(element, t.Scalar)
     (p, *values), (r,), combine = c.places(op.operands), c.places(op.results), _combination(kind, element)
     read, write = reader_of(element), writer_of(element)
 
@@ -494,7 +489,7 @@ def _first_lane(c: Compiler, op: Op) -> Step:
 def _parameter(c: Compiler, op: Op) -> Step:
     (r,), machine = c.places(op.results), c.machine
     block, name = machine.program.arguments, op.attributes["name"]
-    assert block is not None and isinstance(name, str)
+    assert block is not None
     offset = layout_of(block).offsets[block.index(name)]
 
     def step(frame: Frame) -> None:
@@ -505,7 +500,6 @@ def _parameter(c: Compiler, op: Op) -> Step:
 
 def _thread_id(c: Compiler, op: Op) -> Step:
     (r,), machine, axis = c.places(op.results), c.machine, op.attributes["axis"]
-    assert isinstance(axis, int)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.thread[axis]

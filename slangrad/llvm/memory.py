@@ -81,7 +81,6 @@ class Locals:
 
 def allocate(e: Emitter, op: Op) -> None:
     (result,), count, element = op.results, op.attributes.get("count", 1), layout_of(pointee(op.results[0]))
-    assert isinstance(count, int)
     size = element.size * count
     alignment = element.alignment if e.names.lanes == 1 else WAVE_ALIGNMENT
     place = e.environment.locals.place(e.w, max(size, 1), alignment)
@@ -103,7 +102,7 @@ def clear(e: Emitter, place: str, size: int) -> None:
 
 def _parameter(e: Emitter, op: Op) -> None:
     name, block = op.attributes["name"], e.environment.block
-    assert isinstance(name, str) and block is not None
+    assert block is not None
     distance = layout_of(block).offsets[block.index(name)]
     e.define(op.results[0], move(e, "ptr", e.environment.arguments, f"i64 {distance}"))
 
@@ -135,7 +134,6 @@ def element_name(e: Emitter, t: Type) -> str:
 
 def _member(e: Emitter, op: Op) -> None:
     (p,), (r,), index = op.operands, op.results, op.attributes["index"]
-    assert isinstance(index, int)
     distance = layout_of(pointee(p)).offsets[index]
     e.define(r, move(e, e.type(p), e.operand(p), f"i64 {distance}"))
 

@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, count_uses
 from slangrad.ir.types import F16, F32, I64, Pointer, Scalar, is_float, pointer
 from slangrad.opt.delayed_sums import (
@@ -163,8 +163,10 @@ def _rewritten(kernel: Function, plan: Plan, survey: Survey) -> Function:
         index = _element_of(walk, b, number, block, places[op], address, survey)
         place = b.emit("offset", _start(b, number, block), index)
         wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
-        ways = {} if block.own is None else {"own": True}
-        b.emit("atomic", place, wide, type=block.sums, kind="add", alone=True, **ways)
+        attributes: Attributes = {"kind": "add", "alone": True}
+        if block.own is not None:
+            attributes["own"] = True
+        b.primitive("atomic", (place, wide), block.sums, attributes)
         return (b.zero(block.element),)  # nobody asks
 
     b = Builder(span=kernel.span)

@@ -16,7 +16,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits
 from slangrad.ir.builder import Builder
 from slangrad.ir.calls import called, callee_of, callees_first
-from slangrad.ir.core import BODILESS, EFFECT, KEPT, Function, Op, Program, Value
+from slangrad.ir.core import Attributes, Function, Op, Program, Value
 from slangrad.ir.effects import effect_of_call
 from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op
@@ -58,8 +58,8 @@ class _Inline(Rebuild):
     def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         callee = self._functions[callee_of(op)]
         if self._keep(callee):
-            return copy_op(rebuild, b, op) if not callee.attributes.get(KEPT) else self._kept(b, op, callee)
-        if callee.attributes.get(BODILESS):
+            return copy_op(rebuild, b, op) if not callee.attributes.get("kept") else self._kept(b, op, callee)
+        if callee.attributes.get("bodiless"):
             raise CompileError([_no_body(callee, op)])
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
         if callee.attributes.get("segment"):  # code of the caller's own
@@ -68,8 +68,8 @@ class _Inline(Rebuild):
             return self.inline(b, callee.region)
 
     def _kept(self, b: Builder, op: Op, callee: Function) -> tuple[Value, ...]:
-        types, effect = tuple(r.type for r in op.results), {EFFECT: effect_of_call(callee)}
-        return b.call(callee.name, self.values(op.operands), types, op.attributes | effect)
+        attributes: Attributes = {**op.attributes, "effect": effect_of_call(callee)}
+        return b.call(callee.name, self.values(op.operands), [r.type for r in op.results], attributes)
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
 from slangrad.ir.calls import callee_of, callees_first
-from slangrad.ir.core import BODILESS, KEPT, LIBRARY, Function, Op, Program, Value, walk
+from slangrad.ir.core import Function, Op, Program, Value, walk, without
 from slangrad.ir.primitives import STATICS, WAVES
 from slangrad.ir.types import Array, Pointer, Struct, Type
 
@@ -30,11 +30,11 @@ GROWTH = {"call": 1, "jvp": 2, "vjp": 4}  # ops of a derivative for one of the f
 
 TOGETHER = WAVES | {"shared", "barrier"}  # threads that run together do so in one function
 REPORTS = frozenset({"in_bounds", "print"})
-ATTRIBUTES = frozenset({KEPT, LIBRARY, "segment"})  # others name functions with a role of their own
+ATTRIBUTES = frozenset({"kept", "library", "segment"})  # others name functions with a role of their own
 
 
 def keep_calls(program: Program, kernel: str, options: Options, differentiates: bool = False) -> Program:
-    """The program with its functions marked: those that stay are KEPT. `differentiates`: derivatives are still to be
+    """The program with its functions marked: those that stay are "kept". `differentiates`: derivatives are still to be
     made, so functions with a role in that are left alone."""
     order = callees_first(program, [kernel], GROWTH)
     chosen = set(_chosen(program, order, options, differentiates))
@@ -43,12 +43,13 @@ def keep_calls(program: Program, kernel: str, options: Options, differentiates: 
 
 
 def _marked(function: Function, is_kept: bool) -> Function:
-    if bool(function.attributes.get(KEPT)) == is_kept:
+    if bool(function.attributes.get("kept")) == is_kept:
         return function
-    others = {name: value for name, value in function.attributes.items() if name != KEPT}
     if not is_kept:
-        return replace(function, attributes=others)
-    return replace(function, attributes={**others, KEPT: True}, derivatives=None)  # they are made by now
+        return replace(function, attributes=without(function.attributes, "kept"))
+    return replace(
+        function, attributes={**function.attributes, "kept": True}, derivatives=None
+    )  # made by now
 
 
 def _chosen(program: Program, order: list[Function], options: Options, differentiates: bool) -> Iterable[str]:
@@ -106,7 +107,7 @@ def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]
     """Functions of the library that may report, by themselves or by others of the library."""
     found: set[str] = set()
     for f in order:
-        if not f.attributes.get(LIBRARY):
+        if not f.attributes.get("library"):
             continue
         own = any(op.name in REPORTS or op.attributes.get("check") for op in walk(f.region))
         if own or any(name in found for _, name in needed[f.name]):
@@ -120,7 +121,7 @@ def _is_bound(f: Function) -> bool:
 
 def _has_plain_signature(f: Function) -> bool:
     """Without tapes, whose memory the caller has to free."""
-    if f.attributes.get(BODILESS):
+    if f.attributes.get("bodiless"):
         return False
     return not any(_holds(Array, t, endless=True) for t in (*(p.type for p in f.inputs), *f.result_types))
 

@@ -45,7 +45,7 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
             read = found[name]
             if op.name == "member" and isinstance(operand.type, Pointer):
                 offsets = layout_of(operand.type.element).offsets
-                places[op.results[0]] = name, at + offsets[int(op.attributes["index"])]  # type: ignore[arg-type]
+                places[op.results[0]] = name, at + offsets[op.attributes["index"]]
             elif op.name == "offset" and isinstance(operand.type, Pointer) and op.operands[1] in known:
                 places[op.results[0]] = (
                     name,

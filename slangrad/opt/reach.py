@@ -112,7 +112,7 @@ class Survey:
                     distance += number * size
             elif op.name == "member":
                 (address,), member = op.operands, op.attributes["index"]
-                assert isinstance(address.type, Pointer) and isinstance(member, int)
+                assert isinstance(address.type, Pointer)
                 distance += layout_of(address.type.element).offsets[member]
             elif op.name == "bitcast" and isinstance(op.operands[0].type, Pointer):
                 (address,) = op.operands

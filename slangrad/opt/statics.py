@@ -49,7 +49,6 @@ def _written(*regions: Region) -> list[str]:
 
 def _group_size(kernel: Function, b: Builder, t: Type) -> Value:
     sizes = kernel.attributes.get("group_size", (1, 1, 1))
-    assert isinstance(sizes, tuple)
     return b.emit("make", *(b.constant(U32, size) for size in sizes), type=t)
 
 

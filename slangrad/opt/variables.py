@@ -155,7 +155,6 @@ class _Known:
             return None if then is None or otherwise is None else Choice(target.condition, then, otherwise)
         if op.name == "member":
             index = op.attributes["index"]
-            assert isinstance(index, int)
             return Place(target.variable, (*target.steps, Step(index)))
         if op.name == "bitcast":
             return self._seen_as(target, op)

@@ -28,7 +28,6 @@ def runs_in_groups(kernel: Function) -> bool:
 
 def group_size(kernel: Function) -> tuple[int, int, int]:
     size = kernel.attributes["group_size"]
-    assert isinstance(size, tuple)
     x, y, z = size
     return x, y, z
 
@@ -122,7 +121,6 @@ class GroupValues:
 
 def _axis(op: Op) -> int:
     axis = op.attributes["axis"]
-    assert isinstance(axis, int)
     return axis
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
@@ -179,7 +179,6 @@ class _Split:
                 self.allocs[value] = b.primitive("variable", (), value.type, {"count": self.steps})
                 continue
             count = self.values.makers[value].attributes.get("count", 1)
-            assert isinstance(count, int)
             self.allocs[value] = b.emit("alloc", type=value.type, count=count * self.steps)
         self._allocate_around(b, self.nodes)
 
@@ -449,7 +448,6 @@ class Thread(Rebuild):
 
     def _thread_id(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         axis = op.attributes["axis"]
-        assert isinstance(axis, int)
         return (self._in[axis][0],)
 
     def _in_grid(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
@@ -465,7 +463,6 @@ class Thread(Rebuild):
         if self.split.values.makers[alloc].name == "variable":
             return b.emit("offset", self.split.allocs[alloc], self._apart(b))
         count = self.split.values.makers[alloc].attributes.get("count", 1)
-        assert isinstance(count, int)
         return b.emit("offset", self.split.allocs[alloc], b.emit("mul", self._step, b.constant(U32, count)))
 
     def _apart(self, b: Builder) -> Value:
@@ -495,7 +492,7 @@ class Thread(Rebuild):
         """Nobody but this group reaches what it shares, and its threads take turns."""
         address = op.operands[0].type
         assert isinstance(address, Pointer)
-        own = {"alone": True} if address.space == "shared" else {}
+        own: Attributes = {"alone": True} if address.space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )

@@ -159,7 +159,7 @@ def _load_record(group: Group) -> Op:
 
 def _member_offset(op: Op) -> int:
     pointer, index = op.operands[0].type, op.attributes["index"]
-    assert isinstance(pointer, Pointer) and isinstance(index, int)
+    assert isinstance(pointer, Pointer)
     return layout_of(pointer.element).offsets[index]
 
 

@@ -58,7 +58,7 @@ def _is_innermost(loop: Op) -> bool:
 
 def _local_bytes(op: Op) -> int:
     (place,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(place.type, Pointer) and isinstance(count, int)
+    assert isinstance(place.type, Pointer)
     return count * layout_of(place.type.element).size
 
 

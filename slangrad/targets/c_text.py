@@ -152,7 +152,7 @@ def _primitive(w: Writer, op: Op) -> None:
 
 def _const(w: Writer, op: Op) -> None:
     (r,), value = op.results, op.attributes["value"]
-    assert isinstance(value, (bool, int, float)) and isinstance(r.type, Scalar)
+    assert isinstance(r.type, Scalar)
     w.declare(r, literal(r.type, value), op)
 
 
@@ -177,7 +177,7 @@ def _in_bounds(w: Writer, op: Op) -> None:
 
 def _alloc(w: Writer, op: Op) -> None:
     (r,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(r.type, Pointer) and isinstance(count, int)
+    assert isinstance(r.type, Pointer)
     size = max(1, layout_of(r.type.element).size * count)
     start = " = {0}" if op.attributes.get("zero") else ""
     w.line(f"char memory_{w.name(r)}[{size}] __attribute__((aligned(16))){start};", op)
@@ -257,7 +257,6 @@ def _offset(w: Writer, op: Op) -> None:
 
 def _member(w: Writer, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
-    assert isinstance(index, int)
     w.declare(op.results[0], f"{w.name(p)} + {layout_of(_pointee(p)).offsets[index]}", op)
 
 
@@ -282,7 +281,6 @@ def _bitcast(w: Writer, op: Op) -> None:
 
 def _thread_id(w: Writer, op: Op) -> None:
     axis = op.attributes["axis"]
-    assert isinstance(axis, int)
     w.declare(op.results[0], "xyz"[axis], op)
 
 
