@@ -57,7 +57,7 @@ from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.runtime.processors import available_processors
 from slangrad.sites import number_sites
-from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
+from slangrad.spmd.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
@@ -320,7 +320,7 @@ def _compile(request: Request) -> CompiledKernel:
 def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
-    group = group_size(unit.function) if runs_in_groups(unit.function) else None
+    group = unit.function.attributes["group_size"] if runs_in_groups(unit.function) else None
     (*functions, kernel), sites = number_sites(unit.in_ir)
     return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 

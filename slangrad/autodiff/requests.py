@@ -39,7 +39,6 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
@@ -114,14 +113,14 @@ class _Requests:
         for used in _used(function):
             self.process(used)
         if "dual_of" in function.attributes:
-            self._dual(str(function.attributes["dual_of"]))
+            self._dual(function.attributes["dual_of"])
             return
         if any(op.name in REQUESTS for op in walk(function.region)):
             function = Rebuild({"jvp": self._request, "vjp": self._request}).function(function)
         self._new[name] = function
 
     def _request(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        derivative = self._derivative(callee_of(op), op.name, op.span)
+        derivative = self._derivative(op.attributes["callee"], op.name, op.span)
         types = tuple(r.type for r in op.results)
         f = self._new[derivative]
         operands = walk.values(op.operands)
@@ -237,14 +236,14 @@ class _Requests:
             return self._stays(g, mode) or _is_substituted(g, mode) or also_keep(g)
 
         def substitute(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-            g = self._new[callee_of(op)]
+            g = self._new[op.attributes["callee"]]
             if not _is_substituted(g, mode):
                 return copy_op(walk, b, op)
             types, name = tuple(r.type for r in op.results), self._substitute(g, mode)
             return b.call(name, walk.values(op.operands), types)
 
         ready = self._inline(self.result.program, f, keep)
-        while any(_is_substituted(self._new[callee_of(op)], mode) for op in _calls(ready)):
+        while any(_is_substituted(self._new[op.attributes["callee"]], mode) for op in _calls(ready)):
             changed = Rebuild({"call": substitute}).function(ready)
             ready = self._inline(self.result.program, changed, keep)
         return ready
@@ -256,7 +255,7 @@ class _Requests:
         assert name is not None, f.name
         made = self._new[name]
         context = made.attributes.get("context")
-        if context is not None and any(callee_of(op) != context for op in _calls(made)):
+        if context is not None and any(op.attributes["callee"] != context for op in _calls(made)):
             self._new[name] = self._inline(self.result.program, made, lambda g: g.name == context)
         return name
 
@@ -265,7 +264,7 @@ class _Requests:
         preferences: dict[Value, str] = {}
 
         def call(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-            g = self._new[callee_of(op)]
+            g = self._new[op.attributes["callee"]]
             if self._stays(g, "vjp"):
                 return copy_op(walk, b, op)
             body, inner = self._expanded(self._ready(g, "vjp", _has_preference))
@@ -276,7 +275,7 @@ class _Requests:
                 preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
             return made
 
-        if all(self._stays(self._new[callee_of(op)], "vjp") for op in _calls(f)):
+        if all(self._stays(self._new[op.attributes["callee"]], "vjp") for op in _calls(f)):
             return f, preferences
         return Rebuild({"call": call}).function(f), preferences
 
@@ -293,7 +292,7 @@ class _Requests:
             return made
         stay = lambda g: g.derivatives is not None or "of_pointers" in g.attributes
         ready = self._inline(self.result.program, f, stay)
-        _refuse_nested(f, [self._new[callee_of(op)] for op in _calls(ready)])
+        _refuse_nested(f, [self._new[op.attributes["callee"]] for op in _calls(ready)])
         function = dual_function(ready, self._duals, self._dual_of)
         if f.derivatives is not None:
             given = f.derivatives
@@ -365,7 +364,7 @@ class _Requests:
 
     def _op_acts(self, op: Op) -> bool:
         if op.name == "call":
-            return self._acts(callee_of(op))
+            return self._acts(op.attributes["callee"])
         return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == WRITE
 
     def _changes(self, name: str) -> bool:
@@ -377,14 +376,14 @@ class _Requests:
 
     def _op_changes(self, op: Op) -> bool:
         if op.name == "call":
-            return self._changes(callee_of(op))
+            return self._changes(op.attributes["callee"])
         return op.name in PRIMITIVES and op.name != "in_bounds" and effect_of(op) == WRITE
 
     def _op_gives(self, op: Op) -> bool:
         """Whether the reverse sweep of a call writes, perhaps to where a segment reads: gradients are added so."""
         if op.name != "call":
             return False
-        derivative = self._vjp_callee(callee_of(op)).derivative
+        derivative = self._vjp_callee(op.attributes["callee"]).derivative
         return bool(derivative) and self._changes(derivative)
 
     def _reads(self, name: str) -> bool:
@@ -394,7 +393,7 @@ class _Requests:
 
     def _op_reads(self, op: Op) -> bool:
         if op.name == "call":
-            return self._reads(callee_of(op))
+            return self._reads(op.attributes["callee"])
         return op.name in PRIMITIVES and effect_of(op) == READ
 
     def _stays(self, f: Function, mode: str) -> bool:
@@ -409,7 +408,7 @@ class _Requests:
 
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
-        f = self._new[callee_of(op)]
+        f = self._new[op.attributes["callee"]]
         return _preference(f) == "recompute" and not self._acts(f.name)
 
 
@@ -443,7 +442,7 @@ def _is_repeated(f: Function) -> bool:
 
 
 def _preference(f: Function) -> str:
-    return str(f.attributes.get("prefer", ""))
+    return f.attributes.get("prefer", "")
 
 
 def _has_preference(f: Function) -> bool:
@@ -456,9 +455,9 @@ def _calls(f: Function) -> list[Op]:
 
 def _used(f: Function) -> list[str]:
     """The functions that a function calls, differentiates or has as its derivatives."""
-    names = [callee_of(op) for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
+    names = [op.attributes["callee"] for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
     if "dual_of" in f.attributes:
-        names.append(str(f.attributes["dual_of"]))
+        names.append(f.attributes["dual_of"])
     return names if f.derivatives is None else names + f.derivatives.names
 
 

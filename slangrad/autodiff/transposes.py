@@ -42,12 +42,12 @@ def _make(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
 
 
 def _get(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
-    to.give_component(op.operands[0], _number(op), ct)
+    to.give_component(op.operands[0], op.attributes["index"], ct)
 
 
 def _set(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
     whole, part = op.operands
-    position = to.space.field(whole.type, _number(op))
+    position = to.space.field(whole.type, op.attributes["index"])
     if position is None:
         to.give(whole, ct)
         return
@@ -99,11 +99,6 @@ def _add_index(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
     to.give(array, ct)
 
 
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    return index
-
-
 TRANSPOSES: dict[str, Callable[[Op, Fetch, Value, Cotangents], None]] = {
     "select": _select,
     "convert": _convert,
@@ -146,7 +141,7 @@ def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) ->
 
 
 def _move_field(b: Builder, space: VectorSpace, op: Op, tangents: tuple[Tangent, ...]) -> Tangent:
-    whole, position = tangents[0], space.field(op.operands[0].type, _number(op))
+    whole, position = tangents[0], space.field(op.operands[0].type, op.attributes["index"])
     if op.name == "get":
         return None if position is None or whole is None else b.emit("get", whole, index=position)
     if position is None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, Rule
+from slangrad.ir.type_rules import address_type
 from slangrad.ir.types import F16, F32, Pointer, Type, pointer
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
@@ -101,8 +102,8 @@ def _convert(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 
 def _alloc(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     (place,) = op.results
-    assert isinstance(walk, _Floats) and isinstance(place.type, Pointer)
-    t = pointer(F32, place.type.space) if place in walk.places else place.type
+    assert isinstance(walk, _Floats)
+    t = pointer(F32, address_type(place).space) if place in walk.places else place.type
     return (b.primitive("alloc", (), t, op.attributes),)
 
 

@@ -249,12 +249,7 @@ def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
         return b.emit("get", op.operands[0], index=index)
     if op.name == "zero":
         return b.zero(made)
-    return b.constant(made, _number(op)) if op.name == "const" else None
-
-
-def _number(op: Op) -> Number:
-    value = op.attributes["value"]
-    return value
+    return b.constant(made, op.attributes["value"]) if op.name == "const" else None
 
 
 def _set(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:

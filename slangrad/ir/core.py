@@ -254,6 +254,12 @@ def initializers(program: Program) -> list[tuple[str, str]]:
     return [(f.attributes["initializes"], f.name) for f in found]
 
 
+def integer_of(op: Op | None) -> int | None:
+    """The integer that an op always gives."""
+    number = op.attributes["value"] if op is not None and op.name == "const" else None
+    return number if isinstance(number, int) else None
+
+
 def alike(values: Iterable[Value]) -> tuple[Value, ...]:
     """New values of the same types and names, as parameters of a region."""
     return tuple([Value(v.type, v.hint) for v in values])

@@ -33,6 +33,7 @@ from slangrad.ir.interpret_waves import Waves
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import Number, wrapper
 from slangrad.ir.primitives import CONTROL, PRIMITIVES
+from slangrad.ir.type_rules import pointee
 
 Point = tuple[int, int, int]
 IsMemory = Callable[[int, int], bool]  # whether so many bytes at an address are
@@ -57,7 +58,7 @@ class Recorded:
         self.bounds.append((index, extent))
 
     def print(self, op: Op, values: Sequence[Number]) -> None:
-        self.prints.append((str(op.attributes["format"]), tuple(values)))
+        self.prints.append((op.attributes["format"], tuple(values)))
 
 
 def evaluate(
@@ -305,14 +306,9 @@ def _call(c: Compiler, op: Op) -> Step:
 # --- memory
 
 
-def _pointee(value: Value) -> t.Type:
-    assert isinstance(value.type, t.Pointer), value.type
-    return value.type.element
-
-
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    size, zero = layout_of(_pointee(op.results[0])).size * count, bool(op.attributes.get("zero"))
+    size, zero = layout_of(pointee(op.results[0])).size * count, bool(op.attributes.get("zero"))
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.allocate(size, zero)
@@ -322,7 +318,7 @@ def _alloc(c: Compiler, op: Op) -> Step:
 
 def _variable(c: Compiler, op: Op) -> Step:
     depth, (r,), machine = c.places(op.operands), c.places(op.results), c.machine
-    size = layout_of(_pointee(op.results[0])).size
+    size = layout_of(pointee(op.results[0])).size
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.variable((op, *(frame[d] for d in depth)), size)
@@ -342,7 +338,7 @@ def _is_memory(c: Compiler, op: Op) -> Step:
 
 
 def _offset(c: Compiler, op: Op) -> Step:
-    (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(_pointee(op.operands[0])).size
+    (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(pointee(op.operands[0])).size
     wrap = wrapper(t.U64)
 
     def step(frame: Frame) -> None:
@@ -353,7 +349,7 @@ def _offset(c: Compiler, op: Op) -> Step:
 
 def _member(c: Compiler, op: Op) -> Step:
     (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    distance = layout_of(_pointee(op.operands[0])).offsets[index]
+    distance = layout_of(pointee(op.operands[0])).offsets[index]
 
     def step(frame: Frame) -> None:
         frame[r] = integer_of(frame[p]) + distance
@@ -407,7 +403,7 @@ def _combination(kind: str, element: t.Scalar) -> Callable[..., Datum]:
 
 
 def _read_static(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
     zero = zero_of(op.results[0].type)
 
     def step(frame: Frame) -> None:
@@ -417,7 +413,7 @@ def _read_static(c: Compiler, op: Op) -> Step:
 
 
 def _write_static(c: Compiler, op: Op) -> Step:
-    (v,), machine, name = c.places(op.operands), c.machine, str(op.attributes["name"])
+    (v,), machine, name = c.places(op.operands), c.machine, op.attributes["name"]
 
     def step(frame: Frame) -> None:
         machine.statics[name] = frame[v]
@@ -426,8 +422,8 @@ def _write_static(c: Compiler, op: Op) -> Step:
 
 
 def _shared(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
-    size = layout_of(_pointee(op.results[0])).size
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
+    size = layout_of(pointee(op.results[0])).size
 
     def step(frame: Frame) -> None:
         frame[r] = machine.shared(name, size)

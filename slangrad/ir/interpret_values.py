@@ -136,11 +136,6 @@ def integer_of(value: Datum) -> int:
     return value
 
 
-def _constant_index(op: Op) -> int:
-    index = op.attributes["index"]
-    return index
-
-
 def _make(op: Op, places: list[int], r: int, report: Report) -> Step:
     def step(frame: Frame) -> None:
         frame[r] = tuple([frame[p] for p in places])
@@ -149,7 +144,7 @@ def _make(op: Op, places: list[int], r: int, report: Report) -> Step:
 
 
 def _get(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a,), index = places, _constant_index(op)
+    (a,), index = places, op.attributes["index"]
 
     def step(frame: Frame) -> None:
         frame[r] = tuple_of(frame[a])[index]
@@ -158,7 +153,7 @@ def _get(op: Op, places: list[int], r: int, report: Report) -> Step:
 
 
 def _set(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a, v), index = places, _constant_index(op)
+    (a, v), index = places, op.attributes["index"]
 
     def step(frame: Frame) -> None:
         whole = tuple_of(frame[a])

@@ -347,7 +347,8 @@ class _Parser:
             return _number(self._take("number"))
         if self._peek() in _CONSTANTS:
             return _CONSTANTS[self._take("name")]
-        return self._tuple() if self._accept("(") else self._type()
+        self._expect("(")
+        return self._tuple()
 
     def _tuple(self) -> tuple[int, ...]:
         found = []

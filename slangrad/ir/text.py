@@ -234,7 +234,6 @@ def _types_in(function: Function) -> Iterable[t.Type]:
     for op in walk(function.region):
         yield from (r.type for r in op.results)
         yield from (p.type for region in op.regions for p in region.parameters)
-        yield from (a for a in op.attributes.values() if isinstance(a, t.Type))
 
 
 def _collect(mentioned: t.Type, found: dict[t.Type, None]) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from slangrad.ir.core import Op
 from slangrad.ir.layout import layout_of
+from slangrad.ir.type_rules import pointee
 from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.launch import read_field
-from slangrad.llvm.memory import WAVE_ALIGNMENT, clear, pointee
+from slangrad.llvm.memory import WAVE_ALIGNMENT, clear
 
 
 def _launch(e: Emitter, op: Op) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of, round_up
-from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.type_rules import address_type, pointee, scalar_type
 from slangrad.ir.types import Lanes, Pointer, Scalar, Type
 from slangrad.llvm.emit import Emitter, Rule, shuffled, splat
 from slangrad.llvm.streaming import write_store
@@ -49,18 +49,6 @@ done:
   ret void
 }
 """
-
-
-def pointee(value: Value) -> Type:
-    t = value.type.element if isinstance(value.type, Lanes) else value.type
-    assert isinstance(t, Pointer), t
-    return t.element
-
-
-def _space(value: Value) -> str:
-    t = value.type.element if isinstance(value.type, Lanes) else value.type
-    assert isinstance(t, Pointer), t
-    return t.space
 
 
 class Locals:
@@ -159,7 +147,7 @@ def _load(e: Emitter, op: Op) -> None:
 
 
 def _plain_load(e: Emitter, name: str, p: Value) -> str:
-    invariant = ", !invariant.load !0" if _space(p) == "constant" else ""
+    invariant = ", !invariant.load !0" if address_type(p).space == "constant" else ""
     return e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}{invariant}")
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 
 from slangrad.ir.core import Op
 from slangrad.ir.layout import layout_of
+from slangrad.ir.type_rules import pointee
 from slangrad.llvm.emit import Emitter, Rule
-from slangrad.llvm.memory import allocate, pointee
+from slangrad.llvm.memory import allocate
 from slangrad.llvm.reports import extended
 from slangrad.llvm.tapes import TAKE
 

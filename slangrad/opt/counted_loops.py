@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from slangrad.ir.core import Op, Value
+from slangrad.ir.core import Op, Value, integer_of
 
 MadeBy = Callable[[Value], Op | None]
 
@@ -35,13 +35,15 @@ def _bounds(count: Value, made_by: MadeBy) -> tuple[Value, Value, int] | None:
     """Start, bound and step of a count of trips."""
     chosen = made_by(count)
     test = None if chosen is None or chosen.name != "select" else made_by(chosen.operands[0])
-    if chosen is None or test is None or test.name != "less" or _number(chosen.operands[2], made_by) != 0:
+    if chosen is None or test is None or test.name != "less" or integer_of(made_by(chosen.operands[2])) != 0:
         return None
     (start, bound), distance, step = test.operands, chosen.operands[1], 1
     rest = _without(distance, "add", 1, made_by)
     if rest is not None:
         quotient = made_by(rest)
-        size = None if quotient is None or quotient.name != "div" else _number(quotient.operands[1], made_by)
+        size = (
+            None if quotient is None or quotient.name != "div" else integer_of(made_by(quotient.operands[1]))
+        )
         before = None if quotient is None else _without(quotient.operands[0], "sub", 1, made_by)
         if size is None or before is None:
             return None
@@ -63,16 +65,10 @@ def _plain(value: Value, made_by: MadeBy) -> Value:
     return value
 
 
-def _number(value: Value, made_by: MadeBy) -> int | None:
-    op = made_by(value)
-    found = None if op is None or op.name != "const" else op.attributes["value"]
-    return found if isinstance(found, int) else None
-
-
 def _without(value: Value, name: str, number: int, made_by: MadeBy) -> Value | None:
     """x of x + 1 or x - 1."""
     op = made_by(value)
-    if op is None or op.name != name or _number(op.operands[1], made_by) != number:
+    if op is None or op.name != name or integer_of(made_by(op.operands[1])) != number:
         return None
     return op.operands[0]
 
@@ -82,4 +78,4 @@ def _is_multiple(value: Value, index: Value, step: int, made_by: MadeBy) -> bool
     if op is None or op.name != "mul":
         return step == 1 and _plain(value, made_by) is index
     x, y = op.operands
-    return _number(y, made_by) == step and _plain(x, made_by) is index
+    return integer_of(made_by(y)) == step and _plain(x, made_by) is index

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, count_uses
-from slangrad.ir.types import F16, F32, I64, Pointer, Scalar, is_float, pointer
+from slangrad.ir.type_rules import address_type
+from slangrad.ir.types import F16, F32, I64, Scalar, is_float, pointer
 from slangrad.opt.delayed_sums import (
     Accumulators,
     Block,
@@ -76,11 +77,10 @@ def _is_float_add(op: Op) -> bool:
 
 def _may_wait(op: Op, uses: Counter[Value]) -> bool:
     """Float adds to memory of the device, and atomics of whole numbers, which need not wait."""
-    address = op.operands[0].type
-    assert isinstance(address, Pointer)
     if uses[op.results[0]] or op.attributes["kind"] in ("exchange", "compare_exchange"):
         return False
-    return not is_float(op.results[0].type) or (_is_float_add(op) and address.space == "global")
+    is_global = address_type(op.operands[0]).space == "global"
+    return not is_float(op.results[0].type) or (_is_float_add(op) and is_global)
 
 
 # --- blocks: adds with the same root and type share one

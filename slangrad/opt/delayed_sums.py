@@ -16,10 +16,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.control import LOOPS
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.control import LOOPS, constant_trips
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import layout_of
-from slangrad.ir.types import I64, Pointer, Scalar, pointer
+from slangrad.ir.type_rules import pointee
+from slangrad.ir.types import I64, Scalar, pointer
 from slangrad.opt.intervals import Interval
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.reach import Survey
@@ -174,9 +175,8 @@ def _others(
 
 
 def _loaded_range(b: Builder, address: Value) -> _Range:
-    assert isinstance(address.type, Pointer)
     low = b.emit("bitcast", address, type=I64)
-    return _Range(low, b.emit("add", low, b.constant(I64, layout_of(address.type.element).size)))
+    return _Range(low, b.emit("add", low, b.constant(I64, layout_of(pointee(address)).size)))
 
 
 def _apart(b: Builder, x: _Range, y: _Range) -> Value:
@@ -277,7 +277,7 @@ def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list
 def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
     """About how many adds into blocks without accumulators a thread makes."""
     added = {op for block in blocks if not block.accumulators for op in block.adds}
-    constants = {op.results[0]: op.attributes["value"] for op in walk(region) if op.name == "const"}
+    makers = region.makers
 
     def count(region: Region) -> int:
         return sum(trips(op) * sum(map(count, op.regions)) + (op in added) for op in region.ops)
@@ -285,8 +285,8 @@ def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
     def trips(op: Op) -> int:
         if op.name not in LOOPS:
             return 1
-        known = constants.get(op.operands[0]) if op.name == "for" else None
-        return known if isinstance(known, int) else UNKNOWN_TRIPS
+        known = constant_trips(op, makers)
+        return UNKNOWN_TRIPS if known is None else known
 
     return count(region)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
-from slangrad.ir.calls import callee_of, callees_first
+from slangrad.ir.calls import callees_first
 from slangrad.ir.core import Function, Op, Program, Value, walk, without
 from slangrad.ir.primitives import STATICS, WAVES
 from slangrad.ir.types import Array, Pointer, Struct, Type
@@ -74,7 +74,7 @@ def _chosen(program: Program, order: list[Function], options: Options, different
 
 def _callees(function: Function) -> Iterable[tuple[str, str]]:
     """How and what it calls, once for each place."""
-    return ((op.name, callee_of(op)) for op in walk(function.region) if op.name in GROWTH)
+    return ((op.name, op.attributes["callee"]) for op in walk(function.region) if op.name in GROWTH)
 
 
 def _size(f: Function, callees: Counter[tuple[str, str]], sizes: dict[str, int]) -> int:
@@ -154,7 +154,7 @@ def _leading_to_variables(order: list[Function]) -> set[str]:
                 _follow(op, leads)
         for op in walk(f.region):
             if op.name in GROWTH and not leads.isdisjoint(op.operands):
-                found.add(callee_of(op))
+                found.add(op.attributes["callee"])
     return found
 
 

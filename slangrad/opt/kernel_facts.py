@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slangrad.ir.core import Op, Program, Value, walk
+from slangrad.ir.core import Op, Program, Value, integer_of, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import count_uses
 from slangrad.ir.types import Pointer, is_float
@@ -18,7 +18,7 @@ def ops_of(program: Program) -> Iterator[Op]:
 
 def used_arguments(program: Program) -> frozenset[str]:
     """What a kernel reads of its arguments once all is inlined and cleaned."""
-    return frozenset(str(op.attributes["name"]) for op in ops_of(program) if op.name == "parameter")
+    return frozenset(op.attributes["name"] for op in ops_of(program) if op.name == "parameter")
 
 
 def follows_memory(program: Program) -> bool:
@@ -32,11 +32,11 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
     places: dict[Value, tuple[str, int]] = {}
     known: dict[Value, int] = {}
     for op in ops_of(program):
-        if op.name == "const" and isinstance(op.attributes["value"], int):
-            known[op.results[0]] = op.attributes["value"]
+        if (number := integer_of(op)) is not None:
+            known[op.results[0]] = number
         if op.name == "parameter":
-            places[op.results[0]] = str(op.attributes["name"]), 0
-            found.setdefault(str(op.attributes["name"]), set())
+            places[op.results[0]] = op.attributes["name"], 0
+            found.setdefault(op.attributes["name"], set())
             continue
         for operand in op.operands:
             if operand not in places:

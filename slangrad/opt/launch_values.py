@@ -12,6 +12,7 @@ from __future__ import annotations
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.type_rules import address_type
 from slangrad.ir.types import I64, Pointer
 
 DEEPEST = 200  # ops between a value and the parameters
@@ -65,11 +66,10 @@ class LaunchValues:
         return op.name in _OF_THREADS
 
     def _load(self, op: Op, address: Value) -> Value | None:
-        assert isinstance(address.type, Pointer)
-        kind = op.results[0].type
-        if address.type.space == "constant":
+        kind, space = op.results[0].type, address_type(address).space
+        if space == "constant":
             return self.plan.primitive("load", (address,), kind, op.attributes)
-        if address.type.space != "global":
+        if space != "global":
             return None
         if address not in self.loads:
             load = lambda inner: (inner.primitive("load", (address,), kind, op.attributes),)
@@ -103,5 +103,4 @@ class ChunkValues(LaunchValues):
         return op.name in _OF_THREADS and (op.name != "thread_id" or op.attributes["axis"] == 0)
 
     def _load(self, op: Op, address: Value) -> Value | None:
-        assert isinstance(address.type, Pointer)
-        return super()._load(op, address) if address.type.space == "constant" else None
+        return super()._load(op, address) if address_type(address).space == "constant" else None

@@ -20,7 +20,8 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import I64, U64, Pointer, Type, pointer
+from slangrad.ir.type_rules import pointee
+from slangrad.ir.types import I64, U64, Pointer, pointer
 from slangrad.opt.origins import ACCESSES, MOVES, Origins
 
 BYTES = "_bytes"
@@ -88,7 +89,7 @@ class _Checks:
         found = walk.value(op.operands[0])
         if made is not None and made.name in OWN:
             start = walk.value(address)
-            size = layout_of(_pointee(address)).size
+            size = layout_of(pointee(address)).size
             return self._inside(b, found, _Range(start, b.constant(I64, size))) if moved else None
         name = self._parameter(made)
         if name in self._sized:
@@ -111,7 +112,7 @@ class _Checks:
 
     def _room(self, b: Builder, address: Value, memory: _Range) -> tuple[Value, Value]:
         """How far an address is from where its memory begins, and the distances at which a value fits."""
-        room = b.emit("sub", memory.size, b.constant(I64, layout_of(_pointee(address)).size - 1))
+        room = b.emit("sub", memory.size, b.constant(I64, layout_of(pointee(address)).size - 1))
         places = (b.emit("bitcast", each, type=I64) for each in (address, memory.start))
         return b.emit("sub", *places), b.emit("max", room, b.constant(I64, 0))
 
@@ -120,7 +121,7 @@ class _Checks:
 
     def _anywhere(self, b: Builder, address: Value) -> Value:
         """In any memory that a pointer can lead to."""
-        known = b.emit("is_memory", address, bytes=layout_of(_pointee(address)).size)
+        known = b.emit("is_memory", address, bytes=layout_of(pointee(address)).size)
         for memory in self._ranges(b):
             distance, room = self._room(b, address, memory)
             after = b.emit("less_equal", b.constant(I64, 0), distance)
@@ -132,12 +133,7 @@ class _Checks:
 
     def _ranges(self, b: Builder) -> Iterator[_Range]:
         for start in self._begun.values():
-            yield _Range(start, b.constant(I64, layout_of(_pointee(start)).size))
+            yield _Range(start, b.constant(I64, layout_of(pointee(start)).size))
         for name, t in self._sized.items():
             place = b.primitive("parameter", (), pointer(t, "constant"), {"name": name})
             yield _Range(b.emit("load", place, type=t), self._size(b, name))
-
-
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element

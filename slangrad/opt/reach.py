@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Op, Region, Value, integer_of
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import defined_in
+from slangrad.ir.type_rules import address_type, pointee
 from slangrad.ir.types import I64, Pointer
 from slangrad.opt.intervals import Facts, Interval, Intervals
 
@@ -49,9 +50,7 @@ class Access:
 
     @property
     def size(self) -> int:
-        address = self.op.operands[0].type
-        assert isinstance(address, Pointer)
-        return layout_of(address.element).size
+        return layout_of(pointee(self.op.operands[0])).size
 
 
 class Survey:
@@ -66,10 +65,9 @@ class Survey:
     def _region(self, region: Region, facts: Facts) -> Iterator[Access]:
         for op in region.ops:
             if op.name in _READS | _WRITES:
-                address = op.operands[0]
-                assert isinstance(address.type, Pointer)
-                place = self._place(address) if address.type.space == "global" else None
-                if address.type.space == "global" and not self._is_own(op, place):
+                is_global = address_type(op.operands[0]).space == "global"
+                place = self._place(op.operands[0]) if is_global else None
+                if is_global and not self._is_own(op, place):
                     yield Access(op, place, facts)
             elif op.regions:
                 yield from self._inner(op, facts)
@@ -104,16 +102,14 @@ class Survey:
                 return None
             if op.name == "offset":
                 address, index = op.operands
-                assert isinstance(address.type, Pointer)
-                size, number = layout_of(address.type.element).size, self._number(index)
+                size, number = layout_of(pointee(address)).size, integer_of(self._launch.made_by(index))
                 if number is None:
                     steps.append((index, size))
                 else:
                     distance += number * size
             elif op.name == "member":
-                (address,), member = op.operands, op.attributes["index"]
-                assert isinstance(address.type, Pointer)
-                distance += layout_of(address.type.element).offsets[member]
+                (address,) = op.operands
+                distance += layout_of(pointee(address)).offsets[op.attributes["index"]]
             elif op.name == "bitcast" and isinstance(op.operands[0].type, Pointer):
                 (address,) = op.operands
             elif op.name in ("if", "select"):
@@ -125,11 +121,6 @@ class Survey:
                 branches.append(op)
             else:
                 return Place(address, tuple(steps), distance, tuple(chosen), tuple(branches))
-
-    def _number(self, index: Value) -> int | None:
-        op = self._launch.made_by(index)
-        found = None if op is None or op.name != "const" else op.attributes["value"]
-        return found if isinstance(found, int) else None
 
     def _choice(self, op: Op, result: Value) -> tuple[Value, Value] | None:
         """The condition, and what is chosen where it is true; otherwise null."""

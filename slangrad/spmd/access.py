@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Attributes, Op, Value
-from slangrad.ir.types import I64, U32, U64, Pointer, lanes
+from slangrad.ir.type_rules import pointee
+from slangrad.ir.types import I64, U32, U64, lanes
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import last_lane
@@ -51,8 +52,7 @@ def _accumulators(w: Widening, b: Builder, op: Op) -> None:
 
 def _clear(w: Widening, b: Builder, base: Value, count: int) -> None:
     """Zero the elements of the lanes that are on; others may still use theirs."""
-    assert isinstance(base.type, Pointer)
-    zero = lanes(base.type.element)
+    zero = lanes(pointee(base))
 
     def clear(inner: Builder, index: Value) -> None:
         place = inner.emit("offset", base, inner.emit("mul", index, inner.constant(U32, w.count)))

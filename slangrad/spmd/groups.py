@@ -19,8 +19,9 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
+from slangrad.ir.type_rules import address_type, pointee
 from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer
-from slangrad.spmd.group_values import GroupValues, group_size
+from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
 LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
@@ -75,7 +76,7 @@ class _Split:
     def __init__(self, kernel: Function, lanes: int) -> None:
         self.values = GroupValues(kernel)
         self.lanes = lanes
-        self.size = group_size(kernel)
+        self.size = kernel.attributes["group_size"]
         self.threads = self.size[0] * self.size[1] * self.size[2]
         self.steps = -(-self.threads // lanes)
         self.nodes = self._plan(kernel.region)
@@ -234,7 +235,7 @@ class _Split:
         if place is not None:
             self.fixed[result] = self.group_id(b, place[1])
         elif op.name == "shared":
-            self.fixed[result] = self.shared[str(op.attributes["name"])]
+            self.fixed[result] = self.shared[op.attributes["name"]]
         else:
             operands = tuple(self.fixed[v] for v in op.operands)
             self.fixed[result] = b.primitive(op.name, operands, result.type, op.attributes)
@@ -457,7 +458,7 @@ class Thread(Rebuild):
         return (self.split.group_id(b, place[1]) if place[0] == "group" else self._in[place[1]][1],)
 
     def _shared(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
-        return (self.split.shared[str(op.attributes["name"])],)
+        return (self.split.shared[op.attributes["name"]],)
 
     def _own_memory(self, b: Builder, alloc: Value) -> Value:
         if self.split.values.makers[alloc].name == "variable":
@@ -479,8 +480,7 @@ class Thread(Rebuild):
             return copy_op(self, b, op)
         memory = self._own_memory(b, result)
         if op.attributes.get("zero"):
-            assert isinstance(count, int) and isinstance(memory.type, Pointer)
-            zero = memory.type.element
+            zero = pointee(memory)
 
             def clear(inner: Builder, index: Value) -> None:
                 inner.effect("store", inner.emit("offset", memory, index), inner.zero(zero))
@@ -490,9 +490,7 @@ class Thread(Rebuild):
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        address = op.operands[0].type
-        assert isinstance(address, Pointer)
-        own: Attributes = {"alone": True} if address.space == "shared" else {}
+        own: Attributes = {"alone": True} if address_type(op.operands[0]).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )

@@ -19,7 +19,8 @@ from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PURE, WRITE
-from slangrad.ir.types import BOOL, Lanes, Pointer, Scalar, Type, component, is_aggregate
+from slangrad.ir.type_rules import address_type, pointee
+from slangrad.ir.types import BOOL, Scalar, Type, component, is_aggregate
 
 MOST_COMPONENTS = 4
 
@@ -76,7 +77,8 @@ class _Joining:
     def _inner(self, op: Op) -> Op:
         if op.name == "member":
             root, distance = self._places.get(op.operands[0], (op.operands[0], 0))
-            self._places[op.results[0]] = root, distance + _member_offset(op)
+            offsets = layout_of(pointee(op.operands[0])).offsets
+            self._places[op.results[0]] = root, distance + offsets[op.attributes["index"]]
         if not op.regions:
             return op
         return replace(op, regions=tuple(self.region(r) for r in op.regions))
@@ -108,10 +110,9 @@ class _Joining:
         if op.name not in ("load", "store") or op.operands[0] not in self._places:
             return None
         root, distance = self._places[op.operands[0]]
-        assert isinstance(root.type, Pointer)
-        if root.type.space != "global":
+        if address_type(root).space != "global":
             return None
-        components = components_of(root.type.element)
+        components = components_of(pointee(root))
         return None if components is None else (root, distance // components[0].size)
 
     def _finish_loads(self, loads: dict[Value, Group], replaced: dict[Op, tuple[Op, ...]]) -> None:
@@ -129,8 +130,7 @@ class _Joining:
             group = Group(root)
         group.ops.append(op)
         group.values[index] = op.operands[1]
-        assert isinstance(root.type, Pointer)
-        components = components_of(root.type.element)
+        components = components_of(pointee(root))
         assert components is not None
         if len(group.values) < len(components):
             return group
@@ -150,24 +150,15 @@ def _add(groups: dict[Value, Group], place: tuple[Value, int], op: Op, value: Va
 
 def _load_record(group: Group) -> Op:
     """One result for each component; nobody asks for some of them."""
-    assert isinstance(group.root.type, Pointer)
-    components = components_of(group.root.type.element)
+    components = components_of(pointee(group.root))
     assert components is not None
     results = tuple(group.values.get(i) or Value(t) for i, t in enumerate(components))
     return Op("load_record", (group.root,), results, {}, (), group.ops[0].span)
 
 
-def _member_offset(op: Op) -> int:
-    pointer, index = op.operands[0].type, op.attributes["index"]
-    assert isinstance(pointer, Pointer)
-    return layout_of(pointer.element).offsets[index]
-
-
 def addresses(b: Builder, record: Value) -> list[Value]:
     """The addresses of a record's scalars, in order; for lanes of records, too."""
-    pointer = record.type.element if isinstance(record.type, Lanes) else record.type
-    assert isinstance(pointer, Pointer)
-    if isinstance(pointer.element, Scalar):
+    if isinstance(pointee(record), Scalar):
         return [record]
-    parts = range(len(layout_of(pointer.element).offsets))
+    parts = range(len(layout_of(pointee(record)).offsets))
     return [leaf for i in parts for leaf in addresses(b, b.emit("member", record, index=i))]

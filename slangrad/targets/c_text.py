@@ -13,11 +13,11 @@ from collections.abc import Callable
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.type_rules import pointee
 from slangrad.ir.types import Pointer, Scalar, Type
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target
@@ -186,7 +186,7 @@ def _alloc(w: Writer, op: Op) -> None:
 
 def _atomic(w: Writer, op: Op) -> None:
     """Threads run one after the other."""
-    (p, *values), (r,), kind = op.operands, op.results, str(op.attributes["kind"])
+    (p, *values), (r,), kind = op.operands, op.results, op.attributes["kind"]
     assert isinstance(r.type, Scalar)
     t, at, old = name_of(r.type), w.name(p), w.name(r)
     w.declare(r, f"LOAD({t}, {at})", op)
@@ -239,25 +239,20 @@ def _while(w: Writer, op: Op) -> None:
         w.declare(r, w.name(parameter))
 
 
-def _pointee(p: Value) -> Type:
-    assert isinstance(p.type, Pointer)
-    return p.type.element
-
-
 def _parameter(w: Writer, op: Op) -> None:
     block = w.kernel.arguments
-    at = layout_of(block).offsets[block.index(str(op.attributes["name"]))]
+    at = layout_of(block).offsets[block.index(op.attributes["name"])]
     w.declare(op.results[0], f"arguments + {at}", op)
 
 
 def _offset(w: Writer, op: Op) -> None:
     p, i = op.operands
-    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {layout_of(_pointee(p)).size}", op)
+    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {layout_of(pointee(p)).size}", op)
 
 
 def _member(w: Writer, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
-    w.declare(op.results[0], f"{w.name(p)} + {layout_of(_pointee(p)).offsets[index]}", op)
+    w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointee(p)).offsets[index]}", op)
 
 
 def _load(w: Writer, op: Op) -> None:
@@ -293,7 +288,9 @@ def _call(w: Writer, op: Op) -> None:
     for r in op.results:
         w.declare(r)
     passed = [*map(w.name, op.operands), *(f"&{w.name(r)}" for r in op.results)]
-    w.line(f"{w.symbols[callee_of(op)]}({', '.join(['arguments, x, y, z, report, to', *passed])});", op)
+    w.line(
+        f"{w.symbols[op.attributes['callee']]}({', '.join(['arguments, x, y, z, report, to', *passed])});", op
+    )
 
 
 RULES: dict[str, Rule] = {
