@@ -10,9 +10,8 @@ To follow a program, read COMMON from top to bottom, then the tail of a target (
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -34,8 +33,6 @@ from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
 from slangrad.ir.core import Function, walk
 from slangrad.ir.types import Struct
-from slangrad.llvm import native
-from slangrad.llvm.target import Features
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.dead import remove_dead
@@ -55,7 +52,6 @@ from slangrad.opt.unroll_steps import has_steps, unroll_steps
 from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
-from slangrad.runtime.processors import available_processors
 from slangrad.sites import number_sites
 from slangrad.spmd.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
@@ -64,7 +60,6 @@ from slangrad.targets import c_text, cpu, interpreter
 from slangrad.unit import FlatKernel, InIR, Request, Unit
 
 Listing = Callable[[], list[Line]]
-SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 
 
 def is_kept(function: Function) -> bool:
@@ -203,7 +198,7 @@ COMMON: tuple[Stage, ...] = (
 )
 # fmt: on
 
-TARGETS = {each.traits.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
+TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
 STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
 
 
@@ -275,7 +270,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    traits = TARGETS[target].traits
+    traits = TARGETS[target].backend.traits
     return _compile(Request(checked, source, entry, options, traits, conformances=conformances))
 
 
@@ -288,7 +283,7 @@ def compile_entry_point(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
-    source, traits = declared.span.source, TARGETS[target].traits
+    source, traits = declared.span.source, TARGETS[target].backend.traits
     what = (declared.name, options, traits, declared, entry.substitution, conformances)
     return _compile(Request(checked, source, *what, by_hand=True))
 
@@ -363,34 +358,3 @@ class _Run:
             if stage.name in self.options.dump:
                 print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
         return made
-
-
-# --- The machine --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What code is made for, as far as users can tell the difference."""
-
-    llvm: str
-    triple: str
-    cpu: str
-    features: tuple[str, ...]
-    lanes: int
-    threads: int
-
-
-def describe_machine(options: Options) -> Machine:
-    target = native.target_of(options)
-    known = [flag[1:] for flag in target.flags.split(",") if flag.startswith("+")]
-    abilities = [
-        each.name.replace("_", " ") for each in fields(Features) if getattr(target.features, each.name)
-    ]
-    return Machine(
-        llvm=native.llvm_version(),
-        triple=target.triple,
-        cpu=target.cpu,
-        features=tuple(dict.fromkeys([*filter(SIMD_FLAG.match, known), *abilities])),
-        lanes=target.lanes,
-        threads=options.threads or available_processors(),
-    )

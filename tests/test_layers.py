@@ -12,6 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What a warm start does not need is loaded when it is first used: `Late("slangrad.pipeline")`.
 LATE_MODULES = {
     ("call", "slangrad.call.compared"),  # check mode
+    ("backends.py", "slangrad.llvm.native"),  # machine code that our own loader does not take
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments

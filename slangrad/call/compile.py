@@ -18,7 +18,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.cache import find_kernel, keep_kernel, kernel_key
 from slangrad.call.bind import BoundCall
-from slangrad.call.compiled import PIPELINE, Compiled, load
+from slangrad.call.compiled import PIPELINE, Compiled
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
 from slangrad.check.conforming import Conformance
@@ -83,7 +83,7 @@ class KernelCompiler:
             return self._compiled[key]
 
     def _find(self, key: str, call: BoundCall, written: KernelText) -> Compiled | None:
-        found = find_kernel(self.options, key, load)
+        found = find_kernel(self.options, self.target, key)
         if found is None:
             return None
         packer = packer_of(found.arguments)
@@ -135,7 +135,7 @@ class KernelCompiler:
         return self._disk_key("entry", place_of(entry.declaration), module.key)
 
     def _find_entry(self, key: str) -> CompiledEntry | None:
-        found = find_kernel(self.options, key, load)
+        found = find_kernel(self.options, self.target, key)
         if found is None:
             return None
         named, read = found.extra

@@ -40,6 +40,7 @@ from slangrad.ir.types import (
     components,
     is_aggregate,
     is_long,
+    pointer_of,
 )
 
 Leaves = tuple[Leaf, ...]
@@ -320,7 +321,7 @@ def _element_address(b: Builder, address: Value, index: Value) -> Value:
 
 def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
     """The leaves of what is at an address."""
-    t = pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         return (b.emit("load", address, type=t),)
     if isinstance(t, Array) and is_long(t):
@@ -347,7 +348,7 @@ def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
-    t = pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         b.effect("store", address, f.elements.as_value(b, leaves[0]))
     elif isinstance(t, Array):

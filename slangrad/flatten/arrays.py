@@ -23,8 +23,8 @@ from slangrad.ir.core import Attributes, Function, Op, Region, Value
 from slangrad.ir.primitives import WRITE
 from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
-from slangrad.ir.type_rules import address_type, scalar_type
-from slangrad.ir.types import U32, Array, Type, pointer
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import U32, Array, Type, pointer, pointer_of
 
 
 def flatten_arrays(function: Function) -> Function:
@@ -235,7 +235,7 @@ class _Arrays(Rebuild):
     def _write(self, b: Builder, op: Op, place: Value, at: Value, value: Value) -> None:
         adds = op.name == "add_index"
         assert not (adds and is_array(op.operands[-1])), "tapes are not added"
-        if address_type(place).space == "tape":
+        if pointer_of(place.type).space == "tape":
             b.effect("tape_add" if adds else "tape_store", place, at, value)
             return
         address = b.emit("offset", place, at)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
-from slangrad.ir.type_rules import address_type
+from slangrad.ir.types import pointer_of
 
 ALLOCATIONS = frozenset(
     {"alloc", "variable", "tape_new", "tape_copy"}
@@ -23,7 +23,7 @@ ALLOCATIONS = frozenset(
 def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
     """PURE, READ or WRITE for an op of the table."""
     if name == "load":
-        return PURE if address_type(operands[0]).space == "constant" else READ
+        return PURE if pointer_of(operands[0].type).space == "constant" else READ
     return PRIMITIVES[name].effect
 
 

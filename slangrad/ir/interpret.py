@@ -30,7 +30,7 @@ from slangrad.ir.interpret_memory import (
 from slangrad.ir.interpret_tapes import TAPES
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
 from slangrad.ir.interpret_waves import Waves
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import Number, wrapper
 from slangrad.ir.primitives import CONTROL, PRIMITIVES
 from slangrad.ir.type_rules import pointee
@@ -308,7 +308,8 @@ def _call(c: Compiler, op: Op) -> Step:
 
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    size, zero = layout_of(pointee(op.results[0])).size * count, bool(op.attributes.get("zero"))
+    assert isinstance(count, int)
+    size, zero = element_size(op.results[0].type) * count, bool(op.attributes.get("zero"))
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.allocate(size, zero)
@@ -318,7 +319,7 @@ def _alloc(c: Compiler, op: Op) -> Step:
 
 def _variable(c: Compiler, op: Op) -> Step:
     depth, (r,), machine = c.places(op.operands), c.places(op.results), c.machine
-    size = layout_of(pointee(op.results[0])).size
+    size = element_size(op.results[0].type)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.variable((op, *(frame[d] for d in depth)), size)
@@ -338,7 +339,7 @@ def _is_memory(c: Compiler, op: Op) -> Step:
 
 
 def _offset(c: Compiler, op: Op) -> Step:
-    (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(pointee(op.operands[0])).size
+    (p, i), (r,), size = c.places(op.operands), c.places(op.results), element_size(op.operands[0].type)
     wrap = wrapper(t.U64)
 
     def step(frame: Frame) -> None:
@@ -349,7 +350,8 @@ def _offset(c: Compiler, op: Op) -> Step:
 
 def _member(c: Compiler, op: Op) -> Step:
     (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    distance = layout_of(pointee(op.operands[0])).offsets[index]
+    assert isinstance(index, int)
+    distance = layout_of(t.pointer_of(op.operands[0].type).element).offsets[index]
 
     def step(frame: Frame) -> None:
         frame[r] = integer_of(frame[p]) + distance
@@ -422,8 +424,8 @@ def _write_static(c: Compiler, op: Op) -> Step:
 
 
 def _shared(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
-    size = layout_of(pointee(op.results[0])).size
+    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    size = element_size(op.results[0].type)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.shared(name, size)

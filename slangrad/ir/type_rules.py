@@ -18,13 +18,13 @@ from slangrad.ir.types import (
     BOOL,
     Array,
     Lanes,
-    Pointer,
     Scalar,
     Type,
     component,
     is_integer,
     lanes,
     pointer,
+    pointer_of,
     scalar_of,
     with_scalar,
 )
@@ -136,16 +136,14 @@ def _element(name: str, types: tuple[Type, ...], attributes: Attributes, given: 
 
 
 def _member(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
-    address = types[0].element if isinstance(types[0], Lanes) else types[0]
-    assert isinstance(address, Pointer), types
-    moved = pointer(component(address.element, attributes["index"]), address.space)
+    address = pointer_of(types[0])
+    moved = pointer(component(address.element, _index(attributes)), address.space)
     return lanes(moved) if isinstance(types[0], Lanes) else moved
 
 
 def _pointee(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
-    address = types[0].element if isinstance(types[0], Lanes) else types[0]
-    assert isinstance(address, Pointer), types
-    return lanes(address.element) if any(isinstance(t, Lanes) for t in types) else address.element
+    element = pointer_of(types[0]).element
+    return lanes(element) if any(isinstance(t, Lanes) for t in types) else element
 
 
 def _truth(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:

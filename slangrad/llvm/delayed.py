@@ -10,8 +10,7 @@ The first place that meets a block is before the loop over waves, as nothing var
 from __future__ import annotations
 
 from slangrad.ir.core import Op
-from slangrad.ir.layout import layout_of
-from slangrad.ir.type_rules import pointee
+from slangrad.ir.layout import element_size
 from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.launch import read_field
 from slangrad.llvm.memory import WAVE_ALIGNMENT, clear
@@ -33,7 +32,7 @@ def _accumulators(e: Emitter, op: Op) -> None:
     block, count = op.attributes["block"], op.attributes["count"]
     known = e.environment.accumulators
     if block not in known:
-        size = layout_of(pointee(op.results[0])).size * count * e.names.lanes
+        size = element_size(op.results[0].type) * count * e.names.lanes
         known[block] = e.environment.locals.place(e.w, size, WAVE_ALIGNMENT)
         clear(e, known[block], size)
     e.define(op.results[0], known[block])

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of, round_up
-from slangrad.ir.type_rules import address_type, pointee, scalar_type
-from slangrad.ir.types import Lanes, Pointer, Scalar, Type
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import Lanes, Pointer, Scalar, Type, pointer_of
 from slangrad.llvm.emit import Emitter, Rule, shuffled, splat
 from slangrad.llvm.streaming import write_store
 from slangrad.llvm.type_names import memory_name, scalar_name, suffix
@@ -51,6 +51,10 @@ done:
 """
 
 
+def _space(value: Value) -> str:
+    return pointer_of(value.type).space
+
+
 class Locals:
     """Local memory of a wave: on the stack up to a limit, the rest in the arena, at `%locals`."""
 
@@ -68,7 +72,12 @@ class Locals:
 
 
 def allocate(e: Emitter, op: Op) -> None:
-    (result,), count, element = op.results, op.attributes.get("count", 1), layout_of(pointee(op.results[0]))
+    (result,), count, element = (
+        op.results,
+        op.attributes.get("count", 1),
+        layout_of(pointer_of(op.results[0].type).element),
+    )
+    assert isinstance(count, int)
     size = element.size * count
     alignment = element.alignment if e.names.lanes == 1 else WAVE_ALIGNMENT
     place = e.environment.locals.place(e.w, max(size, 1), alignment)
@@ -110,7 +119,9 @@ def _offset(e: Emitter, op: Op) -> None:
         index = f"{wide} " + e.w.value(f"{widen} {e.typed(i)} to {wide}")
     else:
         index = e.typed(i)
-    e.define(r, e.w.value(f"getelementptr {element_name(e, pointee(p))}, {e.typed(p)}, {index}"))
+    e.define(
+        r, e.w.value(f"getelementptr {element_name(e, pointer_of(p.type).element)}, {e.typed(p)}, {index}")
+    )
 
 
 def element_name(e: Emitter, t: Type) -> str:
@@ -122,7 +133,8 @@ def element_name(e: Emitter, t: Type) -> str:
 
 def _member(e: Emitter, op: Op) -> None:
     (p,), (r,), index = op.operands, op.results, op.attributes["index"]
-    distance = layout_of(pointee(p)).offsets[index]
+    assert isinstance(index, int)
+    distance = layout_of(pointer_of(p.type).element).offsets[index]
     e.define(r, move(e, e.type(p), e.operand(p), f"i64 {distance}"))
 
 
@@ -215,7 +227,7 @@ def _store(e: Emitter, op: Op) -> None:
     if isinstance(p.type, Lanes):
         _scatter(e, f"{name} {value}", p, mask)
     elif op in e.environment.large:
-        size = layout_of(pointee(p)).size * e.names.lanes
+        size = layout_of(pointer_of(p.type).element).size * e.names.lanes
         write_store(w, e.environment.large[op], f"{name} {value}", e.operand(p), size, plain)
     elif not mask:
         w.line(plain)
@@ -247,7 +259,7 @@ def _scatter(e: Emitter, value: str, p: Value, mask: list[Value]) -> None:
 
 
 def _alignment(p: Value) -> int:
-    return layout_of(pointee(p)).alignment
+    return layout_of(pointer_of(p.type).element).alignment
 
 
 # --- records: the structs of all lanes, which follow each other

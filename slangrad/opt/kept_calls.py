@@ -19,10 +19,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
-from slangrad.ir.calls import callees_first
-from slangrad.ir.core import Function, Op, Program, Value, walk, without
+from slangrad.ir.addresses import leads_to_variables
+from slangrad.ir.calls import callee_of, callees_first
+from slangrad.ir.core import BODILESS, KEPT, LIBRARY, Function, Program, walk
 from slangrad.ir.primitives import STATICS, WAVES
-from slangrad.ir.types import Array, Pointer, Struct, Type
+from slangrad.ir.types import Array, Struct, Type
 
 SMALL_PROGRAM = 8_000  # ops with everything inlined
 SMALL_FUNCTION = 60  # ops that cost less than what stands around a call
@@ -123,7 +124,7 @@ def _has_plain_signature(f: Function) -> bool:
     """Without tapes, whose memory the caller has to free."""
     if f.attributes.get("bodiless"):
         return False
-    return not any(_holds(Array, t, endless=True) for t in (*(p.type for p in f.inputs), *f.result_types))
+    return not any(map(_holds_tapes, (*(p.type for p in f.inputs), *f.result_types)))
 
 
 def _has_a_role(f: Function) -> bool:
@@ -131,41 +132,17 @@ def _has_a_role(f: Function) -> bool:
     return f.derivatives is not None or not f.attributes.keys() <= ATTRIBUTES
 
 
-def _holds(kind: type[Type], t: Type, endless: bool = False) -> bool:
-    """Whether a type or a part of it is of a kind; `endless`: an array without a length."""
-    if isinstance(t, kind) and not (endless and isinstance(t, Array) and t.length is not None):
-        return True
+def _holds_tapes(t: Type) -> bool:
     if isinstance(t, Array):
-        return _holds(kind, t.element, endless)
-    return isinstance(t, Struct) and any(_holds(kind, part, endless) for _, part in t.fields)
+        return t.length is None or _holds_tapes(t.element)
+    return isinstance(t, Struct) and any(_holds_tapes(part) for _, part in t.fields)
 
 
 def _leading_to_variables(order: list[Function]) -> set[str]:
     """Functions that are given a pointer to a variable. Inlined, such a variable is a value."""
     found: set[str] = set()
     for f in reversed(order):  # callers first
-        leads: set[Value] = set()
-        if f.name in found:
-            leads.update(p for p in f.region.parameters if _holds(Pointer, p.type))
-        size = -1
-        while size != len(leads):
-            size = len(leads)
-            for op in walk(f.region):
-                _follow(op, leads)
-        for op in walk(f.region):
-            if op.name in GROWTH and not leads.isdisjoint(op.operands):
-                found.add(op.attributes["callee"])
+        leading = leads_to_variables(f.region, f.region.parameters if f.name in found else ()).keys()
+        calls = (op for op in walk(f.region) if op.name in GROWTH)
+        found.update(callee_of(op) for op in calls if not leading.isdisjoint(op.operands))
     return found
-
-
-def _follow(op: Op, leads: set[Value]) -> None:
-    """From what leads to a variable to what is made of it."""
-    if op.name == "variable":
-        leads.update(op.results)
-    parts = [*op.operands, *(v for region in op.regions for v in region.yields)]
-    if leads.isdisjoint(parts):
-        return
-    reached = [*op.results, *(v for region in op.regions for v in region.parameters)]
-    leads.update(v for v in reached if _holds(Pointer, v.type))
-    if op.name == "store" and op.operands[1] in leads:
-        leads.add(op.operands[0])

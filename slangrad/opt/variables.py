@@ -31,6 +31,7 @@ from slangrad.ir.types import (
     component,
     components,
     is_integer,
+    pointer_of,
 )
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
@@ -229,7 +230,7 @@ class _Known:
 
 def _type_at(place: Place, end: int) -> Type:
     """The type of what the steps up to one lead to."""
-    t = pointee(place.variable)
+    t = pointer_of(place.variable.type).element
     for step in place.steps[:end]:
         t = component(t, step.number)
     return t
@@ -267,7 +268,7 @@ class _Settle(Holding[Value]):
         """Who asks for the address alone gets one."""
         (result,) = op.results
         if result in self._known.variables:
-            self.held[result] = b.zero(pointee(result))
+            self.held[result] = b.zero(pointer_of(result.type).element)
         return copy_op(walk, b, op)
 
     def _load(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value
+from slangrad.ir.layout import element_size
 from slangrad.ir.numbers import neutral
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
@@ -21,7 +22,6 @@ from slangrad.ir.types import BOOL, U64, lanes
 from slangrad.spmd.access import blended, if_stride
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import any_lane, each_lane
-from slangrad.spmd.shapes import element_size
 
 
 class Picked:

@@ -19,9 +19,8 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.type_rules import address_type, pointee
-from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer
-from slangrad.spmd.group_values import GroupValues
+from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
+from slangrad.spmd.group_values import GroupValues, group_size
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
 LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
@@ -480,7 +479,8 @@ class Thread(Rebuild):
             return copy_op(self, b, op)
         memory = self._own_memory(b, result)
         if op.attributes.get("zero"):
-            zero = pointee(memory)
+            assert isinstance(count, int)
+            zero = pointer_of(memory.type).element
 
             def clear(inner: Builder, index: Value) -> None:
                 inner.effect("store", inner.emit("offset", memory, index), inner.zero(zero))
@@ -490,7 +490,7 @@ class Thread(Rebuild):
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        own: Attributes = {"alone": True} if address_type(op.operands[0]).space == "shared" else {}
+        own = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )

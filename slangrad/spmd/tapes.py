@@ -12,8 +12,7 @@ from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.type_rules import pointee
-from slangrad.ir.types import I64, U64, lanes, pointer
+from slangrad.ir.types import I64, U64, Type, lanes, pointer, pointer_of
 from slangrad.spmd.access import store_private
 from slangrad.spmd.effects import in_lane_order
 from slangrad.spmd.lanes import Rule, Widening
@@ -41,6 +40,10 @@ def _address(b: Builder, tape: Value, index: Value, write: bool) -> Value:
 def _place(b: Builder, operands: tuple[Value, ...], lane: Value, write: bool) -> Value:
     """Where one lane has its element."""
     return b.emit("offset", _address(b, operands[0], operands[1], write), lane)
+
+
+def _element(tape: Value) -> Type:
+    return pointer_of(tape.type).element
 
 
 def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:

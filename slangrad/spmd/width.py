@@ -16,8 +16,7 @@ from collections.abc import Iterator
 
 from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.type_rules import pointee
+from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.types import Scalar
 from slangrad.spmd.uniformity import Shapes
 
@@ -58,7 +57,9 @@ def _is_innermost(loop: Op) -> bool:
 
 
 def _local_bytes(op: Op) -> int:
-    return op.attributes.get("count", 1) * layout_of(pointee(op.results[0])).size
+    (place,), count = op.results, op.attributes.get("count", 1)
+    assert isinstance(count, int)
+    return count * element_size(place.type)
 
 
 class _Body:

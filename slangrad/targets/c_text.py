@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
-from slangrad.ir.type_rules import pointee
-from slangrad.ir.types import Pointer, Scalar, Type
+from slangrad.ir.types import Pointer, Scalar, Type, pointer_of
+from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
@@ -177,8 +178,8 @@ def _in_bounds(w: Writer, op: Op) -> None:
 
 def _alloc(w: Writer, op: Op) -> None:
     (r,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(r.type, Pointer)
-    size = max(1, layout_of(r.type.element).size * count)
+    assert isinstance(count, int)
+    size = max(1, element_size(r.type) * count)
     start = " = {0}" if op.attributes.get("zero") else ""
     w.line(f"char memory_{w.name(r)}[{size}] __attribute__((aligned(16))){start};", op)
     w.declare(r, f"memory_{w.name(r)}")
@@ -247,12 +248,13 @@ def _parameter(w: Writer, op: Op) -> None:
 
 def _offset(w: Writer, op: Op) -> None:
     p, i = op.operands
-    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {layout_of(pointee(p)).size}", op)
+    w.declare(op.results[0], f"{w.name(p)} + (int64_t){w.name(i)} * {element_size(p.type)}", op)
 
 
 def _member(w: Writer, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
-    w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointee(p)).offsets[index]}", op)
+    assert isinstance(index, int)
+    w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointer_of(p.type).element).offsets[index]}", op)
 
 
 def _load(w: Writer, op: Op) -> None:
@@ -332,4 +334,4 @@ def finish(lines: list[Line]) -> Product:
     return Product(None)
 
 
-TARGET = Target(C_TEXT, (Stage("c", write_c, None, lambda lines: lines),), finish)
+TARGET = Target(Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), finish)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slangrad.base.traits import INTERPRETER
+from slangrad.backends import BACKENDS
 from slangrad.ir.core import Op
 from slangrad.ir.interpret import run_kernel
 from slangrad.ir.layout import layout_of
@@ -43,4 +43,4 @@ class OracleReports:
         self.launch.print(op.attributes["site"], values)
 
 
-TARGET = Target(INTERPRETER, (), interpreted)
+TARGET = Target(BACKENDS["interpreter"], (), interpreted)

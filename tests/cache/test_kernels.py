@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from slangrad.runtime import object_code
 from slangrad.runtime.cpu import NativeKernel
 from slangrad.runtime.image import KernelImage
 
@@ -43,6 +44,20 @@ def test_another_text_is_another_kernel(compilations: list[str]) -> None:
     assert gradient() == WANTED
     assert gradient(POLYNOMIAL.replace("3 * x", "5 * x")) == (4 * POINTS + 5).tolist()
     assert len(compilations) == 2
+
+
+def test_llvm_loads_kernels_from_the_disk_where_our_loader_does_not_serve(
+    compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gradient() == WANTED
+    monkeypatch.setattr(object_code, "is_loadable_here", lambda: False)
+    assert gradient() == WANTED
+    assert len(compilations) == 1
+
+
+def test_no_kernel_of_the_interpreter_is_kept(folder: Path) -> None:
+    assert gradient(backend="interpreter") == WANTED
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 @pytest.mark.parametrize(

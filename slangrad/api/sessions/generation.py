@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from slangrad.api.functional.plain_types import PLAIN, is_plain
+from slangrad.backends import BACKENDS
 from slangrad.base.diagnostics import CompileWarning
 from slangrad.base.late import Late, late_property
 from slangrad.base.module_file import Origin
-from slangrad.base.traits import TRAITS
 from slangrad.base.warn import warn
 from slangrad.call.check_mode import CheckedSession
 from slangrad.call.compiled import Compiled
@@ -139,7 +139,7 @@ class Generation:
 
     def _parse_all(self) -> None:
         """Load what was only looked up so far, in the same order."""
-        program = FRONT.Program(self.settings, (), self._defines, self.files, TRAITS[self.target])
+        program = FRONT.Program(self.settings, (), self._defines, self.files, BACKENDS[self.target].traits)
         for loaded, known in self._waiting:
             known.parsed = self._load(program, loaded)
         self._waiting.clear()
