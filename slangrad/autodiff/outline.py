@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from slangrad.ir.control import LOOPS, carried
-from slangrad.ir.core import Op, Region, Value, integer_of
+from slangrad.ir.core import Op, Region, Value, number_of
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import U32, Array, Struct, Type, components, is_integer
@@ -130,7 +130,7 @@ class Outline:
         body = op.regions[-1]
         if op.name == "for":
             count = op.operands[0]
-            constant = self.constant(count)
+            constant = number_of(count, self.makers.get)
             most = op.attributes.get("at_most") if constant is None else constant
             loop = Loop(op, place, body, body.parameters[0], count, constant, most)
         else:
@@ -139,10 +139,6 @@ class Outline:
         self._define(loop.base, place)
         self.loops[op] = loop
         return loop
-
-    def constant(self, value: Value) -> int | None:
-        """The integer a value always is."""
-        return integer_of(self.makers.get(value))
 
     def is_index(self, value: Value) -> bool:
         loop = self.homes[value].loop

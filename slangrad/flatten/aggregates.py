@@ -27,7 +27,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.ranges import Ranges
-from slangrad.ir.type_rules import pointee, scalar_type
+from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,
     I64,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from slangrad.ir.core import Op, Value, integer_of
+from slangrad.ir.core import Op, Value, number_of
 
 LOOPS = frozenset({"for", "while"})
 
@@ -55,7 +55,7 @@ def versions(op: Op) -> list[tuple[Value, ...]]:
 
 def constant_trips(op: Op, makers: Mapping[Value, Op]) -> int | None:
     """How many iterations a `for` has, where that is a constant; None for all other ops."""
-    return integer_of(makers.get(op.operands[0])) if op.name == "for" else None
+    return number_of(op.operands[0], makers.get) if op.name == "for" else None
 
 
 def decides(op: Op) -> Value:

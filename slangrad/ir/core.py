@@ -14,7 +14,7 @@ in a circle, and the collector rests while a program is compiled (`base/compilin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypedDict, TypeVar, cast
 
@@ -106,6 +106,9 @@ class Op:
     attributes: Attributes = field(default_factory=Attributes)
     regions: tuple[Region, ...] = ()
     span: Span | None = None
+
+
+MadeBy = Callable[[Value], Op | None]  # as `makers.get` of a region
 
 
 @dataclass(slots=True, eq=False)
@@ -254,8 +257,9 @@ def initializers(program: Program) -> list[tuple[str, str]]:
     return [(f.attributes["initializes"], f.name) for f in found]
 
 
-def integer_of(op: Op | None) -> int | None:
-    """The integer that an op always gives."""
+def number_of(value: Value, made_by: MadeBy) -> int | None:
+    """The integer that a value is, if it is a constant."""
+    op = made_by(value)
     number = op.attributes["value"] if op is not None and op.name == "const" else None
     return number if isinstance(number, int) else None
 

@@ -33,7 +33,6 @@ from slangrad.ir.interpret_waves import Waves
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import Number, wrapper
 from slangrad.ir.primitives import CONTROL, PRIMITIVES
-from slangrad.ir.type_rules import pointee
 
 Point = tuple[int, int, int]
 IsMemory = Callable[[int, int], bool]  # whether so many bytes at an address are
@@ -308,7 +307,6 @@ def _call(c: Compiler, op: Op) -> Step:
 
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     size, zero = element_size(op.results[0].type) * count, bool(op.attributes.get("zero"))
 
     def step(frame: Frame) -> None:
@@ -350,7 +348,6 @@ def _offset(c: Compiler, op: Op) -> Step:
 
 def _member(c: Compiler, op: Op) -> Step:
     (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    assert isinstance(index, int)
     distance = layout_of(t.pointer_of(op.operands[0].type).element).offsets[index]
 
     def step(frame: Frame) -> None:
@@ -424,7 +421,7 @@ def _write_static(c: Compiler, op: Op) -> Step:
 
 
 def _shared(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
     size = element_size(op.results[0].type)
 
     def step(frame: Frame) -> None:

@@ -28,13 +28,6 @@ class Makers(Protocol):
     def made_by(self, value: Value) -> Op | None: ...
 
 
-def number_of(value: Value, made_by: Callable[[Value], Op | None]) -> int | None:
-    """The integer that a value is, if it is a constant."""
-    op = made_by(value)
-    found = None if op is None or op.name != "const" else op.attributes["value"]
-    return found if isinstance(found, int) else None
-
-
 class Ranges:
     """The ranges of values, remembered. Indices of loops are told by `counted`."""
 

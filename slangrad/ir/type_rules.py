@@ -137,7 +137,7 @@ def _element(name: str, types: tuple[Type, ...], attributes: Attributes, given: 
 
 def _member(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
     address = pointer_of(types[0])
-    moved = pointer(component(address.element, _index(attributes)), address.space)
+    moved = pointer(component(address.element, attributes["index"]), address.space)
     return lanes(moved) if isinstance(types[0], Lanes) else moved
 
 
@@ -169,18 +169,6 @@ RULES: dict[str, Callable[[str, tuple[Type, ...], Attributes, Type | None], Type
     p.NOTHING: _nothing,
 }
 MORE_THAN_TYPES = frozenset({p.GIVEN, p.COMPONENT, p.MEMBER})
-
-
-def address_type(value: Value) -> Pointer:
-    """The type of an address, or of each of the addresses of lanes."""
-    t = value.type.element if isinstance(value.type, Lanes) else value.type
-    assert isinstance(t, Pointer), t
-    return t
-
-
-def pointee(address: Value) -> Type:
-    """What an address, or the addresses of lanes, point to."""
-    return address_type(address).element
 
 
 def scalar_type(value: Value) -> Scalar:

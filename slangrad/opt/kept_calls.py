@@ -20,8 +20,8 @@ from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
 from slangrad.ir.addresses import leads_to_variables
-from slangrad.ir.calls import callee_of, callees_first
-from slangrad.ir.core import BODILESS, KEPT, LIBRARY, Function, Program, walk
+from slangrad.ir.calls import callees_first
+from slangrad.ir.core import Function, Program, walk, without
 from slangrad.ir.primitives import STATICS, WAVES
 from slangrad.ir.types import Array, Struct, Type
 
@@ -144,5 +144,5 @@ def _leading_to_variables(order: list[Function]) -> set[str]:
     for f in reversed(order):  # callers first
         leading = leads_to_variables(f.region, f.region.parameters if f.name in found else ()).keys()
         calls = (op for op in walk(f.region) if op.name in GROWTH)
-        found.update(callee_of(op) for op in calls if not leading.isdisjoint(op.operands))
+        found.update(op.attributes["callee"] for op in calls if not leading.isdisjoint(op.operands))
     return found

@@ -38,7 +38,7 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
                 made = made_by(place.root)
                 if made is None or made.name != "parameter":
                     continue
-                read = found[name := str(made.attributes["name"])]
+                read = found[name := made.attributes["name"]]
                 if op.name != "load" or place.steps:
                     found[name] = None
                 elif read is not None:

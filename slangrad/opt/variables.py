@@ -17,9 +17,8 @@ from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import merged
-from slangrad.ir.core import Function, Op, Region, Value, integer_of, walk
+from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
 from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
-from slangrad.ir.type_rules import pointee
 from slangrad.ir.types import (
     I64,
     Array,
@@ -178,7 +177,7 @@ class _Known:
 
     def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
         """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
-        known, steps = integer_of(self._makers.get(index)), target.steps
+        known, steps = number_of(index, self._makers.get), target.steps
         if known == 0:
             return target
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):

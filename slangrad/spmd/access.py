@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Value
+from slangrad.ir.core import Attributes, Op, Value
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64, U32, U64, lanes, pointer_of
 from slangrad.spmd.forms import Strided

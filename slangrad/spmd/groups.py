@@ -20,7 +20,7 @@ from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
 from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
-from slangrad.spmd.group_values import GroupValues, group_size
+from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
 LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
@@ -490,7 +490,7 @@ class Thread(Rebuild):
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        own = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
+        own: Attributes = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )

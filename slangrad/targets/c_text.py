@@ -178,7 +178,6 @@ def _in_bounds(w: Writer, op: Op) -> None:
 
 def _alloc(w: Writer, op: Op) -> None:
     (r,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     size = max(1, element_size(r.type) * count)
     start = " = {0}" if op.attributes.get("zero") else ""
     w.line(f"char memory_{w.name(r)}[{size}] __attribute__((aligned(16))){start};", op)
@@ -253,7 +252,6 @@ def _offset(w: Writer, op: Op) -> None:
 
 def _member(w: Writer, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
-    assert isinstance(index, int)
     w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointer_of(p.type).element).offsets[index]}", op)
 
 

@@ -122,7 +122,7 @@ def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
     """A float compared as the number that its bits are."""
     whole = f.emit("bitcast", address, type=pointer(U32, pointer_of(address.type).space))
     bits = (f.emit("bitcast", x, type=U32) for x in operands)
-    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange", **f.access)
+    old = f.b.primitive("atomic", (whole, *bits), U32, {**f.access, "kind": "compare_exchange"})
     return f.emit("bitcast", old, type=pointer_of(address.type).element)
 
 
