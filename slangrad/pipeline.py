@@ -10,9 +10,8 @@ To follow a program, read COMMON from top to bottom, then the tail of a target (
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -32,10 +31,8 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
-from slangrad.ir.core import KEPT, Function, walk
-from slangrad.ir.types import Struct
-from slangrad.llvm import native
-from slangrad.llvm.target import Features
+from slangrad.ir.core import Function, walk
+from slangrad.ir.types import Array, Struct
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.dead import remove_dead
@@ -55,19 +52,18 @@ from slangrad.opt.unroll_steps import has_steps, unroll_steps
 from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
-from slangrad.runtime.processors import available_processors
-from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
+from slangrad.sites import number_sites
+from slangrad.spmd.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
 from slangrad.unit import FlatKernel, InIR, Request, Unit
 
 Listing = Callable[[], list[Line]]
-SIMD_FLAG = re.compile(r"s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16")
 
 
 def is_kept(function: Function) -> bool:
-    return bool(function.attributes.get(KEPT))
+    return bool(function.attributes.get("kept"))
 
 
 # --- Passes that need more than their function -----------------------------------------------------------
@@ -135,13 +131,21 @@ def has_maths(function: Function, context: Context) -> bool:
     return any(op.name in EXPANDED for op in walk(function.region))
 
 
+def has_arrays(function: Function, context: Context) -> bool:
+    made = (r for op in walk(function.region) for r in op.results)
+    return any(isinstance(v.type, Array) for v in (*function.region.parameters, *made))
+
+
+def has_branches(function: Function, context: Context) -> bool:
+    return any(op.regions for op in function.region.ops)
+
+
 def has_steps_to_write_out(function: Function, context: Context) -> bool:
     return has_steps(function)
 
 
 # --- The table ----------------------------------------------------------------------------------------
 # fmt: off
-# ruff: noqa: E501
 
 INLINING = Passes((
     #    folder     pass                        when, and which passes must come before it
@@ -157,13 +161,13 @@ INLINING = Passes((
 ))
 
 CLEANING = Passes((
-    Pass("opt",     simplify_branches),
+    Pass("opt",     simplify_branches, when=has_branches),
     Pass("opt",     remove_dead),
     Pass("opt",     write_out,         asks=True),
     Pass("opt",     remove_dead,       when=has_steps_to_write_out),
     Pass("opt",     unroll_steps,      when=has_steps_to_write_out,                needs=("remove_dead",)),
-    Pass("opt",     simplify_branches),
-    Pass("opt",     hoist),
+    Pass("opt",     simplify_branches, when=has_branches),
+    Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     remove_dead),
     Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
 ))
@@ -171,39 +175,39 @@ CLEANING = Passes((
 FLATTENING = Passes((
     Pass("flatten", scalars,           asks=True),
     Pass("opt",     remove_dead),
-    Pass("flatten", split_small_arrays,                                            needs=("scalars",)),
-    Pass("flatten", flatten_arrays,                                                needs=("scalars",)),
+    Pass("flatten", split_small_arrays, when=has_arrays,                           needs=("scalars",)),
+    Pass("flatten", flatten_arrays,    when=has_arrays,                            needs=("scalars",)),
 ))
 
 TIDYING = Passes((
     Pass("opt",     forward_loads),
-    Pass("opt",     simplify_branches),
-    Pass("opt",     hoist),
+    Pass("opt",     simplify_branches, when=has_branches),
+    Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     hoist_checks),
     Pass("opt",     remove_dead),
 ))
 
 MATHS = Passes((
     Pass("flatten", maths,             asks=True, when=has_maths),
-    Pass("opt",     hoist,             after_change=True),
+    Pass("opt",     hoist,             after_change=True, when=has_branches),
     Pass("opt",     remove_dead,       after_change=True),
     Pass("spmd",    even_barriers),
 ))
 
 # Of every target. What a target does with the flat kernel is in targets/.
 COMMON: tuple[Stage, ...] = (
-    #     name        passes                            legal afterwards        shown as                       folder
-    Stage("ast",      check,                            None,                   listings.show_ast),          # syntax, check
-    Stage("lowered",  lower,                            verify.LOWERED,         listings.show_program),      # lower
-    Stage("autodiff", differentiate,                    verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
-    Stage("inlined",  INLINING,                         verify.INLINED,         listings.show_program),
-    Stage("clean",    CLEANING,                         verify.DIFFERENTIATED,  listings.show_program),
-    Stage("flat",     Passes(FLATTENING.rows + TIDYING.rows), verify.FLAT,      listings.show_program),
-    Stage("math",     without_maths,                    verify.FLAT,            listings.show_program),      # MATHS
+    #     name        passes                     legal afterwards        shown as                       folder
+    Stage("ast",      check,                     None,                   listings.show_ast),          # syntax, check
+    Stage("lowered",  lower,                     verify.LOWERED,         listings.show_program),      # lower
+    Stage("autodiff", differentiate,             verify.DIFFERENTIATED,  listings.show_derivatives),  # autodiff
+    Stage("inlined",  INLINING,                  verify.INLINED,         listings.show_program),
+    Stage("clean",    CLEANING,                  verify.INLINED,         listings.show_program),
+    Stage("flat",     FLATTENING + TIDYING,      verify.FLAT,            listings.show_program),
+    Stage("math",     without_maths,             verify.FLAT,            listings.show_program),      # MATHS
 )
 # fmt: on
 
-TARGETS = {each.traits.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
+TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
 STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
 
 
@@ -225,9 +229,9 @@ assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 
 @dataclass(frozen=True, slots=True)
 class CompiledKernel:
-    """What a device launches, and the struct that its argument block holds; `used`: the arguments that are read,
-    `read`: at which bytes of each, None where that is not known, `parameters`: the argument of each variable that was met, `image`: the machine code, which can be kept,
-    `functions`: those in IR after each stage that gives IR.
+    """What a device launches, and the struct that its argument block holds. `image`: the machine code, if it can be
+    kept. `used`: the arguments that are read, `read`: at which bytes of each, None where that is not known.
+    `parameters`: the argument of each variable that was met. `functions`: those in IR after each stage that gives IR.
     """
 
     kernel: Kernel | None
@@ -275,7 +279,7 @@ def compile_kernel(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a text. The text becomes a module of the program and may import
     its others."""
-    traits = TARGETS[target].traits
+    traits = TARGETS[target].backend.traits
     return _compile(Request(checked, source, entry, options, traits, conformances=conformances))
 
 
@@ -288,7 +292,7 @@ def compile_entry_point(
 ) -> CompiledKernel:
     """Run all stages of a target on a function of a checked module."""
     declared: ast.Function = entry.declaration
-    source, traits = declared.span.source, TARGETS[target].traits
+    source, traits = declared.span.source, TARGETS[target].backend.traits
     what = (declared.name, options, traits, declared, entry.substitution, conformances)
     return _compile(Request(checked, source, *what, by_hand=True))
 
@@ -320,9 +324,9 @@ def _compile(request: Request) -> CompiledKernel:
 def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
-    group = group_size(unit.function) if runs_in_groups(unit.function) else None
-    *functions, kernel = unit.program.functions.values()
-    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, unit.options)
+    group = unit.function.attributes["group_size"] if runs_in_groups(unit.function) else None
+    (*functions, kernel), sites = number_sites(unit.in_ir)
+    return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 
 
 def _title(request: Request) -> str:
@@ -363,34 +367,3 @@ class _Run:
             if stage.name in self.options.dump:
                 print(f"// {self.name}, after stage '{stage.name}'\n{text_of(show())}")
         return made
-
-
-# --- The machine --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What code is made for, as far as users can tell the difference."""
-
-    llvm: str
-    triple: str
-    cpu: str
-    features: tuple[str, ...]
-    lanes: int
-    threads: int
-
-
-def describe_machine(options: Options) -> Machine:
-    target = native.target_of(options)
-    known = [flag[1:] for flag in target.flags.split(",") if flag.startswith("+")]
-    abilities = [
-        each.name.replace("_", " ") for each in fields(Features) if getattr(target.features, each.name)
-    ]
-    return Machine(
-        llvm=native.llvm_version(),
-        triple=target.triple,
-        cpu=target.cpu,
-        features=tuple(dict.fromkeys([*filter(SIMD_FLAG.match, known), *abilities])),
-        lanes=target.lanes,
-        threads=options.threads or available_processors(),
-    )

@@ -19,8 +19,9 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.calls import callees_first
-from slangrad.ir.core import KEPT, Function, Program
+from slangrad.ir.core import Function, Program
 from slangrad.ir.types import Struct
+from slangrad.runtime.reports import Site
 from slangrad.syntax import ast
 
 
@@ -79,7 +80,7 @@ class Unit:
         """The kernel and the functions that stay, each by a change, callees first. Only these are left."""
         program = self.program
         for each in callees_first(program, [self.name]):
-            if each.name == self.name or each.attributes.get(KEPT):
+            if each.name == self.name or each.attributes.get("kept"):
                 made = change(each, program)
                 program = replace(program, functions={**program.functions, each.name: made})
         left = {f.name: f for f in callees_first(program, [self.name])}
@@ -89,13 +90,15 @@ class Unit:
 @dataclass(frozen=True, slots=True, eq=False)
 class FlatKernel:
     """`functions`: those that it calls, callees first. `arguments`: the struct that the argument block holds. `group`:
-    how many threads run together, None where they need not."""
+    how many threads run together, None where they need not. `sites`: the places that report, by the numbers that ops
+    have (sites.py)."""
 
     name: str
     function: Function
     functions: tuple[Function, ...]
     arguments: Struct
     group: tuple[int, int, int] | None
+    sites: tuple[Site, ...]
     options: Options
 
     @property

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.autodiff.vectorspace import VectorSpace
-from slangrad.ir.calls import callee_of
+from slangrad.ir.control import carried
 from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
 
@@ -116,9 +116,9 @@ class Activity:
                 self._spread((y,), r)
 
     def _vary_loop(self, op: Op) -> None:
-        for start, parameter, y, r in carried_values(op):
-            self._spread((start, y), parameter)
-            self._spread((start, y), r)
+        for each in carried(op):
+            self._spread((each.start, each.yielded), each.parameter)
+            self._spread((each.start, each.yielded), each.result)
         self._vary(op.regions[-1])
 
     def _vary_call(self, op: Op) -> None:
@@ -157,9 +157,9 @@ class Activity:
             self._use(arm)
 
     def _use_loop(self, op: Op) -> None:
-        for group in carried_values(op):
-            if not self._useful.isdisjoint(group[1:2] + group[3:]):
-                self._wanted(group)
+        for each in carried(op):
+            if not self._useful.isdisjoint((each.parameter, each.result)):
+                self._wanted(each.versions)
         self._use(op.regions[-1])
 
     def _use_call(self, op: Op) -> None:
@@ -207,14 +207,7 @@ class Activity:
                 self.callee(op)
 
     def _callee(self, op: Op) -> Callee:
-        return self._callees(callee_of(op))
-
-
-def carried_values(op: Op) -> list[tuple[Value, Value, Value, Value]]:
-    """For each carried value of a loop: start, parameter of the body, what the body yields, result."""
-    first = 1 if op.name == "for" else 0
-    body = op.regions[-1]
-    return list(zip(op.operands[first:], body.parameters[first:], body.yields, op.results, strict=True))
+        return self._callees(op.attributes["callee"])
 
 
 def _carries(name: str) -> bool:

@@ -15,13 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.control import carried
+from slangrad.ir.core import Function, Op, Region, Value, alike, without
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.types import U32, Type
-
-SEGMENT = "segment"  # attribute of functions: one segment of a loop
-SEGMENTED = "segmented"  # of loops: each iteration runs a segment
-AT_MOST = "at_most"  # of loops: how often they run at most
+from slangrad.ir.types import U32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +68,13 @@ class _Cut(Rebuild):
         left = b.emit("select", some, b.emit("sub", count, begin), b.zero(count.type))
         number = b.emit("div", b.emit("add", left, b.constant(count.type, how.trips - 1)), trips)
         segment, shared = self._segment(op, how)
-        k, carried, nb = Value(count.type, "k"), _alike(_carried(op)), b.nested()
-        done = nb.emit("mul", k, trips)
-        size = nb.emit("min", nb.emit("sub", left, done), trips)
-        made = _call(nb, segment, (nb.emit("add", begin, done), size, count, *carried, *shared))
-        body = Region((k, *carried), nb.ops, made)
-        return b.control("for", (number, *state), _types(state), (body,), {SEGMENTED: True})
+
+        def run(b: Builder, k: Value, *carried: Value) -> tuple[Value, ...]:
+            done = b.emit("mul", k, trips)
+            size = b.emit("min", b.emit("sub", left, done), trips)
+            return _call(b, segment, (b.emit("add", begin, done), size, count, *carried, *shared))
+
+        return b.for_(number, state, run, {"segmented": True}, "k")
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         how = self._chosen.get(op)
@@ -87,9 +85,9 @@ class _Cut(Rebuild):
             state = _tested(self, b, op, how.trips, state)
         segment, shared = self._segment(op, how)
         test = self.region(b.nested(), op.regions[0])
-        carried, nb = _alike(_carried(op)), b.nested()
-        body = Region(carried, nb.ops, _call(nb, segment, (*carried, *shared)))
-        return b.control("while", state, _types(state), (test, body), {SEGMENTED: True})
+        parameters = alike([each.parameter for each in carried(op)])
+        body = b.region(parameters, lambda inner: _call(inner, segment, (*parameters, *shared)))
+        return b.control("while", state, (test, body), {"segmented": True})
 
     def _segment(self, op: Op, how: Segments) -> tuple[Function, tuple[Value, ...]]:
         """The function of a segment, and its last operands: what it uses of the code around."""
@@ -99,8 +97,8 @@ class _Cut(Rebuild):
             if v in self._constants:
                 walk.op(b, self._constants[v])
         counted = op.name == "for"
-        numbers = _alike([op.operands[0]] * 3) if counted else ()
-        state, shared = _alike(_carried(op)), _alike(outer)
+        numbers = alike([op.operands[0]] * (3 if counted else 0))
+        state, shared = alike([each.parameter for each in carried(op)]), alike(outer)
         walk.new.update(zip(outer, shared, strict=True))
         if counted:
             begin, size, count = numbers
@@ -113,8 +111,8 @@ class _Cut(Rebuild):
         return made, self.values(outer)
 
     def _function(self, op: Op, region: Region) -> Function:
-        name = f"{self._name}.{SEGMENT}{len(self.segments)}"
-        return Function(name, (), None, region, attributes={SEGMENT: True}, span=op.span).on(region)
+        name = f"{self._name}.segment{len(self.segments)}"
+        return Function(name, (), None, region, attributes={"segment": True}, span=op.span).on(region)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +128,13 @@ class _Stretch:
 def _counted(walk: Rebuild, b: Builder, op: Op, part: _Stretch, state: Sequence[Value]) -> tuple[Value, ...]:
     """A stretch of a `for`."""
     index, *carried = op.regions[0].parameters
-    k, made, nb = Value(index.type, index.hint), _alike(carried), b.nested()
+    k, made, nb = Value(index.type, index.hint), alike(carried), b.nested()
     number = nb.emit("add", part.begin, k)
     if op.attributes.get("reverse"):
         number = nb.emit("sub", nb.emit("sub", part.count, nb.constant(index.type, 1)), number)
     walk.new.update(zip((index, *carried), (number, *made), strict=True))
     body = Region((k, *made), nb.ops, walk.inline(nb, op.regions[0]))
-    return b.control("for", (part.size, *state), _types(state), (body,), {AT_MOST: part.most})
+    return b.control("for", (part.size, *state), (body,), {"at_most": part.most})
 
 
 def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]) -> tuple[Value, ...]:
@@ -151,25 +149,12 @@ def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]
     more = nb.emit("add", done, nb.constant(U32, 1))
     body = Region((*body.parameters, done), nb.ops, (*body.yields, more))
     start = (*state, b.constant(U32, 0))
-    made = b.control("while", start, _types(start), (test, body), {AT_MOST: most})
+    made = b.control("while", start, (test, body), {"at_most": most})
     return made[: len(state)]
 
 
-def _carried(op: Op) -> tuple[Value, ...]:
-    """The carried values in a loop's body."""
-    return op.regions[-1].parameters[1 if op.name == "for" else 0 :]
-
-
 def _call(b: Builder, segment: Function, operands: tuple[Value, ...]) -> tuple[Value, ...]:
-    return b.control("call", operands, segment.result_types, (), {"callee": segment.name})
-
-
-def _alike(values: Sequence[Value]) -> tuple[Value, ...]:
-    return tuple(Value(v.type, v.hint) for v in values)
-
-
-def _types(values: Sequence[Value]) -> tuple[Type, ...]:
-    return tuple(v.type for v in values)
+    return b.call(segment.name, operands, segment.result_types)
 
 
 # --- segments again
@@ -185,7 +170,7 @@ def quiet(function: Function) -> tuple[Function, dict[Value, Value]]:
 def _without_check(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     if not op.attributes.get("check"):
         return copy_op(walk, b, op)
-    attributes = {k: v for k, v in op.attributes.items() if k != "check"}
+    attributes = without(op.attributes, "check")
     return (b.primitive(op.name, walk.values(op.operands), op.results[0].type, attributes),)
 
 

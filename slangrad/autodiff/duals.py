@@ -17,7 +17,7 @@ from dataclasses import replace
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
+from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Parameter, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
@@ -120,7 +120,7 @@ def without_pairs(f: Function, duals: Duals) -> Function:
             given = [Value(each.type, each.name) for each in halves]
             inputs += given
             arguments.append(given[0] if len(given) == 1 else b.emit("make", *given, type=p.type))
-    made = b.control("call", tuple(arguments), f.result_types, (), {"callee": f.name})
+    made = b.call(f.name, arguments, f.result_types)
     yields: list[Value] = []
     for value in made:
         is_pair = duals.is_pair(value.type)
@@ -142,7 +142,7 @@ def dual_by_derivative(f: Function, user: Function, duals: Duals, space: VectorS
             arguments.append(value)
         else:
             arguments.append(b.emit("make", value, space.zero(b, p.type), type=expected))
-    made = b.control("call", tuple(arguments), user.result_types, (), {"callee": user.name})
+    made = b.call(user.name, arguments, user.result_types)
     region = Region(tuple(inputs), b.ops, made)
     return replace(
         f, name=f"{f.name}.dual", parameters=_parameters(f, duals), region=region, derivatives=None
@@ -257,61 +257,41 @@ class _Dual(Rebuild):
     # --- control flow
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        arms = []
-        for region in op.regions:
-            inner = b.nested()
-            arms.append((inner, self.inline(inner, region)))
-        moved = [
-            i
-            for i, r in enumerate(op.results)
-            if self._duals.of(r.type) is not None and all(a.yields[i] in self.halves for a in op.regions)
-        ]
-        regions = tuple(
-            Region((), inner.ops, (*yields, *(self.halves[region.yields[i]] for i in moved)))
-            for (inner, yields), region in zip(arms, op.regions, strict=True)
+        moved = []
+        arms = tuple(self.region(b.nested(), region) for region in op.regions)
+        for result, x, y in merged(op):
+            if self._duals.of(result.type) is not None and x in self.halves and y in self.halves:
+                moved.append((result, self.halves[x], self.halves[y]))
+        arms = tuple(
+            replace(arm, yields=(*arm.yields, *(each[i] for each in moved))) for i, arm in enumerate(arms, 1)
         )
-        return self._with_halves(b, op, self.values(op.operands), moved, regions)
+        made = b.control("if", self.values(op.operands), arms, op.attributes)
+        self.halves.update(zip([result for result, _, _ in moved], made[len(op.results) :], strict=True))
+        return made[: len(op.results)]
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        first = 1 if op.name == "for" else 0
-        moved = [i for i in range(len(op.results)) if op.operands[first + i] in self.halves]
-        regions = []
-        for region in op.regions:
-            inner, own = b.nested(), [Value(p.type, p.hint) for p in region.parameters]
-            self.new.update(zip(region.parameters, own, strict=True))
-            for i in moved:
-                carried = region.parameters[len(region.parameters) - len(op.results) + i]
-                self.halves[carried] = Value(_type_of(self._duals, carried.type))
-                own.append(self.halves[carried])
-            yields = self.inline(inner, region)
-            if region is op.regions[-1]:
-                yields += tuple(self.half(inner, region.yields[i]) for i in moved)
-            regions.append(Region(tuple(own), inner.ops, yields))
-        operands = (*self.values(op.operands), *(self.halves[op.operands[first + i]] for i in moved))
-        return self._with_halves(b, op, operands, moved, tuple(regions))
+        moved = [each for each in carried(op) if each.start in self.halves]
 
-    def _with_halves(
-        self, b: Builder, op: Op, operands: tuple[Value, ...], moved: list[int], regions: tuple[Region, ...]
-    ) -> tuple[Value, ...]:
-        """The op with more results, the other halves of some."""
-        types = tuple(r.type for r in op.results)
-        more = tuple(_type_of(self._duals, types[i]) for i in moved)
-        made = b.control(op.name, operands, (*types, *more), regions, op.attributes)
-        for i, value in zip(moved, made[len(types) :], strict=True):
-            self.halves[op.results[i]] = value
-        return made[: len(types)]
+        def enter(region: Region, halves: tuple[Value, ...]) -> None:
+            for each, half in zip(moved, halves, strict=True):
+                self.halves |= dict.fromkeys(each.inside, half)
+
+        leave = lambda inner, region: [self.half(inner, each.yielded) for each in moved]
+        made, halves = self.extended(b, op, [self.halves[each.start] for each in moved], enter, leave)
+        self.halves.update(zip([each.result for each in moved], halves, strict=True))
+        return made
 
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        found = self._dual_of(callee_of(op))
+        found = self._dual_of(op.attributes["callee"])
         if found is None:
             return copy_op(walk, b, op)
         f, dual = found
         operands: list[Value] = []
         for v, flag in zip(op.operands, self._duals.inputs(f), strict=True):
             operands += [self.new[v], self.half(b, v)] if flag else [self.new[v]]
-        left = iter(b.control("call", tuple(operands), dual.result_types, (), {"callee": dual.name}))
+        left = iter(b.call(dual.name, operands, dual.result_types))
         results = []
         for r, flag in zip(op.results, self._duals.results(f), strict=True):
             results.append(next(left))
@@ -331,7 +311,6 @@ def _names(t: Type) -> list[str]:
 def _field_of(op: Op, half: Struct) -> int | None:
     """Which field of the other half has the name of that which an op reads or sets."""
     index, names = op.attributes["index"], _names(half)
-    assert isinstance(index, int)
     name = _names(op.operands[0].type)[index]
     return names.index(name) if name in names else None
 

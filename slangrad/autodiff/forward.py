@@ -12,7 +12,7 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from slangrad.autodiff.activity import Activity, Callees
 from slangrad.autodiff.hidden import refuse_hidden
@@ -20,6 +20,7 @@ from slangrad.autodiff.partials import partials_of, scaled
 from slangrad.autodiff.transposes import move_tangent
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.formula import Formula
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
@@ -49,17 +50,10 @@ class Forward:
 
     def region(self, region: Region, varied: Sequence[Value], wanted: Sequence[Value]) -> Region:
         b = Builder()
-        parameters = self._parameters(region.parameters)
+        parameters = self._walk.parameters(region.parameters)
         tangents = [self._new_tangent(p) for p in varied]
         yields = self._walk.inline(b, region)
         return Region((*parameters, *tangents), b.ops, (*yields, *(self._tangent(b, y) for y in wanted)))
-
-    def _parameters(self, old: Iterable[Value]) -> tuple[Value, ...]:
-        made = []
-        for p in old:
-            self._walk.new[p] = Value(p.type, p.hint)
-            made.append(self._walk.new[p])
-        return tuple(made)
 
     def _new_tangent(self, old: Value) -> Value:
         """A parameter for the tangent of a parameter."""
@@ -106,60 +100,23 @@ class Forward:
 
     # --- control flow: regions take and yield the tangents of active carried values after the primals
 
-    def _if(self, b: Builder, op: Op) -> tuple[Value, ...]:
-        active = [r for r in op.results if self._activity.active(r)]
-        arms = tuple(self._arm(b.nested(), arm, op, active) for arm in op.regions)
-        return self._finish(b, op, self._walk.values(op.operands), arms, active)
+    def _flow(self, b: Builder, op: Op) -> tuple[Value, ...]:
+        active = [i for i, r in enumerate(op.results) if self._activity.active(r)]
+        moved = [carried(op)[i] for i in active] if op.name in LOOPS else []
 
-    def _arm(self, b: Builder, arm: Region, op: Op, active: list[Value]) -> Region:
-        yields = self._walk.inline(b, arm)
-        old = dict(zip(op.results, arm.yields, strict=True))
-        return Region((), b.ops, (*yields, *(self._tangent(b, old[r]) for r in active)))
+        def enter(region: Region, tangents: tuple[Value, ...]) -> None:
+            if region is op.regions[-1]:
+                self._set_tangents([each.parameter for each in moved], tangents)
 
-    def _for(self, b: Builder, op: Op) -> tuple[Value, ...]:
-        active, starts = self._starts(b, op, op.operands[1:])
-        (body,) = op.regions
-        index, *carried = self._parameters(body.parameters)
-        made = self._body(b.nested(), body, (index, *carried), op, active)
-        return self._finish(b, op, (*self._walk.values(op.operands), *starts), (made,), active)
+        leave = lambda inner, region: [self._tangent(inner, region.yields[i]) for i in active]
+        starts = [self._tangent(b, each.start) for each in moved]
+        made, tangents = self._walk.extended(b, op, starts, enter, leave)
+        self._set_tangents([op.results[i] for i in active], tangents)
+        return made
 
-    def _while(self, b: Builder, op: Op) -> tuple[Value, ...]:
-        active, starts = self._starts(b, op, op.operands)
-        old_test, old_body = op.regions
-        test = self._walk.region(b.nested(), old_test)
-        tested = tuple(Value(s.type) for s in starts)
-        test = Region((*test.parameters, *tested), test.ops, test.yields)
-        body = self._body(b.nested(), old_body, self._parameters(old_body.parameters), op, active)
-        return self._finish(b, op, (*self._walk.values(op.operands), *starts), (test, body), active)
-
-    def _starts(self, b: Builder, op: Op, starts: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-        """The active results of a loop and the tangents they start with."""
-        pairs = [(r, s) for r, s in zip(op.results, starts, strict=True) if self._activity.active(r)]
-        return [r for r, _ in pairs], [self._tangent(b, s) for _, s in pairs]
-
-    def _body(
-        self, b: Builder, body: Region, parameters: tuple[Value, ...], op: Op, active: list[Value]
-    ) -> Region:
-        first = len(body.parameters) - len(op.results)
-        carried = dict(zip(op.results, body.parameters[first:], strict=True))
-        tangents = tuple(self._new_tangent(carried[r]) for r in active)
-        yields = self._walk.inline(b, body)
-        old = dict(zip(op.results, body.yields, strict=True))
-        return Region((*parameters, *tangents), b.ops, (*yields, *(self._tangent(b, old[r]) for r in active)))
-
-    def _finish(
-        self,
-        b: Builder,
-        op: Op,
-        operands: tuple[Value, ...],
-        regions: tuple[Region, ...],
-        active: list[Value],
-    ) -> tuple[Value, ...]:
-        types = (*(r.type for r in op.results), *(y.type for y in regions[-1].yields[len(op.results) :]))
-        made = b.control(op.name, operands, types, regions, op.attributes)
-        for old, tangent in zip(active, made[len(op.results) :], strict=True):
-            self._set_tangent(old, tangent)
-        return made[: len(op.results)]
+    def _set_tangents(self, old: Sequence[Value], tangents: Sequence[Value]) -> None:
+        for value, tangent in zip(old, tangents, strict=True):
+            self._set_tangent(value, tangent)
 
     def _call(self, b: Builder, op: Op) -> tuple[Value, ...]:
         callee = self._activity.callee(op)
@@ -168,17 +125,15 @@ class Forward:
             return copy_op(self._walk, b, op)
         operands = (*self._walk.values(op.operands), *(self._tangent(b, v) for v in varied))
         wanted = [r for r, flag in zip(op.results, callee.results, strict=True) if flag]
-        types = [self._space.tangent(r.type) for r in wanted]
-        result_types = (*(r.type for r in op.results), *(t for t in types if t is not None))
-        made = b.control("call", operands, result_types, (), {"callee": callee.derivative})
+        tangents = [self._space.tangent(r.type) for r in wanted]
+        types = (*(r.type for r in op.results), *(t for t in tangents if t is not None))
+        made = b.call(callee.derivative, operands, types)
         for old, tangent in zip(wanted, made[len(op.results) :], strict=True):
             self._set_tangent(old, tangent)
         return made[: len(op.results)]
 
 
 _RULES: dict[str, Callable[[Forward, Builder, Op], tuple[Value, ...]]] = {
-    "if": Forward._if,
-    "for": Forward._for,
-    "while": Forward._while,
+    **dict.fromkeys(("if", "for", "while"), Forward._flow),
     "call": Forward._call,
 }

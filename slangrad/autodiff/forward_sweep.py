@@ -20,10 +20,9 @@ from slangrad.autodiff.outline import Loop, Outline, holds_array
 from slangrad.autodiff.plan import Plan
 from slangrad.autodiff.residuals import position
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Op, Region, Value, alike
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import U32, Type, is_integer
+from slangrad.ir.types import U32, is_integer
 
 
 class ForwardSweep:
@@ -44,11 +43,6 @@ class ForwardSweep:
             self.slots[slot] = b.emit("zero", type=t, written_first=True) if holds_array(t) else b.zero(t)
         self._walk.inline(b, region)
 
-    def _new(self, old: tuple[Value, ...]) -> tuple[Value, ...]:
-        made = tuple(Value(p.type, p.hint) for p in old)
-        self.values.update(zip(old, made, strict=True))
-        return made
-
     # --- if: kept values of an arm are extra results
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -56,7 +50,7 @@ class ForwardSweep:
         before = self.slots
         operands = walk.values(op.operands)
         arms = tuple(self._arm(b.nested(), arm, op, lifted, slots, before) for arm in op.regions)
-        made = b.control("if", operands, _types(arms[0].yields), arms, op.attributes)
+        made = b.control("if", operands, arms, op.attributes)
         first, second = len(op.results), len(op.results) + len(lifted)
         self.values.update(zip(lifted, made[first:second], strict=True))
         self.slots = {**before, **dict(zip(slots, made[second:], strict=True))}
@@ -86,11 +80,11 @@ class ForwardSweep:
         self._begin(loop)
         count, *starts = walk.values(op.operands)
         (old,) = op.regions
-        parameters = self._new(old.parameters)
+        parameters = walk.parameters(old.parameters)
         self._ordinals[loop] = parameters[0]
         body = self._body(b.nested(), loop, slots, parameters, ())
         operands = (count, *starts, *(self.slots[s] for s in slots))
-        made = b.control("for", operands, _types(body.yields), (body,), op.attributes)
+        made = b.control("for", operands, (body,), op.attributes)
         self.slots.update(zip(slots, made[len(op.results) :], strict=True))
         self._end(b, loop, count)
         return made[: len(op.results)]
@@ -104,12 +98,12 @@ class ForwardSweep:
         old_test, old_body = op.regions
         test = walk.region(b.nested(), old_test)
         trips = self._ordinals[loop] = Value(U32, "trips")
-        parameters, nb = (*self._new(old_body.parameters), trips), b.nested()
+        parameters, nb = (*walk.parameters(old_body.parameters), trips), b.nested()
         body = self._body(nb, loop, slots, parameters, (nb.emit("add", trips, nb.constant(U32, 1)),))
-        extra = tuple(Value(p.type, p.hint) for p in body.parameters[len(op.results) :])
+        extra = alike(body.parameters[len(op.results) :])
         test = Region((*test.parameters, *extra), test.ops, test.yields)
         operands = (*walk.values(op.operands), b.constant(U32, 0), *(self.slots[s] for s in slots))
-        made = b.control("while", operands, _types(body.yields), (test, body), op.attributes)
+        made = b.control("while", operands, (test, body), op.attributes)
         first = len(op.results)
         self.values[loop.trips] = made[first]
         self.slots.update(zip(slots, made[first + 1 :], strict=True))
@@ -158,7 +152,7 @@ class ForwardSweep:
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        callee = self._callees(callee_of(op))
+        callee = self._callees(op.attributes["callee"])
         if callee.drop_primal:
             return tuple(b.zero(r.type) for r in op.results)
         if callee.opened is None:
@@ -166,7 +160,3 @@ class ForwardSweep:
         inner = Rebuild({})
         inner.new.update(zip(callee.opened.parameters, walk.values(op.operands), strict=True))
         return inner.inline(b, callee.opened)
-
-
-def _types(values: tuple[Value, ...]) -> tuple[Type, ...]:
-    return tuple(v.type for v in values)

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slangrad.autodiff.cutting import AT_MOST
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.control import LOOPS, carried
+from slangrad.ir.core import Op, Region, Value, number_of
 from slangrad.ir.effects import primitive_effect
-from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import U32, Array, Struct, Type, components, is_integer
 
@@ -24,11 +23,6 @@ READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as
 
 def _times(runs: int, trips: int | None) -> int:
     return min(runs * max(1, USUAL_TRIPS if trips is None else trips), MOST_RUNS)
-
-
-def _limit(loop: Op) -> int | None:
-    found = loop.attributes.get(AT_MOST)
-    return found if isinstance(found, int) else None
 
 
 def holds_array(t: Type) -> bool:
@@ -87,7 +81,7 @@ class Outline:
     def __init__(self, region: Region) -> None:
         self.places: dict[Region, Place] = {}
         self.homes: dict[Value, Place] = {}
-        self.makers: dict[Value, Op] = {}
+        self.makers = region.makers
         self.loops: dict[Op, Loop] = {}
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
@@ -110,24 +104,22 @@ class Outline:
     def _op(self, op: Op, place: Place) -> None:
         for v in op.operands:
             self.uses.setdefault(v, []).append(op)
-        loop = self._loop(op, place) if op.name in ("for", "while") else place.loop
+        loop = self._loop(op, place) if op.name in LOOPS else place.loop
         for region in op.regions:
             runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
             self._enter(Place(region, op, place, loop, runs))
             for y in region.yields:
                 self.uses.setdefault(y, []).append(op)
         for r in op.results:
-            self.makers[r] = op
             self._define(r, place)
         if self._is_made_of_fixed(op):
             self._fixed.update(op.results)
-        if op.name in ("for", "while") and not op.attributes.get("reverse"):
+        if op.name in LOOPS and not op.attributes.get("reverse"):
             self._find_counters(op)
 
     def _find_counters(self, loop: Op) -> None:
-        first, body = 1 if loop.name == "for" else 0, loop.regions[-1]
-        for start, p, y in zip(loop.operands[first:], body.parameters[first:], body.yields, strict=True):
-            made = self.makers.get(y)
+        for start, inside, y, _ in carried(loop):
+            p, made = inside[-1], self.makers.get(y)
             if not is_integer(p.type) or made is None or made.name not in ("add", "sub"):
                 continue
             x, step = made.operands if made.operands[0] is p or made.name == "sub" else made.operands[::-1]
@@ -138,21 +130,15 @@ class Outline:
         body = op.regions[-1]
         if op.name == "for":
             count = op.operands[0]
-            constant = self.constant(count)
-            most = _limit(op) if constant is None else constant
+            constant = number_of(count, self.makers.get)
+            most = op.attributes.get("at_most") if constant is None else constant
             loop = Loop(op, place, body, body.parameters[0], count, constant, most)
         else:
-            loop = Loop(op, place, body, None, Value(U32, "trips"), None, _limit(op))
+            loop = Loop(op, place, body, None, Value(U32, "trips"), None, op.attributes.get("at_most"))
             self._define(loop.trips, place)
         self._define(loop.base, place)
         self.loops[op] = loop
         return loop
-
-    def constant(self, value: Value) -> int | None:
-        """The integer a value always is."""
-        op = self.makers.get(value)
-        number: Number | object = op.attributes["value"] if op is not None and op.name == "const" else None
-        return number if isinstance(number, int) and not isinstance(number, bool) else None
 
     def is_index(self, value: Value) -> bool:
         loop = self.homes[value].loop

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slangrad.autodiff.activity import Activity, Callees, carried_values
+from slangrad.autodiff.activity import Activity, Callees
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.forward_sweep import ForwardSweep
 from slangrad.autodiff.hidden import refuse_hidden
@@ -26,7 +26,8 @@ from slangrad.autodiff.residuals import Needs, Residuals, Scope, Source
 from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.control import carried
+from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
 from slangrad.ir.formula import Formula
 from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Type
@@ -78,7 +79,7 @@ def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Reversed:
     """From the cotangents of the flagged results to those of the flagged inputs."""
     region, outline = made.region, made.outline
     b, sweep = Builder(), ForwardSweep(outline, made.plan, callees)
-    parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
+    parameters = alike(region.parameters)
     sweep.values.update(zip(region.parameters, parameters, strict=True))
     sweep.run(b, region)
     residuals = Residuals(outline, made.plan, sweep.values, sweep.slots)
@@ -146,8 +147,7 @@ class Reverse:
             Region((), nested.b.ops, tuple(arm.or_zero(arm.get(v), v.type) for v in changed))
             for nested, arm in arms
         )
-        types = tuple(_tangent(self._space, v.type) for v in changed)
-        made = scope.b.control("if", (scope.fetch(op.operands[0]),), types, regions, op.attributes)
+        made = scope.b.control("if", (scope.fetch(op.operands[0]),), regions, op.attributes)
         for v, ct in zip(changed, made, strict=True):
             to.begin(v, ct)
 
@@ -171,32 +171,31 @@ class Reverse:
     # --- loops: carry the cotangents of active carried values, and of the outer values that the body uses
 
     def _loop(self, scope: Scope, op: Op, to: Cotangents) -> None:
-        active = [group for group in carried_values(op) if to.wants(group[3])]
+        active = [each for each in carried(op) if to.wants(each.result)]
         body, loop = op.regions[-1], scope.outline.loops[op]
         index = Value(U32 if loop.index is None else loop.index.type, "i")
         inner = scope.nested(body, index)
         arrived = to.nested(inner)
-        own = {p: self._cotangent_of(p) for _, p, _, _ in active}
+        own = {each.parameter: self._cotangent_of(each.parameter) for each in active}
         outer = {v: self._cotangent_of(v) for v in to.shared(self._free.of(body))}
         for v, ct in outer.items():
             arrived.begin(v, ct)
-        for _, p, y, _ in active:
-            arrived.give(y, own[p])
+        for each in active:
+            arrived.give(each.yielded, own[each.parameter])
         self._region(inner, body, arrived)
 
         changed = [v for v in outer if arrived.get(v) is not outer[v]]
         if not own and not changed and not _acts(inner.b.ops):
             return
-        starts = [to.or_zero(to.take(r), r.type) for *_, r in active]
+        starts = [to.or_zero(to.take(each.result), each.result.type) for each in active]
         starts += [to.or_zero(to.get(v), v.type) for v in changed]
         yields = tuple(arrived.or_zero(arrived.get(v), v.type) for v in (*own, *changed))
         region = Region((index, *own.values(), *(outer[v] for v in changed)), inner.b.ops, yields)
-        types = tuple(s.type for s in starts)
-        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), types, (region,), _flipped(op))
+        made = scope.b.control("for", (scope.fetch(loop.trips), *starts), (region,), _flipped(op))
         for v, ct in zip(changed, made[len(own) :], strict=True):
             to.begin(v, ct)
-        for (start, _, _, _), ct in zip(active, made[: len(own)], strict=True):
-            to.give(start, ct)
+        for each, ct in zip(active, made[: len(own)], strict=True):
+            to.give(each.start, ct)
 
     def _cotangent_of(self, value: Value) -> Value:
         return Value(_tangent(self._space, value.type), _derivative_hint(value))
@@ -212,15 +211,14 @@ class Reverse:
         cotangents = (to.or_zero(ct, r.type) for r, ct in zip(wanted, arriving, strict=True))
         operands = (*(scope.fetch(v) for v in op.operands), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
-        types = tuple(_tangent(self._space, v.type) for v in varied)
-        made = scope.b.control("call", operands, types, (), {"callee": callee.derivative})
+        made = scope.b.call(callee.derivative, operands, [_tangent(self._space, v.type) for v in varied])
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
 
 
-def _flipped(op: Op) -> dict[str, Attribute]:
+def _flipped(op: Op) -> Attributes:
     """The attributes of a loop for its reverse."""
-    attributes = {k: v for k, v in op.attributes.items() if k != "reverse"}
+    attributes = without(op.attributes, "reverse")
     forwards = op.name == "while" or not op.attributes.get("reverse")
     return {**attributes, "reverse": True} if forwards else attributes
 

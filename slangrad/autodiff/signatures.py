@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import LIBRARY, Attribute, Function, Parameter, Region, Value
+from slangrad.ir.core import Function, FunctionAttributes, Parameter, Region, Value
 from slangrad.ir.types import Struct, Type
 
 
@@ -62,7 +62,7 @@ def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
 
 
 def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], region: Region) -> Function:
-    attributes: dict[str, Attribute] = {LIBRARY: True} if f.attributes.get(LIBRARY) else {}
+    attributes: FunctionAttributes = {"library": True} if f.attributes.get("library") else {}
     return Function(f"{f.name}.{mode}", parameters, None, region, attributes=attributes, span=f.span)
 
 
@@ -118,7 +118,7 @@ def wrap_jvp(f: Function, user: Function, space: VectorSpace) -> Region:
         _pair(b, expected.type, p, space.settled(b, p.type, derivative[p], p)) if p in derivative else p
         for p, expected in zip(primals, user.inputs, strict=True)
     )
-    made = b.control("call", arguments, user.result_types, (), {"callee": user.name})
+    made = b.call(user.name, arguments, user.result_types)
     both = list(zip(made, wanted, strict=True))
     results = [_half(b, r, "p") if flag else r for r, flag in both]
     results += [_half(b, r, "d") for r, flag in both if flag]
@@ -149,7 +149,7 @@ def wrap_vjp(f: Function, user: Function, space: VectorSpace) -> Region:
         arguments += _present([ct])
     arguments += _present(returned)
     assert len(arguments) == len(user.inputs), f"{user.name} is no backward derivative of {f.name}"
-    made = b.control("call", tuple(arguments), user.result_types, (), {"callee": user.name})
+    made = b.call(user.name, arguments, user.result_types)
     yields = tuple(_half(b, pair, "d") for pair in made)
     return Region((*primals, *_present(cotangents)), b.ops, yields)
 

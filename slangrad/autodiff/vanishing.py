@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slangrad.autodiff.activity import carried_values
-from slangrad.ir.calls import callee_of
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.types import components
 
@@ -67,21 +66,19 @@ class _Walk:
 
     def loop(self, op: Op) -> list[Form]:
         """What is carried is zero if it starts so and an iteration leaves it so."""
-        groups = carried_values(op)
-        carried = [self.of(start) for start, _, _, _ in groups]
-        tested = [region.parameters[-len(groups) :] if groups else () for region in op.regions]
+        forms = [self.of(each.start) for each in carried(op)]
         while True:
-            for parameters in tested:
-                self.forms.update(zip(parameters, carried, strict=True))
+            for each, form in zip(carried(op), forms, strict=True):
+                self.forms.update(dict.fromkeys(each.inside, form))
             for region in op.regions:
                 yielded = self.region(region)
-            made = [_both(one, other) for one, other in zip(carried, yielded, strict=True)]
-            if made == carried:
+            made = [_both(one, other) for one, other in zip(forms, yielded, strict=True)]
+            if made == forms:
                 return made
-            carried = made
+            forms = made
 
     def call(self, op: Op) -> list[Form]:
-        return self.function(callee_of(op), self.all_of(op.operands))
+        return self.function(op.attributes["callee"], self.all_of(op.operands))
 
 
 _CONTROL: dict[str, Callable[[_Walk, Op], list[Form]]] = {
@@ -112,20 +109,14 @@ def _parts(form: Form, count: int) -> list[Form]:
 
 def _get(op: Op, forms: list[Form]) -> Form:
     (form,) = forms
-    return form[_index(op)] if isinstance(form, tuple) else form
+    return form[op.attributes["index"]] if isinstance(form, tuple) else form
 
 
 def _set(op: Op, forms: list[Form]) -> Form:
     whole, part = forms
     parts = _parts(whole, len(list(components(op.results[0].type))))
-    parts[_index(op)] = part
+    parts[op.attributes["index"]] = part
     return _joined(parts)
-
-
-def _index(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
 
 
 def _all(op: Op, forms: list[Form]) -> Form:

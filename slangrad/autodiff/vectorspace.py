@@ -60,7 +60,7 @@ class VectorSpace:
         """The zero of the tangents of a type. Types that share a tangent type may differ in their zeros."""
         tangent, user = self._tangent_of(primal), self._functions(primal)
         if user is not None and user.zero is not None:
-            return b.control("call", (), (tangent,), (), {"callee": user.zero})[0]
+            return b.call(user.zero, (), (tangent,))[0]
         if not self._has_functions(primal):
             return b.zero(tangent)
         if isinstance(primal, Array):
@@ -77,7 +77,7 @@ class VectorSpace:
         t, user = x.type, self._functions(primal)
         assert t is y.type and t is self.tangent(primal), (primal, t, y.type)
         if user is not None and user.add is not None:
-            return b.control("call", (x, y), (t,), (), {"callee": user.add})[0]
+            return b.call(user.add, (x, y), (t,))[0]
         if _is_zero(b, x):
             return y
         if _is_zero(b, y):

@@ -2,7 +2,7 @@
 
     CPU.cases["__target_switch"]     ("cpu", "cpp", "default")
 
-What a target does with flat IR, its devices and its code are in `slangrad/targets`, which loads the back end.
+Its device and how its code is kept are in `backends.py`, what it does with flat IR in `slangrad/targets`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,12 @@ CASES = {"__target_switch": ("cpu", "cpp", "default"), "__stage_switch": ("compu
 
 
 class Traits(NamedTuple):
-    """`cases` of a switch over targets are meant in this order: the first that the program has counts. Machine code of
-    a target that `is_stored` is kept on disk.
-    """
+    """`cases` of a switch over targets are meant in this order: the first that the program has counts."""
 
     name: str
-    is_stored: bool
     cases: dict[str, tuple[str, ...]] = CASES
 
 
-CPU = Traits("cpu", is_stored=True)
-INTERPRETER = Traits("interpreter", is_stored=False)
-C_TEXT = Traits("c", is_stored=False)
-
-TRAITS = {each.name: each for each in (CPU, INTERPRETER, C_TEXT)}
+CPU = Traits("cpu")
+INTERPRETER = Traits("interpreter")
+C_TEXT = Traits("c")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from slangrad.base.late import Late
 from slangrad.call.packing import Packer
 from slangrad.runtime.device import Kernel
-from slangrad.runtime.object_code import Loaded, load_code
 
 PIPELINE = Late("slangrad.pipeline")
 
@@ -36,8 +35,3 @@ class Compiled:
     def text(self) -> str:
         """The page of Slang that the kernel was made from."""
         return self.make_text()
-
-
-def load(code: bytes, names: Sequence[str]) -> Loaded:
-    """Machine code in memory; LLVM, which may have to be loaded for that, only where our own loader does not serve."""
-    return load_code(code, names, lambda *given: PIPELINE.stages.load_with_llvm(*given))

@@ -19,7 +19,7 @@ import numpy as np
 
 from slangrad.base.options import Options, store_of
 from slangrad.cache import find_kernel, kernel_key
-from slangrad.call.compiled import Compiled, load
+from slangrad.call.compiled import Compiled
 from slangrad.call.launchable import Launchable, Source
 from slangrad.call.packing import packer_of
 from slangrad.call.request import Settings
@@ -148,7 +148,7 @@ class Kernels:
         with self._session.lock:
             loaded: dict[str, Compiled] = self._session.kernels
             if key not in loaded:
-                found = find_kernel(options, key, load)
+                found = find_kernel(options, self._session.target, key)
                 if found is None:
                     return None
                 packer = packer_of(found.arguments)

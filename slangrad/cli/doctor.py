@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 import slangrad
-from slangrad import pipeline
 from slangrad.base.options import Options
 from slangrad.base.store import Store, Usage
+from slangrad.llvm import native
+from slangrad.runtime.processors import available_processors
 
 PROBE = """
 [Differentiable]
@@ -32,17 +33,17 @@ def report(console: Console) -> bool:
 
 
 def _machine(options: Options) -> Table:
-    machine = pipeline.describe_machine(options)
+    machine = native.target_of(options)
     table = plain_table()
     rows = {
         "slangrad": slangrad.__version__,
         "Python": platform.python_version(),
         "numpy": version("numpy"),
-        "llvmlite": f"{version('llvmlite')} (LLVM {machine.llvm})",
+        "llvmlite": f"{version('llvmlite')} (LLVM {native.llvm_version()})",
         "CPU": f"{machine.cpu}, {machine.triple}",
-        "features": ", ".join(machine.features),
+        "features": ", ".join(machine.abilities),
         "lanes": f"{machine.lanes} of 32 bits (SLANGRAD_LANES)",
-        "threads": f"{machine.threads} (SLANGRAD_THREADS)",
+        "threads": f"{options.threads or available_processors()} (SLANGRAD_THREADS)",
         "cache": described_cache(Store.of_environment().usage()),
     }
     for name, text in rows.items():

@@ -18,7 +18,8 @@ from slangrad.base.options import Options
 from slangrad.cli import dump_html
 from slangrad.cli.example import example_arguments
 from slangrad.explanation import costs_table
-from slangrad.pipeline import CompiledKernel, compile_entry_point, describe_machine
+from slangrad.llvm import native
+from slangrad.pipeline import CompiledKernel, compile_entry_point
 
 LEXERS = {"kernel": "hlsl", "ast": "text", "asm": "gas"}
 DEFAULT = "clean"
@@ -45,7 +46,7 @@ def load_function(device: Device, path: str, name: str) -> Function:
 
 def write_page(path: Path, compiled: CompiledKernel, name: str, mode: str) -> None:
     title = {"call": name, "fwds": f"fwd_diff({name})", "bwds": f"bwd_diff({name})"}[mode]
-    machine = describe_machine(Options.from_environment())
+    machine = native.target_of(Options.from_environment())
     columns = dump_html.write_page(path, compiled, title, f"{machine.cpu}, {machine.lanes} lanes")
     print(f"{path}: {columns} columns")
 

@@ -27,6 +27,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.ranges import Ranges
+from slangrad.ir.rebuild import same_region
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,
@@ -36,11 +37,13 @@ from slangrad.ir.types import (
     Array,
     Matrix,
     Pointer,
+    Scalar,
     Type,
     Vector,
     components,
     is_aggregate,
     is_long,
+    pointer_of,
 )
 
 Leaves = tuple[Leaf, ...]
@@ -97,24 +100,38 @@ class _Flatten:
             leaves = leaves[count:]
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        made = tuple(Value(t) for v in old for t in leaf_types(v.type))
-        self.define_all(old, made)
-        return made
+        made = [(v,) if _is_leaf(v.type) else tuple(map(Value, leaf_types(v.type))) for v in old]
+        for value, leaves in zip(old, made, strict=True):
+            self.define(value, leaves)
+        return tuple(leaf for leaves in made for leaf in leaves)
 
     # --- ops
 
     def ops(self, b: Builder, region: Region) -> None:
         for op in region.ops:
+            if self._stays(op):
+                self._leaves[op.results[0]] = b.again(op)
+                continue
             outer, b.span = b.span, op.span or b.span
             made = RULES[op.name](self, b, op)
             b.span = outer
             self.define_all(op.results, made)
+
+    def _stays(self, op: Op) -> bool:
+        """Whether it is on scalars, all of which are in the new function."""
+        if op.key is None or op.name not in ON_LEAVES or not _is_leaf(op.results[0].type):
+            return False
+        return all(self._leaves[v] == (v,) for v in op.operands)
 
     def report(self, b: Builder, op: Op, index: Value, extent: int) -> None:
         """Let the program check an index when it runs, if that is asked for and not proved."""
         wanted = op.attributes.get("check") and self.bounds_checks
         if wanted and not self.ranges.is_below(b, index, extent):
             b.emit("in_bounds", index, b.constant(U32, extent))
+
+
+def _is_leaf(t: Type) -> bool:
+    return isinstance(t, (Scalar, Pointer))
 
 
 Rule = Callable[[_Flatten, Builder, Op], Sequence[Leaf]]
@@ -156,21 +173,13 @@ def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf
     """A scalar by `select`; an array by `if`, so that it need not be copied when it is in memory."""
     if x is y:
         return x
-    arms = [b.nested(), b.nested()]
-    values = [f.elements.as_value(arm, leaf) for arm, leaf in zip(arms, (x, y), strict=True)]
-    if not isinstance(values[0].type, Array):
-        return b.emit("select", condition, *values)
-    regions = tuple(Region((), arm.ops, (value,)) for arm, value in zip(arms, values, strict=True))
-    return b.control("if", (condition,), (values[0].type,), regions)[0]
+    if isinstance(x, Value) and isinstance(y, Value) and not isinstance(x.type, Array):
+        return b.emit("select", condition, x, y)
+    as_value = f.elements.as_value
+    return b.if_(condition, lambda arm: (as_value(arm, x),), lambda arm: (as_value(arm, y),))[0]
 
 
 # --- movement
-
-
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
 
 
 def _make(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -190,8 +199,8 @@ def _array(f: _Flatten, b: Builder, t: Array, parts: Sequence[Leaves]) -> Sequen
 def _get(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, _number(op)))
-    start, end = span_of(t, _number(op))
+        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, op.attributes["index"]))
+    start, end = span_of(t, op.attributes["index"])
     return f.leaves(op.operands[0])[start:end]
 
 
@@ -199,8 +208,8 @@ def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     whole, part = (f.leaves(operand) for operand in op.operands)
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _put(f, b, t, whole, b.constant(U32, _number(op)), part, False)
-    start, end = span_of(t, _number(op))
+        return _put(f, b, t, whole, b.constant(U32, op.attributes["index"]), part, False)
+    start, end = span_of(t, op.attributes["index"])
     return (*whole[:start], *part, *whole[end:])
 
 
@@ -304,7 +313,6 @@ def _fill(f: _Flatten, b: Builder, t: Type, source: Type, leaves: Leaves) -> Lea
 
 def _shuffle(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     return [f.leaves(op.operands[0])[i] for i in indices]
 
 
@@ -324,18 +332,13 @@ def _load(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     return _read(f, b, f.single(op.operands[0]))
 
 
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
-
-
 def _element_address(b: Builder, address: Value, index: Value) -> Value:
     return b.emit("offset", b.emit("member", address, index=0), index)
 
 
 def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
     """The leaves of what is at an address."""
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         return (b.emit("load", address, type=t),)
     if isinstance(t, Array) and is_long(t):
@@ -346,15 +349,14 @@ def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
 
 def _read_long(f: _Flatten, b: Builder, t: Array, address: Value) -> Leaves:
     """An array from memory, element by element in a loop."""
-    index, nested, count = Value(U32, "k"), b.nested(), b.constant(U32, t.length or 0)
-    f.ranges.counted(b, count, index)
-    carried = tuple(Value(leaf) for leaf in leaf_types(t))
-    element = _read(f, nested, _element_address(nested, address, index))
-    changed = _put(f, nested, t, carried, index, element, False)
-    yields = tuple(f.elements.as_value(nested, leaf) for leaf in changed)
-    region = Region((index, *carried), nested.ops, yields)
-    starts = tuple(b.zero(c.type) for c in carried)
-    return b.control("for", (count, *starts), tuple(c.type for c in carried), (region,))
+    count = b.constant(U32, t.length or 0)
+
+    def read_one(b: Builder, index: Value, *carried: Value) -> Iterable[Value]:
+        f.ranges.counted(b, count, index)
+        element = _read(f, b, _element_address(b, address, index))
+        return [f.elements.as_value(b, leaf) for leaf in _put(f, b, t, carried, index, element, False)]
+
+    return b.for_(count, map(b.zero, leaf_types(t)), read_one, hint="k")
 
 
 def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -363,7 +365,7 @@ def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         b.effect("store", address, f.elements.as_value(b, leaves[0]))
     elif isinstance(t, Array):
@@ -381,11 +383,14 @@ def _write_array(f: _Flatten, b: Builder, t: Array, address: Value, leaves: Leav
             element = _element(f, b, t, leaves, b.constant(U32, i))
             _write(f, b, b.emit("member", address, index=i), tuple(element))
         return
-    index, nested, count = Value(U32, "k"), b.nested(), b.constant(U32, t.length)
-    f.ranges.counted(b, count, index)
-    element = _element(f, nested, t, leaves, index)
-    _write(f, nested, _element_address(nested, address, index), tuple(element))
-    b.control("for", (count,), (), (Region((index,), nested.ops, ()),))
+    count = b.constant(U32, t.length)
+
+    def write_one(b: Builder, index: Value) -> None:
+        f.ranges.counted(b, count, index)
+        element = _element(f, b, t, leaves, index)
+        _write(f, b, _element_address(b, address, index), tuple(element))
+
+    b.for_(count, (), write_one, hint="k")
 
 
 def _print(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -416,10 +421,15 @@ def _nested(f: _Flatten, b: Builder, region: Region, parameters: tuple[Value, ..
     return Region(parameters, nested.ops, f.values(nested, region.yields))
 
 
+def _control(b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]) -> Sequence[Leaf]:
+    if operands == op.operands and all(map(same_region, regions, op.regions)):
+        return b.again(op)
+    return b.control(op.name, operands, regions, op.attributes)
+
+
 def _if(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     regions = tuple(_nested(f, b, region, ()) for region in op.regions)
-    types = tuple(t for r in op.results for t in leaf_types(r.type))
-    return b.control("if", (f.single(op.operands[0]),), types, regions, op.attributes)
+    return _control(b, op, (f.single(op.operands[0]),), regions)
 
 
 def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -427,18 +437,18 @@ def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parameters = f.parameters(body.parameters)
     f.ranges.counted(b, count, parameters[0])
     region = _nested(f, b, body, parameters)
-    return b.control("for", (count, *starts), tuple(s.type for s in starts), (region,), op.attributes)
+    return _control(b, op, (count, *starts), (region,))
 
 
 def _while(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     starts = f.values(b, op.operands)
     regions = tuple(_nested(f, b, region, f.parameters(region.parameters)) for region in op.regions)
-    return b.control("while", starts, tuple(s.type for s in starts), regions, op.attributes)
+    return _control(b, op, starts, regions)
 
 
 def _call(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
-    types = tuple(t for r in op.results for t in leaf_types(r.type))
-    return b.control("call", f.values(b, op.operands), types, (), op.attributes)
+    types = [t for r in op.results for t in leaf_types(r.type)]
+    return b.several("call", f.values(b, op.operands), types, (), op.attributes)
 
 
 RULES: dict[str, Rule] = {
@@ -478,3 +488,4 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "call": _call,
 }
+ON_LEAVES = frozenset(name for name, rule in RULES.items() if rule in (_elementwise, _plain, _const))

@@ -15,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.flatten.leaves import UNROLLED
-from slangrad.flatten.lifetimes import Lifetimes, carried_of, is_array, is_tape
+from slangrad.flatten.lifetimes import Lifetimes, is_array, is_tape
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import EFFECT, KEPT, Attribute, Function, Op, Region, Value
+from slangrad.ir.control import carried
+from slangrad.ir.core import Attributes, Function, Op, Region, Value
 from slangrad.ir.primitives import WRITE
 from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import U32, Array, Pointer, Type, pointer
+from slangrad.ir.types import U32, Array, Type, pointer, pointer_of
 
 
 def flatten_arrays(function: Function) -> Function:
@@ -72,7 +73,7 @@ class _Arrays(Rebuild):
         places = tuple(Value(_passed_type(v.type), v.hint) for v in left)
         for value, place in zip(left, places, strict=True):
             self._copy(b, value.type, self._source(b, value), place)
-        if function.attributes.get(KEPT):  # tapes of a kernel end with its wave
+        if function.attributes.get("kept"):  # tapes of a kernel end with its wave
             self._free_tapes(b, old)
         yields = self.values(v for v in old.yields if not is_array(v))
         return function.on(Region((*parameters, *places), b.ops, yields))
@@ -117,12 +118,12 @@ class _Arrays(Rebuild):
         """`start`: the zero that the memory begins as; it is not cleared if nobody reads that."""
         t = version.type
         assert isinstance(t, Array)
-        attributes: dict[str, Attribute] = {}
-        if start in self._lifetimes.written_first:
-            zero, attributes = False, {"written_first": True}
+        written_first = start in self._lifetimes.written_first
+        attributes: Attributes = {"written_first": True} if written_first else {}
         if t.length is None:
-            return self._noted(b.emit("tape_new", type=storage_type(t), **attributes), version)
-        return b.emit("alloc", type=pointer(_element(t), "local"), count=t.length, zero=zero, **attributes)
+            return self._noted(b.primitive("tape_new", (), storage_type(t), attributes), version)
+        attributes = {"count": t.length, "zero": zero and not written_first, **attributes}
+        return b.primitive("alloc", (), pointer(_element(t), "local"), attributes)
 
     def _noted(self, tape: Value, version: Value) -> Value:
         """A tape that was made in the current region."""
@@ -167,16 +168,13 @@ class _Arrays(Rebuild):
             for k in range(count):
                 step(b, b.constant(U32, k))
             return
-        index, nested = Value(U32, "k"), b.nested()
-        step(nested, index)
-        b.control("for", (b.constant(U32, count),), (), (Region((index,), nested.ops, ()),))
+        b.for_(b.constant(U32, count), (), step, hint="k")
 
     # --- elements
 
     def _position(self, b: Builder, op: Op) -> Value:
         if op.name in ("get", "set"):
             index = op.attributes["index"]
-            assert isinstance(index, int)
             return b.constant(U32, index)
         return self.value(op.operands[1])
 
@@ -223,10 +221,8 @@ class _Arrays(Rebuild):
         inside, safe = self._writable(b, old.type.length, at)
         if inside is None:
             self._write(b, op, place, safe, value)
-            return
-        arm = b.nested()
-        self._write(arm, op, place, safe, value)
-        b.control("if", (inside,), (), (Region((), arm.ops, ()), Region((), [], ())))
+        else:
+            b.guarded(inside, lambda arm: self._write(arm, op, place, safe, value))
 
     def _writable(self, b: Builder, length: int | None, at: Value) -> tuple[Value | None, Value]:
         """Whether an element exists, and where it is if it does; a tape has all but negative ones."""
@@ -239,8 +235,7 @@ class _Arrays(Rebuild):
     def _write(self, b: Builder, op: Op, place: Value, at: Value, value: Value) -> None:
         adds = op.name == "add_index"
         assert not (adds and is_array(op.operands[-1])), "tapes are not added"
-        assert isinstance(place.type, Pointer)
-        if place.type.space == "tape":
+        if pointer_of(place.type).space == "tape":
             b.effect("tape_add" if adds else "tape_store", place, at, value)
             return
         address = b.emit("offset", place, at)
@@ -264,8 +259,8 @@ class _Arrays(Rebuild):
         left = [r for r in op.results if is_array(r)]
         passed += [self._new_place(b, r, zero=False) for r in left]
         others = [r for r in op.results if not is_array(r)]
-        attributes = op.attributes | ({EFFECT: WRITE} if left else {})
-        made = b.control("call", tuple(passed), tuple(r.type for r in others), (), attributes)
+        attributes = op.attributes | ({"effect": WRITE} if left else {})
+        made = b.several("call", passed, [r.type for r in others], (), attributes)
         self._define(others, made)
 
     def _argument(self, b: Builder, value: Value) -> Value:
@@ -285,8 +280,7 @@ class _Arrays(Rebuild):
             self._new_place(b, result, zero=result in self._lifetimes.begins_empty)
         passed = self._passed(op.results)
         regions = tuple(self._arm(b.nested(), region, op, own, passed) for region in op.regions)
-        types = tuple(storage_type(op.results[i].type) for i in passed)
-        made = b.control("if", (self.value(op.operands[0]),), types, regions, op.attributes)
+        made = b.control("if", (self.value(op.operands[0]),), regions, op.attributes)
         self._define([op.results[i] for i in passed], made)
 
     def _has_own_place(self, result: Value) -> bool:
@@ -336,7 +330,8 @@ class _Arrays(Rebuild):
         self._loop(b, op, (), ())
 
     def _loop(self, b: Builder, op: Op, first: tuple[Value, ...], index: tuple[Value, ...]) -> None:
-        starts, parameters, yields = carried_of(op)
+        starts, yields = [each.start for each in carried(op)], op.regions[-1].yields
+        parameters = [each.parameter for each in carried(op)]
         for start, parameter in zip(starts, parameters, strict=True):
             if is_array(parameter) and self._has_own_place(parameter):
                 self._copied(b, start, parameter)
@@ -352,8 +347,7 @@ class _Arrays(Rebuild):
         handed = tuple(self._owned(nested, op, -1 - i, yields[i], op.results[i]) for i in passed)
         self._free_tapes(nested, op.regions[-1])
         regions.append(Region((*index, *made), nested.ops, handed))
-        types = tuple(v.type for v in operands)
-        results = b.control(op.name, (*first, *operands), types, tuple(regions), op.attributes)
+        results = b.control(op.name, (*first, *operands), tuple(regions), op.attributes)
         self._define([op.results[i] for i in passed], results)
 
     def _begun(

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TypeAlias
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
+from slangrad.ir.core import Value
 from slangrad.ir.ranges import Ranges
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
@@ -260,8 +260,10 @@ class Elements:
             for k in range(count):
                 start = step(b, start, b.constant(U32, k))
             return start
-        index, carried, nested, trips = Value(U32, "k"), Value(start.type), b.nested(), b.constant(U32, count)
-        self.ranges.counted(b, trips, index)
-        changed = step(nested, carried, index)
-        region = Region((index, carried), nested.ops, (changed,))
-        return b.control("for", (trips, start), (start.type,), (region,))[0]
+        trips = b.constant(U32, count)
+
+        def change(inner: Builder, index: Value, value: Value) -> tuple[Value, ...]:
+            self.ranges.counted(b, trips, index)
+            return (step(inner, value, index),)
+
+        return b.for_(trips, (start,), change, hint="k")[0]

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slangrad.flatten.versions import UPDATES, Versions, groups
+from slangrad.flatten.versions import UPDATES, Versions
+from slangrad.ir.control import LOOPS, carried, merged
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import FreeValues, Nesting
 from slangrad.ir.types import Array, Type
 
-LOOPS = frozenset({"for", "while"})
 READS = frozenset({"index", "get"})
 
 
@@ -27,12 +27,6 @@ def is_array(value: Value) -> bool:
 
 def is_tape(t: Type) -> bool:
     return isinstance(t, Array) and t.length is None
-
-
-def carried_of(op: Op) -> tuple[Sequence[Value], Sequence[Value], Sequence[Value]]:
-    """What a loop carries: starts, parameters of the body, yields of the body."""
-    first = 1 if op.name == "for" else 0
-    return op.operands[first:], op.regions[-1].parameters[first:], op.regions[-1].yields
 
 
 class Lifetimes:
@@ -125,7 +119,7 @@ class Lifetimes:
             after |= self._shared
         self._shared = after
         taken: dict[Value, Value] = {}
-        for result, *yields in groups(op):
+        for result, *yields in merged(op):
             if is_array(result):
                 self._merge(op, result, yields, taken)
 
@@ -164,20 +158,28 @@ class Lifetimes:
     def _visit_loop(self, op: Op) -> None:
         for region in op.regions:
             self._visit(region)
-        starts, parameters, yields = carried_of(op)
-        taken, places = set(self._free[op]), range(len(op.results))
-        in_place = [self.root(y) is p for y, p in zip(yields, parameters, strict=True)]
-        moved = {self.root(yields[i]) for i in places if in_place[i]}
-        for i in filter(lambda i: is_array(op.results[i]), places):
-            handle = is_tape(op.results[i].type) and not in_place[i]
+        taken, all_carried = set(self._free[op]), carried(op)
+        in_place = [self.root(each.yielded) is each.parameter for each in all_carried]
+        moved = {self.root(each.yielded) for each, same in zip(all_carried, in_place, strict=True) if same}
+        for i, each in enumerate(all_carried):
+            if not is_array(each.result):
+                continue
+            handle, start = is_tape(each.result.type) and not in_place[i], each.start
             if handle:
-                self._pass_on(op, i, yields[i], moved)
-            elif starts[i] in self.zeros:
-                self.begins_empty.add(parameters[i])
-            if starts[i] in self._dying[op] and starts[i] not in taken and self._owned(starts[i]):
-                taken.add(starts[i])
-                self._begin(op, i, handle)
-            self._end(op, i, handle)
+                self._pass_on(op, i, each.yielded, moved)
+            elif start in self.zeros:
+                self.begins_empty.add(each.parameter)
+            if start in self._dying[op] and start not in taken and self._owned(start):
+                taken.add(start)
+                if handle:
+                    self.moved.add((op, i))
+                else:
+                    self.origin[each.parameter] = start
+            others = (each.result, *each.inside[:-1])
+            if handle:
+                self.handles.update((each.parameter, *others))
+            else:
+                self.origin.update(dict.fromkeys(others, each.parameter))
 
     def _pass_on(self, op: Op, i: int, made: Value, moved: set[Value]) -> None:
         """A tape that the next iteration gets by its handle; a copy, if its memory is not its own.
@@ -190,21 +192,6 @@ class Lifetimes:
         elif root not in moved and self.nesting.inside(root, op.regions[-1]) and self._owned(made):
             moved.add(root)
             self.moved.add((op, -1 - i))
-
-    def _begin(self, op: Op, i: int, handle: bool) -> None:
-        starts, parameters, _ = carried_of(op)
-        if handle:
-            self.moved.add((op, i))
-        else:
-            self.origin[parameters[i]] = starts[i]
-
-    def _end(self, op: Op, i: int, handle: bool) -> None:
-        _, parameters, _ = carried_of(op)
-        others = [op.results[i]] + ([op.regions[0].parameters[i]] if op.name == "while" else [])
-        if handle:
-            self.handles.update((parameters[i], *others))
-        else:
-            self.origin.update(dict.fromkeys(others, parameters[i]))
 
 
 def _tapes(function: Function, versions: Versions) -> dict[Value, list[Value]]:

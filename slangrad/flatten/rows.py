@@ -18,7 +18,8 @@ from slangrad.ir.types import Array
 
 
 def rows_to_read(function: Function) -> set[Op]:
-    return {op for region in _regions(function) for op in _in_region(region)}
+    makers = function.region.makers
+    return {op for region in _regions(function) for op in _in_region(region, makers)}
 
 
 def _regions(function: Function) -> Iterator[Region]:
@@ -27,9 +28,9 @@ def _regions(function: Function) -> Iterator[Region]:
         yield from op.regions
 
 
-def _in_region(region: Region) -> Iterator[Op]:
+def _in_region(region: Region, makers: dict[Value, Op]) -> Iterator[Op]:
     for i, op in enumerate(region.ops):
-        if op.name == "index" and _has_rows(op) and _is_overwritten(op, region.ops[i + 1 :]):
+        if op.name == "index" and _has_rows(op) and _is_overwritten(op, region.ops[i + 1 :], makers):
             yield op
 
 
@@ -38,21 +39,20 @@ def _has_rows(op: Op) -> bool:
     return isinstance(t, Array) and t.length is None and any(map(is_fixed_array, leaf_types(t.element)))
 
 
-def _is_overwritten(read: Op, later: Sequence[Op]) -> bool:
+def _is_overwritten(read: Op, later: Sequence[Op], makers: dict[Value, Op]) -> bool:
     """Whether another row, or something else, is written into the tape."""
     tape, index = read.operands
-    made_by = {result: op for op in later for result in op.results}
     for op in later:
         for inner in (op, *(each for region in op.regions for each in walk(region))):
             if inner.name in UPDATES and inner.operands[0] is tape:
                 back = inner.name == "set_index" and inner.operands[1] is index
-                if not back or _origin(inner.operands[2], made_by) is not read.results[0]:
+                if not back or _origin(inner.operands[2], makers) is not read.results[0]:
                     return True
     return False
 
 
-def _origin(value: Value, made_by: dict[Value, Op]) -> Value:
+def _origin(value: Value, makers: dict[Value, Op]) -> Value:
     """What a value was before elements of it were set."""
-    while value in made_by and made_by[value].name in ("set", "set_index"):
-        value = made_by[value].operands[0]
+    while value in makers and makers[value].name in ("set", "set_index"):
+        value = makers[value].operands[0]
     return value

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from slangrad.ir.control import versions
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.types import Array
 
@@ -52,12 +53,4 @@ def groups(op: Op) -> list[tuple[Value, ...]]:
     """Values around an op that are one value, or versions of one."""
     if op.name in UPDATES:
         return [(op.operands[0], op.results[0])]
-    if op.name == "if":
-        return list(zip(op.results, *(region.yields for region in op.regions), strict=True))
-    if op.name == "for":
-        (body,) = op.regions
-        return list(zip(op.results, op.operands[1:], body.parameters[1:], body.yields, strict=True))
-    if op.name == "while":
-        test, body = op.regions
-        return list(zip(op.results, op.operands, test.parameters, body.parameters, body.yields, strict=True))
-    return []
+    return versions(op) if op.regions else []

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
+from slangrad.ir.core import Value
 from slangrad.ir.types import U32, Array
 
 Step = Callable[[Builder, Value, Value], Value]
@@ -16,10 +16,8 @@ Step = Callable[[Builder, Value, Value], Value]
 
 def repeated(b: Builder, count: int, start: Value, step: Step) -> Value:
     """`start` changed by `step(builder, the value so far, index)` for each index below `count`."""
-    index, carried, nested = Value(U32, "i"), Value(start.type), b.nested()
-    changed = step(nested, carried, index)
-    region = Region((index, carried), nested.ops, (changed,))
-    return b.control("for", (b.constant(U32, count), start), (start.type,), (region,))[0]
+    changed = lambda inner, index, carried: (step(inner, carried, index),)
+    return b.for_(b.constant(U32, count), (start,), changed)[0]
 
 
 def with_elements(b: Builder, start: Value, element: Step) -> Value:

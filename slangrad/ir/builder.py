@@ -3,14 +3,19 @@
     b.emit("mul", x, b.constant(F32, 1))   ->   x           (nothing is appended)
 
 So each pass that rebuilds code also cleans it, and derivative code never contains `mul x, 1`. Control flow is
-made with `control`, around regions that nested builders filled.
+made around functions that emit what is inside, or with `control` around regions that nested builders filled:
+
+    b.for_(count, [x], lambda inner, i, carried: [inner.emit("mul", carried, y)])
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Unpack
+
 from slangrad.base.source import Span
 from slangrad.ir import algebra
-from slangrad.ir.core import Attribute, Op, Region, Value
+from slangrad.ir.core import Attributes, Op, Region, Value, alike
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import PURE
@@ -18,6 +23,8 @@ from slangrad.ir.type_rules import result_type, scalar_type
 from slangrad.ir.types import Scalar, Type, scalar_of
 
 Key = tuple[object, ...]
+Arm = Callable[["Builder"], Iterable[Value] | None]  # emits into a builder, and gives values, if any
+Body = Callable[..., Iterable[Value] | None]  # an Arm that takes values, too
 
 
 class Builder:
@@ -44,13 +51,13 @@ class Builder:
         self._here |= inner._here
 
     def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
     ) -> Value:
         """Append a primitive with one result (or find a value that is the same) and return the result."""
         return self.primitive(name, operands, type, attributes)
 
     def primitive(
-        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: dict[str, Attribute]
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
     ) -> Value:
         """`emit` with the attributes as a dict."""
         made = result_type(name, operands, attributes, given)
@@ -64,29 +71,105 @@ class Builder:
         found = self._find(key)
         if found is None:
             self._keys.add(key)
-            found = self._known[key] = self._append(name, operands, made, attributes)
+            found = self._known[key] = self._append(name, operands, made, attributes, key)
         return found
 
-    def effect(self, name: str, /, *operands: Value, **attributes: Attribute) -> None:
+    def effect(self, name: str, /, *operands: Value, **attributes: Unpack[Attributes]) -> None:
         """Append a primitive without a result: store, print."""
         assert result_type(name, operands, attributes, None) is None
         self.ops.append(Op(name, operands, (), attributes, (), self.span))
+
+    def again(self, op: Op) -> tuple[Value, ...]:
+        """Append an op as it is, or find a value that is the same."""
+        if op.key is not None:
+            found = self._find(op.key)
+            if found is not None:
+                return (found,)
+            self._keys.add(op.key)
+            self._known[op.key] = op.results[0]
+        self.ops.append(op)
+        for result in op.results:
+            self._made_by[result] = op
+        self._here.update(op.results)
+        return op.results
 
     def control(
         self,
         name: str,
         operands: tuple[Value, ...],
-        types: tuple[Type, ...],
-        regions: tuple[Region, ...] = (),
-        attributes: dict[str, Attribute] | None = None,
+        regions: tuple[Region, ...],
+        attributes: Attributes | None = None,
     ) -> tuple[Value, ...]:
-        """Append if, for, while, call, jvp or vjp, with results of the given types."""
-        results = tuple(Value(t) for t in types)
-        op = Op(name, operands, results, dict(attributes or {}), regions, self.span)
+        """Append if, for or while. The results are what the last region yields."""
+        return self.several(name, operands, [v.type for v in regions[-1].yields], regions, attributes)
+
+    def call(
+        self,
+        callee: str,
+        operands: Iterable[Value],
+        types: Iterable[Type],
+        attributes: Attributes | None = None,
+        name: str = "call",
+    ) -> tuple[Value, ...]:
+        """Append a call, or a request of another name, with results of the given types."""
+        return self.several(name, operands, types, (), {**(attributes or Attributes()), "callee": callee})
+
+    def several(
+        self,
+        name: str,
+        operands: Iterable[Value],
+        types: Iterable[Type],
+        regions: tuple[Region, ...] = (),
+        attributes: Attributes | None = None,
+    ) -> tuple[Value, ...]:
+        """Append an op with any number of results."""
+        results = tuple([Value(t) for t in types])
+        op = Op(name, tuple(operands), results, attributes or Attributes(), regions, self.span)
         self.ops.append(op)
         self._made_by.update(dict.fromkeys(results, op))
         self._here.update(results)
         return results
+
+    # --- control flow around code that functions emit, each into a nested builder
+
+    def region(self, parameters: tuple[Value, ...], body: Arm) -> Region:
+        inner = self.nested()
+        yields = tuple(body(inner) or ())
+        return Region(parameters, inner.ops, yields)
+
+    def if_(self, condition: Value, then: Arm, otherwise: Arm) -> tuple[Value, ...]:
+        """A branch, whose arms give values of the same types."""
+        return self.control("if", (condition,), (self.region((), then), self.region((), otherwise)))
+
+    def guarded(self, condition: Value, then: Arm) -> tuple[Value, ...]:
+        """What an arm gives where the condition holds; elsewhere zeros."""
+        there, nowhere = self.region((), then), self.nested()
+        zeros = tuple([nowhere.zero(v.type) for v in there.yields])
+        return self.control("if", (condition,), (there, Region((), nowhere.ops, zeros)))
+
+    def for_(
+        self,
+        count: Value,
+        starts: Iterable[Value],
+        body: Body,
+        attributes: Attributes | None = None,
+        hint: str = "i",
+    ) -> tuple[Value, ...]:
+        """A counted loop of `body(builder, index, *carried)`, which gives what is carried on."""
+        starts = tuple(starts)
+        parameters = (Value(count.type, hint), *alike(starts))
+        region = self.region(parameters, lambda inner: body(inner, *parameters))
+        return self.control("for", (count, *starts), (region,), attributes)
+
+    def while_(self, starts: Iterable[Value], test: Callable[..., Value], body: Body) -> tuple[Value, ...]:
+        """A loop of `body(builder, *carried)` for as long as `test(builder, *carried)` holds."""
+        starts = tuple(starts)
+        tested, carried = alike(starts), alike(starts)
+        regions = (
+            self.region(tested, lambda inner: (test(inner, *tested),)),
+            self.region(carried, lambda inner: body(inner, *carried)),
+        )
+        return self.control("while", starts, regions)
 
     def constant(self, t: Type, value: Number) -> Value:
         """A scalar constant of type `t`, or that scalar in each component of a vector or matrix."""
@@ -115,9 +198,7 @@ class Builder:
         op = self._made_by.get(value)
         if op is None or op.name not in ("const", "zero") or scalar_of(value.type) is None:
             return None
-        number = op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
-        assert isinstance(number, (bool, int, float))
-        return number
+        return op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
 
     def _find(self, key: Key) -> Value | None:
         scope: Builder | None = self if key in self._keys else None
@@ -129,19 +210,22 @@ class Builder:
         return None
 
     def _append(
-        self, name: str, operands: tuple[Value, ...], made: Type, attributes: dict[str, Attribute]
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        made: Type,
+        attributes: Attributes,
+        key: Key | None = None,
     ) -> Value:
         result = Value(made)
-        op = Op(name, operands, (result,), attributes, (), self.span)
+        op = Op(name, operands, (result,), attributes, (), self.span, key)
         self.ops.append(op)
         self._made_by[result] = op
         self._here.add(result)
         return result
 
 
-def attribute_key(attributes: dict[str, Attribute]) -> Key:
+def attribute_key(attributes: Attributes) -> Key:
     """Attributes as part of a key: the type tells True from 1, the text -0.0 from 0.0, and NaN equals NaN."""
-    names = sorted(attributes) if len(attributes) > 1 else attributes
-    return tuple(
-        [(k, type(v), repr(v) if isinstance(v, float) else v) for k in names for v in (attributes[k],)]
-    )
+    items = sorted(attributes.items()) if len(attributes) > 1 else attributes.items()
+    return tuple([(k, type(v), repr(v) if isinstance(v, float) else v) for k, v in items])

@@ -39,7 +39,6 @@ from slangrad.llvm import (
 from slangrad.llvm.emit import Emitter, Environment
 from slangrad.llvm.launch import field_address, field_at, read_field, write_field
 from slangrad.llvm.memory import Locals
-from slangrad.llvm.sites import Sites
 from slangrad.llvm.streaming import write_conditions, write_fence
 from slangrad.llvm.tapes import RESERVE
 from slangrad.llvm.target import FUNCTION_ATTRIBUTES, Target
@@ -63,10 +62,9 @@ _FOOTER = f"""!0 = !{{}}
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """LLVM text with the functions `entry` and `drain`, and the ops that its site numbers stand for."""
+    """LLVM text with the functions `entry` and `drain`."""
 
     text: str
-    sites: tuple[Op, ...]
     entry: Writer
 
     def lines(self) -> list[Line]:
@@ -109,45 +107,44 @@ class Delayed:
 
 
 def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
-    declarations, sites = Declarations(), Sites()
+    declarations = Declarations()
 
     def writer() -> Writer:
         return Writer(declarations, target.features, options.contraction)
 
     def entry_and_drain(kernel: Kernel, name: str, drain_name: str) -> tuple[list[str], Writer]:
         entry, drain, local = writer(), writer(), Locals(options.limits.local_bytes * kernel.lanes)
-        _write_entry(entry, kernel, local, sites, target.triple)
+        _write_entry(entry, kernel, local, target.triple)
         _write_drain(drain, name)
         text = _function(name, "i64 %chunk", _begin(entry, local), entry)
         return [text, _function(drain_name, "i64 %limit", _BEGIN, drain)], entry
 
     parts, entry = entry_and_drain(kernel, "entry", "drain")
-    parts += _functions(kernel, writer, sites, options.limits.local_bytes)
+    parts += _functions(kernel, writer, options.limits.local_bytes)
     if kernel.delayed is not None:
         literal = kernel.delayed.literal
         parts += entry_and_drain(literal, "literal", "literal_drain")[0]
-        parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer(), sites)
+        parts += _functions(literal, writer, options.limits.local_bytes)
+        parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer())
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
-    return Module("\n".join(parts) + "\n", tuple(sites.ops), entry)
+    return Module("\n".join(parts) + "\n", entry)
 
 
-def _functions(kernel: Kernel, writer: Callable[[], Writer], sites: Sites, stack_bytes: int) -> list[str]:
+def _functions(kernel: Kernel, writer: Callable[[], Writer], stack_bytes: int) -> list[str]:
     texts = []
     for function in kernel.functions:
         thread, local = ("%x", "%y", "%z"), Locals(stack_bytes)
-        around = Environment("%arguments", kernel.arguments, "%launch", thread, sites, local)
+        around = Environment("%arguments", kernel.arguments, "%launch", thread, local)
         around.budget, around.leave, around.rounds = "%budget", functions.LEAVE, polling.rounds
         texts.append(functions.write_function(writer(), function, around, kernel.lanes, RULES))
     return texts
 
 
-def _plan_and_finish(
-    kernel: Kernel, delayed: Delayed, plan: Writer, finish: Writer, sites: Sites
-) -> list[str]:
-    size, lot, *_ = _emitter_of_one(plan, kernel, sites).region(delayed.plan.region)
+def _plan_and_finish(kernel: Kernel, delayed: Delayed, plan: Writer, finish: Writer) -> list[str]:
+    size, lot, *_ = _emitter_of_one(plan, kernel).region(delayed.plan.region)
     write_field(plan, "%launch", "partial_size", size)
     write_field(plan, "%launch", "lot", lot)
-    _emitter_of_one(finish, kernel, sites).region(delayed.finish.region)
+    _emitter_of_one(finish, kernel).region(delayed.finish.region)
     parts = []
     for name, w in (("plan", plan), ("finish", finish)):
         w.line("ret void")
@@ -155,9 +152,9 @@ def _plan_and_finish(
     return parts
 
 
-def _emitter_of_one(w: Writer, kernel: Kernel, sites: Sites) -> Emitter:
+def _emitter_of_one(w: Writer, kernel: Kernel) -> Emitter:
     """For code that runs once a launch."""
-    around = Environment("%arguments", kernel.arguments, "%launch", ("", "", ""), sites, Locals(0))
+    around = Environment("%arguments", kernel.arguments, "%launch", ("", "", ""), Locals(0))
     return Emitter(w, TypeNames(1), around, RULES)
 
 
@@ -183,7 +180,7 @@ def _begin(w: Writer, local: Locals) -> list[str]:
     ]
 
 
-def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple: str) -> None:
+def _write_entry(w: Writer, kernel: Kernel, local: Locals, triple: str) -> None:
     write_field(w, "%launch", "chunk", "%chunk")
     w.line(f"%arena_start = load i64, ptr {field_address(w, '%launch', 'arena_used')}")
     x, end, y, z = _chunk_range(w, kernel.group)
@@ -191,18 +188,18 @@ def _write_entry(w: Writer, kernel: Kernel, local: Locals, sites: Sites, triple:
     done, budget = "leave", polling.start_budget(w)
     planned: list[str] = []
     if kernel.delayed is not None and _uses_plan(kernel):
-        planned = _emitter_of_one(w, kernel, sites).region(kernel.delayed.plan.region)
+        planned = _emitter_of_one(w, kernel).region(kernel.delayed.plan.region)
 
     def emitter() -> Emitter:
         thread = ("", y, z)
-        around = Environment("%arguments", kernel.arguments, "%launch", thread, sites, local)
+        around = Environment("%arguments", kernel.arguments, "%launch", thread, local)
         around.planned, around.accumulators, around.uses_arena = planned, accumulators, kernel.uses_arena
         around.budget, around.leave, around.rounds = budget, done, polling.rounds
         return Emitter(w, names, around, RULES)
 
     whole: str | None = None
     if kernel.condition is not None:
-        once = _emitter_of_one(w, kernel, sites)
+        once = _emitter_of_one(w, kernel)
         once.environment.thread, once.environment.chunk = ("", y, z), (x, end)
         once.environment.planned = planned
         (whole,) = once.region(kernel.condition.region)

@@ -21,7 +21,6 @@ from slangrad.llvm.conversions import convert, extend_half, like, round_to_half
 from slangrad.llvm.exact import EXACT
 from slangrad.llvm.instructions import CPU, HALF_ARITHMETIC, LANES
 from slangrad.llvm.masks import MASK_LOGIC, Masks
-from slangrad.llvm.sites import Sites
 from slangrad.llvm.type_names import TypeNames, constant, is_constant, number
 from slangrad.llvm.writer import Writer, phi
 
@@ -34,7 +33,6 @@ class Environment:
     block: Struct | None  # its layout
     launch: str  # the launch record
     thread: tuple[str, str, str]  # ids as u32; x is that of lane 0
-    sites: Sites
     locals: LocalMemory
     large: dict[Op, str] = field(default_factory=dict)  # stores that may pass the caches: whether they do
     uses_arena: bool = False  # waves take memory there
@@ -170,7 +168,6 @@ def _as_float(w: Writer, name: str, type_name: str, xs: list[str]) -> str:
 
 def _const(e: Emitter, op: Op) -> None:
     scalar, value = scalar_type(op.results[0]), op.attributes["value"]
-    assert isinstance(value, (bool, int, float))
     e.define(op.results[0], constant(e.type(op.results[0]), number(scalar, value)))
 
 
@@ -208,7 +205,6 @@ def _is_address(t: Type) -> bool:
 
 def _thread_id(e: Emitter, op: Op) -> None:
     axis = op.attributes["axis"]
-    assert isinstance(axis, int)
     e.define(op.results[0], e.environment.thread[axis])
 
 
@@ -268,7 +264,6 @@ def _lane_bits(e: Emitter, op: Op) -> None:
 def _lane_reduce(e: Emitter, op: Op) -> None:
     """Lane i with lane i + n / 2, until there is one: an order that no target changes."""
     (x,), kind, count = op.operands, op.attributes["kind"], e.names.lanes
-    assert isinstance(kind, str)
     scalar, value, name = scalar_type(x), e.operand(x), e.type(x)
     while count > 1:
         count //= 2

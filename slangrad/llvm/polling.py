@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slangrad.ir.core import Op, Region, Value, walk
+from slangrad.ir.control import constant_trips
+from slangrad.ir.core import Op, Region, Value
 from slangrad.llvm.emit import Emitter
 from slangrad.llvm.launch import field_at
 from slangrad.llvm.type_names import is_constant
@@ -95,27 +96,25 @@ def rounds(e: Emitter, op: Op, starts: Sequence[tuple[str, str]]) -> Rounds | No
 def _weight_of_iteration(e: Emitter, op: Op) -> int:
     """Zero for loops that are surely short."""
     body = op.regions[-1]
-    constants = {r: inner.attributes.get("value") for inner in walk(body) for r in inner.results}
-    weight = min(_weight(e, body, constants), BUDGET)
-    trips = _trips(e, op, constants)
+    weight = min(_weight(e, body, body.makers), BUDGET)
+    trips = _trips(e, op, body.makers)
     return 0 if trips is not None and trips * weight < SHORT else max(weight, 1)
 
 
-def _weight(e: Emitter, region: Region, constants: Mapping[Value, object]) -> int:
+def _weight(e: Emitter, region: Region, makers: Mapping[Value, Op]) -> int:
     total = len(region.ops)
     for op in region.ops:
-        trips = _trips(e, op, constants) or 1
-        total += trips * sum(_weight(e, inner, constants) for inner in op.regions)
+        trips = _trips(e, op, makers) or 1
+        total += trips * sum(_weight(e, inner, makers) for inner in op.regions)
     return total
 
 
-def _trips(e: Emitter, op: Op, constants: Mapping[Value, object]) -> int | None:
+def _trips(e: Emitter, op: Op, makers: Mapping[Value, Op]) -> int | None:
     """How many iterations a `for` has, if that is a constant."""
     if op.name != "for":
         return None
-    count = op.operands[0]
-    known = constants.get(count)
-    if isinstance(known, int):
+    known = constant_trips(op, makers)
+    if known is not None:
         return known
-    text = e.known(count)
+    text = e.known(op.operands[0])
     return int(text) if text is not None and is_constant(text) and text.isdecimal() else None

@@ -28,7 +28,7 @@ def _in_bounds(e: Emitter, op: Op) -> None:
     w.branch(w.value(f"icmp eq i32 {error}, 0"), first, done)
     w.block(first)
     write_field(w, launch, "error", str(BOUNDS_ERROR))
-    write_field(w, launch, "site", str(e.environment.sites.number(op)))
+    write_field(w, launch, "site", str(op.attributes["site"]))
     write_field(w, launch, "index", extended(e, index, "i64"))
     write_field(w, launch, "extent", extended(e, extent, "i64"))
     write_field(w, launch, "error_chunk", read_field(w, launch, "chunk"))
@@ -64,8 +64,7 @@ def _print(e: Emitter, op: Op) -> None:
         place = w.value(f"getelementptr i64, ptr {words}, i64 {position}")
         w.line(f"store i64 {_word(e, value)}, ptr {place}")
     function = read_field(w, launch, "print")
-    site = e.environment.sites.number(op)
-    w.line(f"call void {function}(ptr {launch}, i32 {site}, ptr {words})")
+    w.line(f"call void {function}(ptr {launch}, i32 {op.attributes['site']}, ptr {words})")
 
 
 def _word(e: Emitter, value: Value) -> str:

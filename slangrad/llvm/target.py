@@ -5,9 +5,11 @@ Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 16, Features(...))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, fields
 
 LANES = (1, 2, 4, 8, 16, 32, 64)
+SIMD_FLAG = re.compile(r"\+(s?sse|avx|fma|f16c|neon|sve|bf16|fullfp16)")
 
 # LLVM shall use registers of 512 bits where there are some: a wave fills one.
 FUNCTION_ATTRIBUTES = (
@@ -44,3 +46,12 @@ class Target:
     flags: str  # features as LLVM writes them: "+avx2,-fma"; those that the cpu's name implies may be missing
     lanes: int
     features: Features
+
+    @property
+    def abilities(self) -> tuple[str, ...]:
+        """What concerns SIMD of the flags, and the features, by names for people."""
+        flags = [flag[1:] for flag in self.flags.split(",") if SIMD_FLAG.match(flag)]
+        features = [
+            each.name.replace("_", " ") for each in fields(Features) if getattr(self.features, each.name)
+        ]
+        return tuple(dict.fromkeys([*flags, *features]))

@@ -56,7 +56,7 @@ class _Branches(Rebuild):
             return tuple(value for value in decided if value is not None)
         arms_left = ((then, x), (otherwise, y))
         regions = tuple(Region((), made.ops, tuple(yields[i] for i in left)) for made, yields in arms_left)
-        results = iter(b.control("if", (condition,), tuple(x[i].type for i in left), regions, op.attributes))
+        results = iter(self.control(b, op, (condition,), regions))
         return tuple(next(results) if value is None else value for value in decided)
 
     def _arm(
@@ -85,9 +85,7 @@ class _Branches(Rebuild):
         index, *parameters = body.parameters
         loop = _Carried(starts, body.yields, parameters)
         region = self._loop_region(b, loop, body, (index,), parameters, loop.kept(body.yields))
-        operands = (count, *loop.kept(starts))
-        made = b.control("for", operands, tuple(v.type for v in operands[1:]), (region,), op.attributes)
-        return loop.all(made)
+        return loop.all(self.control(b, op, (count, *loop.kept(starts)), (region,)))
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         starts, (test, body) = self.values(op.operands), op.regions
@@ -98,9 +96,7 @@ class _Branches(Rebuild):
             self._loop_region(b, loop, test, (), test.parameters, test.yields),
             self._loop_region(b, loop, body, (), body.parameters, loop.kept(body.yields)),
         )
-        kept = loop.kept(starts)
-        made = b.control("while", kept, tuple(v.type for v in kept), regions, op.attributes)
-        return loop.all(made)
+        return loop.all(self.control(b, op, loop.kept(starts), regions))
 
     def _never_turns(self, b: Builder, test: Region, starts: tuple[Value, ...]) -> bool:
         """Whether the test is false at once, and does nothing else."""
@@ -120,8 +116,7 @@ class _Branches(Rebuild):
         yields: tuple[Value, ...],
     ) -> Region:
         nested, old = b.nested(), (*index, *loop.kept(carried))
-        parameters = tuple(Value(p.type, p.hint) for p in old)
-        self.new.update(zip(old, parameters, strict=True))
+        parameters = self.parameters(old)
         self.new.update(zip(carried, loop.all(parameters[len(index) :]), strict=True))
         for op in region.ops:
             self.op(nested, op)

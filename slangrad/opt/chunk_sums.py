@@ -30,14 +30,16 @@ def _add_up(b: Builder, block: Accumulators, count: int) -> None:
     start = b.emit("accumulators", type=made, block=block.block, count=block.count)
     first = b.emit("add", partials_of_lot(b), b.constant(I64, block.offset))
     partials = b.emit("bitcast", first, type=pointer(block.sums))
-    element, body = Value(I64, "element"), b.nested()
-    place = body.emit("offset", start, body.emit("mul", element, body.constant(I64, count)))
-    if count == 1:
-        total = body.emit("load", place, type=block.sums)
-    else:
-        values = body.emit("load", place, type=lanes(block.sums))
-        total = body.emit("lane_reduce", values, type=block.sums, kind="add")
-    partial = body.emit("offset", partials, element)
-    before = body.emit("load", partial, type=block.sums)
-    body.effect("store", partial, body.emit("add", before, total))
-    b.control("for", (b.constant(I64, block.count),), (), (Region((element,), body.ops, ()),))
+
+    def add_one(b: Builder, element: Value) -> None:
+        place = b.emit("offset", start, b.emit("mul", element, b.constant(I64, count)))
+        if count == 1:
+            total = b.emit("load", place, type=block.sums)
+        else:
+            values = b.emit("load", place, type=lanes(block.sums))
+            total = b.emit("lane_reduce", values, type=block.sums, kind="add")
+        partial = b.emit("offset", partials, element)
+        before = b.emit("load", partial, type=block.sums)
+        b.effect("store", partial, b.emit("add", before, total))
+
+    b.for_(b.constant(I64, block.count), (), add_one, hint="element")

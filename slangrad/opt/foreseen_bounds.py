@@ -94,8 +94,7 @@ class _Certain(Rebuild):
             self._facts = v.assuming(outer, op.operands[0], truth)
             regions.append(self.region(b.nested(), region))
         self._facts = outer
-        types = tuple(r.type for r in op.results)
-        return b.control("if", (condition,), types, tuple(regions), op.attributes)
+        return b.control("if", (condition,), tuple(regions), op.attributes)
 
     def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         self._indices.add(op.regions[0].parameters[0])
@@ -109,8 +108,7 @@ class _Certain(Rebuild):
         for region, self._facts in zip(op.regions, facts, strict=True):
             regions.append(self.region(b.nested(), region))
         self._facts = outer
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, tuple(regions), op.attributes)
+        return b.control(op.name, self.values(op.operands), tuple(regions), op.attributes)
 
     # --- indices that move evenly from lane to lane
 

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from slangrad.ir.addresses import MEMBERS, root_of
 from slangrad.ir.builder import Builder, attribute_key
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import may_run_early
@@ -47,8 +48,7 @@ class _Hoist(Rebuild):
         self._made_at: dict[Value, int] = {}  # the number of a value's level
 
     def region(self, b: Builder, region: Region, is_loop: bool = False) -> Region:
-        parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
-        self.new.update(zip(region.parameters, parameters, strict=True))
+        parameters = self.parameters(region.parameters)
         self._loops += [len(self._levels)] if is_loop else []
         self._levels.append(_Level(b, is_loop, frozenset(parameters)))
         yields = self.inline(b, region)
@@ -66,9 +66,8 @@ class _Hoist(Rebuild):
 
     def _in_argument_block(self, address: Value) -> bool:
         """Whether an address is that of a parameter or of a part of it, so that it can always be read."""
-        op = self._levels[-1].builder.made_by(address)
-        while op is not None and op.name == "member":
-            op = self._levels[-1].builder.made_by(op.operands[0])
+        made_by = self._levels[-1].builder.made_by
+        op = made_by(root_of(address, made_by, MEMBERS))
         return op is not None and op.name == "parameter"
 
     def _target(self, op: Op) -> Builder:
@@ -97,15 +96,13 @@ class _Hoist(Rebuild):
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         regions = tuple(self.region(b.nested(), r, is_loop=True) for r in op.regions)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         for shared in self._shared(op.regions):
             self.op(b, shared)
         regions = tuple(self.region(b.nested(), r) for r in op.regions)
-        types = tuple(r.type for r in op.results)
-        return b.control(op.name, self.values(op.operands), types, regions, op.attributes)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _shared(self, arms: Sequence[Region]) -> Iterable[Op]:
         """Movable ops of the first arm that the second arm has, too; equal ones get equal numbers."""

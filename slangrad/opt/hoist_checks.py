@@ -66,9 +66,7 @@ class _HoistChecks(Rebuild):
             self._emit(b, leaving)
         elif number is None and any(map(_loads, leaving)):
             self._guard(b, count, leaving, body)
-        types = tuple(r.type for r in op.results)
-        region = self.region(b.nested(), body)
-        return b.control("for", self.values(op.operands), types, (region,), op.attributes)
+        return copy_op(self, b, op)
 
     def _emit(self, b: Builder, leaving: Sequence[Op]) -> None:
         for each in leaving:
@@ -80,16 +78,14 @@ class _HoistChecks(Rebuild):
         rest = Region((), [op for op in body.ops if op not in leaving], body.yields)
         used = [value for value in free_values(rest) if value in made]
         turns = b.emit("less", b.zero(count.type), count)
-        there, nowhere = b.nested(), b.nested()
         outer, self._asked = self._asked, dict(self._asked)
-        self._emit(there, leaving)
+
+        def leave(there: Builder) -> tuple[Value, ...]:
+            self._emit(there, leaving)
+            return self.values(used)
+
+        self.new.update(zip(used, b.guarded(turns, leave), strict=True))
         self._asked = outer
-        types = tuple(value.type for value in used)
-        regions = (
-            Region((), there.ops, self.values(used)),
-            Region((), nowhere.ops, tuple(map(nowhere.zero, types))),
-        )
-        self.new.update(zip(used, b.control("if", (turns,), types, regions), strict=True))
 
 
 def _leaving(body: Region) -> list[Op]:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
@@ -52,7 +53,7 @@ class _Facts:
     """Both facts of all values: each is told to what it flows to, until there is nothing to tell."""
 
     def __init__(self, region: Region) -> None:
-        self._made_by: dict[Value, Op] = {}
+        self._makers = region.makers
         self._users: dict[Value, list[Op]] = defaultdict(list)
         self._flows: dict[Value, list[Value]] = defaultdict(list)  # to values that may be this one
         self._bounds: dict[Value, Bounds] = {}
@@ -74,7 +75,6 @@ class _Facts:
         ]
 
     def _add(self, op: Op) -> None:
-        self._made_by.update(dict.fromkeys(op.results, op))
         if op.regions:
             self._add_flows(op)
         elif op.results and _holds_floats(op.results[0]):
@@ -83,24 +83,17 @@ class _Facts:
 
     def _add_flows(self, op: Op) -> None:
         """An arm's yields are results; what a loop starts with and yields is carried, and a result."""
-        count = len(op.results)
-        starts = op.operands[len(op.operands) - count :] if op.name != "if" else ()
-        sources = [starts, *(region.yields for region in op.regions if len(region.yields) == count)]
-        targets = [op.results]
-        if op.name != "if":
-            targets += [r.parameters[len(r.parameters) - count :] for r in op.regions]
-        for source in sources:
-            for i, v in enumerate(source):
-                if not self._stands_for_load(op, i, v):
-                    self._flows[v] += [target[i] for target in targets]
-
-    def _stands_for_load(self, op: Op, i: int, v: Value) -> bool:
-        """A zero in the place of what lies out of range is no mask."""
-        return op.name == "if" and v in self._zeros and any(r.yields[i] in self._loaded for r in op.regions)
+        for each in carried(op):
+            for v in (each.start, each.yielded):
+                self._flows[v] += (each.result, *each.inside)
+        for result, *arms in merged(op) if op.name == "if" else ():
+            for v in arms:  # a zero in the place of what lies out of range is no mask
+                if v not in self._zeros or self._loaded.isdisjoint(arms):
+                    self._flows[v].append(result)
 
     def _closed(self, begins: Callable[[Op], bool], goes_on: Callable[[Op], bool]) -> set[Value]:
         """All values that have a fact."""
-        self._found = {op.results[0] for op in self._made_by.values() if not op.regions and begins(op)}
+        self._found = {op.results[0] for op in self._makers.values() if not op.regions and begins(op)}
         self._found |= self._given  # other functions may give anything
         left = list(self._found)
         while left:
@@ -126,7 +119,7 @@ class _Facts:
     def bounds(self, v: Value, depth: int = 0) -> Bounds:
         """Between which numbers a float lies, as far as its making tells."""
         if v not in self._bounds:
-            op = self._made_by.get(v)
+            op = self._makers.get(v)
             rule = None if op is None or depth > DEEPEST else _BOUNDS.get(op.name)
             made = ANY if op is None or rule is None else rule(op, lambda x: self.bounds(x, depth + 1))
             self._bounds[v] = ANY if any(map(math.isnan, made)) else made
@@ -198,7 +191,6 @@ Of = Callable[[Value], Bounds]
 
 def _const(op: Op, of: Of) -> Bounds:
     number = op.attributes["value"]
-    assert isinstance(number, (bool, int, float))
     return (float(number), float(number))
 
 

@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.rebuild import Nesting, Rebuild, copy_op
+from slangrad.ir.control import merged
+from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
+from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
 from slangrad.ir.types import (
     I64,
     Array,
@@ -29,6 +30,7 @@ from slangrad.ir.types import (
     component,
     components,
     is_integer,
+    pointer_of,
 )
 
 SEEN = frozenset({"equal", "not_equal", "less", "less_equal"})  # ops that ask for an address alone
@@ -86,9 +88,9 @@ class _Known:
     """Where addresses lead, and the variables that nothing else leads to."""
 
     def __init__(self, function: Function) -> None:
-        self._makers = {r: (op, i) for op in walk(function.region) for i, r in enumerate(op.results)}
+        self._makers = function.region.makers
         self._nesting = Nesting(function.region)
-        self.constants = {v for v, (op, _) in self._makers.items() if op.attributes.get("no_diff")}
+        self.constants = {v for v, op in self._makers.items() if op.attributes.get("no_diff")}
         self._targets: dict[Value, Target | None] = {}
         self._users: dict[Value, set[str]] = {}
         self.variables: set[Value]
@@ -119,13 +121,13 @@ class _Known:
     def _follow(self, address: Value) -> Target | None:
         if not isinstance(address.type, Pointer) or address not in self._makers:
             return None
-        op, number = self._makers[address]
+        op = self._makers[address]
         if op.name == "variable":
             return Place(address)
         if op.name == "select":
             return self._either(op.operands[0], op.operands[1:])
         if op.name == "if":
-            ends = [region.yields[number] for region in op.regions]
+            (ends,) = (each[1:] for each in merged(op) if each[0] is address)
             found = self._either(op.operands[0], ends)
             return None if found is None or self._ends_inside(found, op) else found
         if op.name not in ("member", "offset", "bitcast"):
@@ -155,7 +157,6 @@ class _Known:
             return None if then is None or otherwise is None else Choice(target.condition, then, otherwise)
         if op.name == "member":
             index = op.attributes["index"]
-            assert isinstance(index, int)
             return Place(target.variable, (*target.steps, Step(index)))
         if op.name == "bitcast":
             return self._seen_as(target, op)
@@ -176,7 +177,7 @@ class _Known:
 
     def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
         """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
-        known, steps = self._number(index), target.steps
+        known, steps = number_of(index, self._makers.get), target.steps
         if known == 0:
             return target
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
@@ -188,11 +189,6 @@ class _Known:
         if chosen or is_row or last.indices is None or (at_first and last.number):
             return None
         return Place(target.variable, (*steps[:-1], Step(indices=(*last.indices, index))))
-
-    def _number(self, value: Value) -> int | None:
-        op, _ = self._makers.get(value, (None, 0))
-        number = op.attributes["value"] if op is not None and op.name == "const" else None
-        return number if isinstance(number, int) else None
 
     # --- which variables are lost sight of
 
@@ -233,7 +229,7 @@ class _Known:
 
 def _type_at(place: Place, end: int) -> Type:
     """The type of what the steps up to one lead to."""
-    t = _pointee(place.variable)
+    t = pointer_of(place.variable.type).element
     for step in place.steps[:end]:
         t = component(t, step.number)
     return t
@@ -260,14 +256,10 @@ def _conditions(target: Target) -> Iterator[Value]:
         yield from _conditions(target.otherwise)
 
 
-class _Settle(Rebuild):
-    """`held`: what each variable holds at the point that the walk has come to."""
-
+class _Settle(Holding[Value]):
     def __init__(self, known: _Known) -> None:
         super().__init__({"variable": self._variable, "load": self._load, "store": self._store})
-        self.rules |= {"if": self._if, "for": self._loop, "while": self._loop}
         self._known = known
-        self.held: dict[Value, Value] = {}
 
     # --- memory
 
@@ -275,7 +267,7 @@ class _Settle(Rebuild):
         """Who asks for the address alone gets one."""
         (result,) = op.results
         if result in self._known.variables:
-            self.held[result] = b.zero(_pointee(result))
+            self.held[result] = b.zero(pointer_of(result.type).element)
         return copy_op(walk, b, op)
 
     def _load(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -332,57 +324,13 @@ class _Settle(Rebuild):
 
     # --- control flow
 
-    def _written(self, op: Op) -> list[Value]:
+    def changed(self, op: Op) -> list[Value]:
         """The variables from outside of an op that it writes, in the order of the text."""
         inner = [each for region in op.regions for each in walk(region)]
         own = {each.results[0] for each in inner if each.name == "variable"}
         targets = [self._known.target(each.operands[0]) for each in inner if each.name == "store"]
         found = [place.variable for target in targets if target is not None for place in _places(target)]
         return [variable for variable in dict.fromkeys(found) if variable not in own]
-
-    def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        written, before, arms = self._written(op), self.held, []
-        for region in op.regions:
-            self.held, inner = dict(before), b.nested()
-            yields = self.inline(inner, region)
-            arms.append(Region((), inner.ops, (*yields, *(self.held[v] for v in written))))
-        self.held = before
-        return self._finish(b, op, written, self.values(op.operands), tuple(arms))
-
-    def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        written, before = self._written(op), self.held
-        regions = []
-        for region in op.regions:
-            parameters = tuple(Value(p.type, p.hint) for p in region.parameters)
-            carried = tuple(Value(before[v].type, v.hint) for v in written)
-            self.new.update(zip(region.parameters, parameters, strict=True))
-            self.held, inner = {**before, **dict(zip(written, carried, strict=True))}, b.nested()
-            yields = self.inline(inner, region)
-            tests = op.name == "while" and region is op.regions[0]
-            after = () if tests else tuple(self.held[v] for v in written)
-            regions.append(Region((*parameters, *carried), inner.ops, (*yields, *after)))
-        self.held = before
-        operands = (*self.values(op.operands), *(before[v] for v in written))
-        return self._finish(b, op, written, operands, tuple(regions))
-
-    def _finish(
-        self,
-        b: Builder,
-        op: Op,
-        written: list[Value],
-        operands: tuple[Value, ...],
-        regions: tuple[Region, ...],
-    ) -> tuple[Value, ...]:
-        types = (*(r.type for r in op.results), *(_pointee(v) for v in written))
-        made = b.control(op.name, operands, types, regions, op.attributes)
-        count = len(op.results)
-        self.held |= dict(zip(written, made[count:], strict=True))
-        return made[:count]
-
-
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
 
 
 def _selected(b: Builder, condition: Value, then: Value, otherwise: Value) -> Value:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slangrad.runtime.memory import Block
-from slangrad.runtime.reports import Reports, Site
+from slangrad.runtime.reports import Printed, Reports, Site
 
 Grid = tuple[int, int, int]
 Array = npt.NDArray[np.generic]
@@ -70,6 +70,7 @@ class Device(ABC):
 
     kind: str
     name: str
+    printed: Printed  # what kernels print
     is_closed = False
 
     def close(self) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Region, Value
-from slangrad.ir.types import I64, U32, U64, Pointer, lanes
+from slangrad.ir.core import Attributes, Op, Value
+from slangrad.ir.layout import element_size
+from slangrad.ir.types import I64, U32, U64, lanes, pointer_of
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import last_lane
 from slangrad.spmd.records import addresses
-from slangrad.spmd.shapes import element_size
 
 Path = Callable[[Builder], tuple[Value, ...]]
 
@@ -31,9 +31,8 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
         w.forms.set(result, b.primitive("alloc", (), result.type, op.attributes))
         return
     count = op.attributes.get("count", 1)
-    assert isinstance(count, int)
     clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
-    attributes: dict[str, Attribute] = {
+    attributes: Attributes = {
         **op.attributes,
         "count": count * w.count,
         "zero": bool(op.attributes.get("zero")) and not clear_some,
@@ -52,11 +51,13 @@ def _accumulators(w: Widening, b: Builder, op: Op) -> None:
 
 def _clear(w: Widening, b: Builder, base: Value, count: int) -> None:
     """Zero the elements of the lanes that are on; others may still use theirs."""
-    assert isinstance(base.type, Pointer)
-    inner, index = b.nested(), Value(U32)
-    place = inner.emit("offset", base, inner.emit("mul", index, inner.constant(U32, w.count)))
-    store_private(w, inner, place, inner.zero(lanes(base.type.element)))
-    b.control("for", (b.constant(U32, count),), (), (Region((index,), inner.ops, ()),))
+    zero = lanes(pointer_of(base.type).element)
+
+    def clear(inner: Builder, index: Value) -> None:
+        place = inner.emit("offset", base, inner.emit("mul", index, inner.constant(U32, w.count)))
+        store_private(w, inner, place, inner.zero(zero))
+
+    b.for_(b.constant(U32, count), (), clear)
 
 
 def _load(w: Widening, b: Builder, op: Op) -> None:
@@ -135,18 +136,7 @@ def if_stride(b: Builder, address: Strided, wanted: int, then: Path, otherwise: 
     condition = b.emit("equal", address.stride, b.constant(I64, wanted))
     if address.guard is not None:
         condition = b.emit("and", condition, address.guard)
-    return choose(b, condition, then, otherwise)
-
-
-def choose(b: Builder, condition: Value, then: Path, otherwise: Path) -> tuple[Value, ...]:
-    """A branch that all lanes take together."""
-    regions = []
-    for path in (then, otherwise):
-        inner = b.nested()
-        yields = path(inner)
-        regions.append(Region((), inner.ops, yields))
-    types = tuple(v.type for v in regions[0].yields)
-    return b.control("if", (condition,), types, tuple(regions))
+    return b.if_(condition, then, otherwise)
 
 
 # --- records: see records.py
@@ -167,7 +157,7 @@ def _load_record(w: Widening, b: Builder, op: Op) -> None:
 
         def together(inner: Builder) -> tuple[Value, ...]:
             base = w.forms.strided(p).base
-            return inner.control("load_record", (base,), tuple(map(lanes, types)))
+            return inner.several("load_record", (base,), map(lanes, types))
 
         loaded = _if_neighbors(w, b, p, together, apart)
     for result, value in zip(op.results, loaded, strict=True):
@@ -188,7 +178,7 @@ def _store_record(w: Widening, b: Builder, op: Op) -> None:
 
     def together(inner: Builder) -> tuple[Value, ...]:
         operands = (w.forms.strided(p).base, *(w.lanes_of(inner, v) for v in values))
-        return inner.control("store_record", operands, ())
+        return inner.several("store_record", operands, ())
 
     _if_neighbors(w, b, p, together, apart)
 
@@ -200,8 +190,8 @@ def _if_neighbors(w: Widening, b: Builder, p: Value, then: Path, otherwise: Path
     checked, mask = then, w.mask.value
     if mask is not None:
         everyone = b.constant(U64, (1 << w.count) - 1)
-        checked = lambda inner: choose(
-            inner, inner.emit("equal", inner.emit("lane_bits", mask, type=U64), everyone), then, otherwise
+        checked = lambda inner: inner.if_(
+            inner.emit("equal", inner.emit("lane_bits", mask, type=U64), everyone), then, otherwise
         )
     return if_stride(b, w.forms.strided(p), element_size(p.type), checked, otherwise)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
+from slangrad.ir.control import carried, decides, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PURE
@@ -25,19 +26,12 @@ def runs_in_groups(kernel: Function) -> bool:
     return any(op.name in GROUP_OPS for op in walk(kernel.region))
 
 
-def group_size(kernel: Function) -> tuple[int, int, int]:
-    size = kernel.attributes["group_size"]
-    assert isinstance(size, tuple)
-    x, y, z = size
-    return x, y, z
-
-
 class GroupValues:
     """The result of the analysis of a flat kernel."""
 
     def __init__(self, kernel: Function) -> None:
-        self.size = group_size(kernel)
-        self.makers = {r: op for op in walk(kernel.region) for r in op.results}
+        self.size = kernel.attributes["group_size"]
+        self.makers = kernel.region.makers
         self._ranks: dict[Value, int] = {}
         self._holding: dict[Op, bool] = {}
         self._changed = True
@@ -60,16 +54,16 @@ class GroupValues:
     def place_in_grid(self, op: Op) -> tuple[str, int] | None:
         """("group", axis) or ("thread", axis): the number of the group, or of the thread in it."""
         if op.name == "thread_id":
-            axis = _axis(op)
+            axis = op.attributes["axis"]
             return ("group", axis) if self.size[axis] == 1 else None
         if op.name not in ("div", "rem"):
             return None
         whole, by = (self.makers.get(operand) for operand in op.operands)
         if whole is None or by is None or whole.name != "thread_id" or by.name != "const":
             return None
-        if by.attributes["value"] != self.size[_axis(whole)]:
+        if by.attributes["value"] != self.size[whole.attributes["axis"]]:
             return None
-        return ("group" if op.name == "div" else "thread", _axis(whole))
+        return ("group" if op.name == "div" else "thread", whole.attributes["axis"])
 
     # --- the fixpoint
 
@@ -104,43 +98,19 @@ class GroupValues:
         least = self._most(op.operands, FIXED if self.holds_barrier(op) else SAME)
         for region in op.regions:
             self._region(region)
-        for result, x, y in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
+        for result, x, y in merged(op):
             self._raise(result, self._most((x, y), least))
 
-    def _for(self, op: Op) -> None:
-        count, *starts = op.operands
-        (body,) = op.regions
-        index, *carried = body.parameters
-        least = FIXED if self.holds_barrier(op) else self._most((count,), SAME)
-        self._raise(index, least)
-        self._carry(op, [carried], starts, body.yields, least)
-        self._region(body)
-
-    def _while(self, op: Op) -> None:
-        test, body = op.regions
-        least = FIXED if self.holds_barrier(op) else self._most(test.yields, SAME)
-        self._carry(op, [test.parameters, body.parameters], op.operands, body.yields, least)
-        self._region(test)
-        self._region(body)
-
-    def _carry(
-        self,
-        op: Op,
-        parameters: list[Sequence[Value]],
-        starts: Sequence[Value],
-        ends: Sequence[Value],
-        least: int,
-    ) -> None:
-        for i, (start, end, result) in enumerate(zip(starts, ends, op.results, strict=True)):
-            rank = self._most((start, end), least)
-            for value in (result, *(each[i] for each in parameters)):
+    def _loop(self, op: Op) -> None:
+        least = FIXED if self.holds_barrier(op) else self._most((decides(op),), SAME)
+        if op.name == "for":
+            self._raise(op.regions[0].parameters[0], least)
+        for each in carried(op):
+            rank = self._most((each.start, each.yielded), least)
+            for value in (each.result, *each.inside):
                 self._raise(value, rank)
-
-
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    return axis
+        for region in op.regions:
+            self._region(region)
 
 
 _OWN = frozenset({
@@ -150,8 +120,8 @@ _OWN = frozenset({
 
 _RULES: dict[str, Callable[[GroupValues, Op], None]] = {
     "if": GroupValues._if,
-    "for": GroupValues._for,
-    "while": GroupValues._while,
+    "for": GroupValues._loop,
+    "while": GroupValues._loop,
 }
 
 
@@ -165,8 +135,7 @@ def _check(values: GroupValues, region: Region) -> None:
     for op in region.ops:
         if not op.regions or not values.holds_barrier(op):
             continue
-        decides = op.regions[0].yields[0] if op.name == "while" else op.operands[0]
-        if values.rank(decides) == OWN:
+        if values.rank(decides(op)) == OWN:
             raise CompileError([_divergent(op)])
         for inner in op.regions:
             _check(values, inner)

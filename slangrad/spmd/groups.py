@@ -13,13 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.control import carried
+from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer
-from slangrad.spmd.group_values import GroupValues, group_size
+from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
+from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
 LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
@@ -62,11 +63,8 @@ def run_in_groups(kernel: Function, lanes: int) -> Function:
     if sum(1 for _ in walk(kernel.region)) > LARGE:
         split.run(b, complete=False)
     else:
-        arms = [b.nested(), b.nested()]
-        for arm, complete in zip(arms, (True, False), strict=True):
-            split.run(arm, complete)
-        regions = tuple(Region((), arm.ops, ()) for arm in arms)
-        b.control("if", (split.is_complete(b),), (), regions)
+        arms = (lambda arm: split.run(arm, True), lambda arm: split.run(arm, False))
+        b.if_(split.is_complete(b), *arms)
     return replace(kernel, region=Region((), b.ops, ()))
 
 
@@ -77,7 +75,7 @@ class _Split:
     def __init__(self, kernel: Function, lanes: int) -> None:
         self.values = GroupValues(kernel)
         self.lanes = lanes
-        self.size = group_size(kernel)
+        self.size = kernel.attributes["group_size"]
         self.threads = self.size[0] * self.size[1] * self.size[2]
         self.steps = -(-self.threads // lanes)
         self.nodes = self._plan(kernel.region)
@@ -181,7 +179,6 @@ class _Split:
                 self.allocs[value] = b.primitive("variable", (), value.type, {"count": self.steps})
                 continue
             count = self.values.makers[value].attributes.get("count", 1)
-            assert isinstance(count, int)
             self.allocs[value] = b.emit("alloc", type=value.type, count=count * self.steps)
         self._allocate_around(b, self.nodes)
 
@@ -190,14 +187,10 @@ class _Split:
         for node in nodes:
             if not isinstance(node, Around):
                 continue
-            op = node.op
-            for i, result in enumerate(op.results):
-                if self.values.is_fixed(result):
-                    continue
-                slot = self._slot(b, result)
-                first = 1 if op.name == "for" else 0
-                inside = [] if op.name == "if" else [r.parameters[first + i] for r in op.regions]
-                self.slots |= dict.fromkeys([result, *inside], slot)
+            inside = {each.result: each.inside for each in carried(node.op)}
+            for result in node.op.results:
+                if not self.values.is_fixed(result):
+                    self.slots |= dict.fromkeys([result, *inside.get(result, ())], self._slot(b, result))
             for inner in node.regions:
                 self._allocate_around(b, inner)
 
@@ -241,7 +234,7 @@ class _Split:
         if place is not None:
             self.fixed[result] = self.group_id(b, place[1])
         elif op.name == "shared":
-            self.fixed[result] = self.shared[str(op.attributes["name"])]
+            self.fixed[result] = self.shared[op.attributes["name"]]
         else:
             operands = tuple(self.fixed[v] for v in op.operands)
             self.fixed[result] = b.primitive(op.name, operands, result.type, op.attributes)
@@ -293,13 +286,8 @@ class _Split:
         """The body for each thread of the group that this lane runs; what it gives for the last one."""
         if self.steps == 1:
             return self._one_thread(b, b.constant(U32, 0), body, start)
-        step, inner = Value(U32, "step"), b.nested()
-        carried = tuple(Value(v.type) for v in start)
-        ends = self._one_thread(inner, step, body, carried)
-        region = Region((step, *carried), inner.ops, ends)
-        return b.control(
-            "for", (b.constant(U32, self.steps), *start), tuple(v.type for v in start), (region,)
-        )
+        one = lambda inner, step, *carried: self._one_thread(inner, step, body, carried)
+        return b.for_(b.constant(U32, self.steps), start, one, hint="step")
 
     def _one_thread(
         self, b: Builder, step: Value, body: Callable[[Thread], Values], before: Values
@@ -307,10 +295,7 @@ class _Split:
         places, there = self._places(b, step)
         if b.constant_of(there) is True:
             return body(Thread(self, b, step, places))
-        inner = b.nested()
-        found = Region((), inner.ops, body(Thread(self, inner, step, places)))
-        types = tuple(v.type for v in before)
-        return b.control("if", (there,), types, (found, Region((), [], before)))
+        return b.if_(there, lambda inner: body(Thread(self, inner, step, places)), lambda _: before)
 
     def _places(self, b: Builder, step: Value) -> tuple[list[tuple[Value, Value]], Value]:
         """For each axis the number in the grid and in the group; and whether there is such a thread."""
@@ -349,8 +334,7 @@ class _Split:
             self._run(arm, inner)
             self._move(arm, [(self.slots[op.results[i]], region.yields[i]) for i in own])
             regions.append(Region((), arm.ops, tuple(self.fixed[region.yields[i]] for i in fixed)))
-        types = tuple(op.results[i].type for i in fixed)
-        made = b.control("if", (condition,), types, tuple(regions), op.attributes)
+        made = b.control("if", (condition,), tuple(regions), op.attributes)
         self.fixed |= {op.results[i]: value for i, value in zip(fixed, made, strict=True)}
 
     def _for(self, b: Builder, node: Around) -> None:
@@ -366,7 +350,7 @@ class _Split:
         self._run(inner, node.regions[0])
         self._move(inner, [(self.slots[carried[i]], body.yields[i]) for i in own])
         region = Region((index, *passed), inner.ops, tuple(self.fixed[body.yields[i]] for i in fixed))
-        made = b.control("for", (trips, *first), tuple(v.type for v in first), (region,), op.attributes)
+        made = b.control("for", (trips, *first), (region,), op.attributes)
         self.fixed |= {op.results[i]: value for i, value in zip(fixed, made, strict=True)}
 
     def _while(self, b: Builder, node: Around) -> None:
@@ -393,8 +377,7 @@ class _Split:
             Region(tested, [], (tested[0],)),
             Region((Value(BOOL), *passed), inner.ops, (goes_on, *ends)),
         )
-        types = (BOOL, *(v.type for v in first))
-        made = b.control("while", (begins, *first), types, regions, op.attributes)
+        made = b.control("while", (begins, *first), regions, op.attributes)
         self.fixed |= {op.results[i]: value for i, value in zip(fixed, made[1:], strict=True)}
 
     def _begin(
@@ -465,7 +448,6 @@ class Thread(Rebuild):
 
     def _thread_id(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         axis = op.attributes["axis"]
-        assert isinstance(axis, int)
         return (self._in[axis][0],)
 
     def _in_grid(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
@@ -475,13 +457,12 @@ class Thread(Rebuild):
         return (self.split.group_id(b, place[1]) if place[0] == "group" else self._in[place[1]][1],)
 
     def _shared(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
-        return (self.split.shared[str(op.attributes["name"])],)
+        return (self.split.shared[op.attributes["name"]],)
 
     def _own_memory(self, b: Builder, alloc: Value) -> Value:
         if self.split.values.makers[alloc].name == "variable":
             return b.emit("offset", self.split.allocs[alloc], self._apart(b))
         count = self.split.values.makers[alloc].attributes.get("count", 1)
-        assert isinstance(count, int)
         return b.emit("offset", self.split.allocs[alloc], b.emit("mul", self._step, b.constant(U32, count)))
 
     def _apart(self, b: Builder) -> Value:
@@ -498,17 +479,18 @@ class Thread(Rebuild):
             return copy_op(self, b, op)
         memory = self._own_memory(b, result)
         if op.attributes.get("zero"):
-            assert isinstance(count, int) and isinstance(memory.type, Pointer)
-            index, inner = Value(U32), b.nested()
-            inner.effect("store", inner.emit("offset", memory, index), inner.zero(memory.type.element))
-            b.control("for", (b.constant(U32, count),), (), (Region((index,), inner.ops, ()),))
+            assert isinstance(count, int)
+            zero = pointer_of(memory.type).element
+
+            def clear(inner: Builder, index: Value) -> None:
+                inner.effect("store", inner.emit("offset", memory, index), inner.zero(zero))
+
+            b.for_(b.constant(U32, count), (), clear)
         return (memory,)
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        address = op.operands[0].type
-        assert isinstance(address, Pointer)
-        own = {"alone": True} if address.space == "shared" else {}
+        own: Attributes = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )

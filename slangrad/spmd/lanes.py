@@ -18,7 +18,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Parameter, Region, Value
+from slangrad.ir.control import merged
+from slangrad.ir.core import Function, Op, Parameter, Region, Value, without
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Scalar, Type, lanes
 from slangrad.spmd.forms import Forms, Strided
@@ -57,7 +58,7 @@ class Widening:
             parameters = (Parameter("mask", MASK),)
         self.ops(b, function.region)
         region = Region(self.mask.operands(), b.ops, ())
-        attributes = {name: a for name, a in function.attributes.items() if name != "kernel"}
+        attributes = without(function.attributes, "kernel")
         attributes["lanes"] = self.count
         return replace(function, parameters=parameters, region=region, attributes=attributes)
 
@@ -137,26 +138,20 @@ def _if(w: Widening, b: Builder, op: Op) -> None:
 
 
 def _uniform_if(w: Widening, b: Builder, op: Op) -> None:
-    merged = [r for r, x, y in _merges(op) if x is not y]
-    regions = []
-    for old, position in zip(op.regions, (1, 2), strict=True):
-        inner = b.nested()
-        w.ops(inner, old)
-        yields = [w.pack(inner, m[position], w.forms.shape(m[0])) for m in _merges(op) if m[1] is not m[2]]
-        regions.append(Region((), inner.ops, tuple(yields)))
-    types = tuple(w.packed_type(r) for r in merged)
-    results = b.control("if", (w.forms.scalar(op.operands[0]),), types, tuple(regions))
-    w.unpack_all(b, merged, results)
+    differ = [m for m in merged(op) if m[1] is not m[2]]
+
+    def arm(inner: Builder, position: int) -> list[Value]:
+        w.ops(inner, op.regions[position])
+        return [w.pack(inner, m[1 + position], w.forms.shape(m[0])) for m in differ]
+
+    condition = w.forms.scalar(op.operands[0])
+    made = b.if_(condition, lambda inner: arm(inner, 0), lambda inner: arm(inner, 1))
+    w.unpack_all(b, [result for result, _, _ in differ], made)
     _copy_equal_yields(w, op)
 
 
-def _merges(op: Op) -> list[tuple[Value, Value, Value]]:
-    """Result, what the first region yields for it, what the second does."""
-    return list(zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True))
-
-
 def _copy_equal_yields(w: Widening, op: Op) -> None:
-    for result, x, y in _merges(op):
+    for result, x, y in merged(op):
         if x is y:
             w.forms.copy(result, x)
 
@@ -165,11 +160,11 @@ def _varying_if(w: Widening, b: Builder, op: Op) -> None:
     condition = w.lanes_of(b, op.operands[0])
     then, otherwise = op.regions
     together = _together(op)
-    merged = [m for m in _merges(op) if m[1] is not m[2]]
-    xs = _arm(w, b, then, condition, [m[1] for m in merged], together)
+    differ = [m for m in merged(op) if m[1] is not m[2]]
+    xs = _arm(w, b, then, condition, [m[1] for m in differ], together)
     opposite = b.emit("not", condition)
-    ys = _arm(w, b, otherwise, opposite, [m[2] for m in merged], together)
-    for (result, _, _), x, y in zip(merged, xs, ys, strict=True):
+    ys = _arm(w, b, otherwise, opposite, [m[2] for m in differ], together)
+    for (result, _, _), x, y in zip(differ, xs, ys, strict=True):
         w.forms.set(result, b.emit("select", condition, x, y))
     _copy_equal_yields(w, op)
 
@@ -191,14 +186,13 @@ def _arm(
         return tuple(w.lanes_of(b, v) for v in wanted)
     mask = w.mask.narrowed(b, condition)
     assert mask.value is not None
-    inner, skipped = b.nested(), b.nested()
-    with w.under(mask):
-        w.ops(inner, region)
-        values = tuple(w.lanes_of(inner, v) for v in wanted)
-    types = tuple(v.type for v in values)
-    zeros = tuple(skipped.zero(t) for t in types)
-    regions = Region((), inner.ops, values), Region((), skipped.ops, zeros)
-    return b.control("if", (any_lane(b, mask.value),), types, regions)
+
+    def run(inner: Builder) -> list[Value]:
+        with w.under(mask):
+            w.ops(inner, region)
+            return [w.lanes_of(inner, v) for v in wanted]
+
+    return b.guarded(any_lane(b, mask.value), run)
 
 
 def _pure_cost(region: Region) -> float:

@@ -104,7 +104,7 @@ def _for(w: Widening, b: Builder, op: Op) -> None:
             w.ops(inner, region)
             yields = carried.ends_of_some(inner, live, old, region.yields, parameters)
     made = Region((step, *parameters), inner.ops, tuple(yields))
-    carried.finish(b, b.control("for", (total, *starts), tuple(carried.types), (made,), op.attributes))
+    carried.finish(b, b.control("for", (total, *starts), (made,), op.attributes))
 
 
 def _limits(w: Widening, b: Builder, count: Value) -> Value:
@@ -134,13 +134,12 @@ def _uniform_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
     carried.begin(inner, region.parameters, repeated)
     w.ops(inner, region)
     body = Region(tuple(repeated), inner.ops, tuple(carried.ends(inner, region.yields)))
-    carried.finish(b, b.control("while", starts, tuple(carried.types), (made, body)))
+    carried.finish(b, b.control("while", starts, (made, body)))
 
 
 def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
     """The test stands before the loop and at the end of its body, for the lanes that are live there."""
     test, region = op.regions
-    types = (*carried.types, MASK)
     starts = carried.starts(b, op.operands)
     start = w.mask.narrowed(b, _test(w, b, test, carried, starts)).operands()
     first, inner = b.nested(), b.nested()
@@ -154,7 +153,7 @@ def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
         yields = carried.ends_of_some(inner, repeated, region.parameters, region.yields, parameters)
         left = live.narrowed(inner, _test(w, inner, test, carried, yields)).operands()
     body = Region((*parameters, repeated), inner.ops, (*yields, *left))
-    results = b.control("while", (*starts, *start), types, (made, body))
+    results = b.control("while", (*starts, *start), (made, body))
     carried.finish(b, results[:-1])
 
 

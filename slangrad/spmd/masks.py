@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
+from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, U64, lanes
 
 MASK = lanes(BOOL)
@@ -54,13 +54,11 @@ Body = Callable[[Builder, Value, tuple[Value, ...]], tuple[Value, ...]]
 
 def each_lane(b: Builder, bits: Value, start: tuple[Value, ...], body: Body) -> tuple[Value, ...]:
     """Run `body(builder, lane, carried)` for each lane that is on, in order; returns what is carried last."""
-    types = (U64, *(v.type for v in start))
-    tested, carried = (tuple(Value(t) for t in types) for _ in range(2))
-    test = b.nested()
-    more = test.emit("not_equal", tested[0], test.constant(U64, 0))
-    inner = b.nested()
-    left, *values = carried
-    ends = body(inner, inner.emit("trailing_zeros", left), tuple(values))
-    rest = inner.emit("and", left, inner.emit("sub", left, inner.constant(U64, 1)))
-    regions = Region(tested, test.ops, (more,)), Region(carried, inner.ops, (rest, *ends))
-    return b.control("while", (bits, *start), types, regions)[1:]
+
+    def turn(inner: Builder, left: Value, *values: Value) -> tuple[Value, ...]:
+        ends = body(inner, inner.emit("trailing_zeros", left), values)
+        rest = inner.emit("and", left, inner.emit("sub", left, inner.constant(U64, 1)))
+        return (rest, *ends)
+
+    more = lambda inner, left, *_: inner.emit("not_equal", left, inner.constant(U64, 0))
+    return b.while_((bits, *start), more, turn)[1:]

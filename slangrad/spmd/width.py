@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Pointer, Scalar
+from slangrad.ir.layout import element_size, layout_of
+from slangrad.ir.types import Scalar
 from slangrad.spmd.uniformity import Shapes
 
 IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way
@@ -30,7 +31,7 @@ STEPPED_BYTES = 1 << 17  # those that loops step through, once up and once down,
 def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers: int) -> int:
     """`lanes`, or a multiple of it up to MOST."""
     ops = list(walk(kernel.region))
-    loops = [op for op in ops if op.name in ("for", "while")]
+    loops = [op for op in ops if op.name in LOOPS]
     if lanes == 1 or not loops or len(ops) > LARGE or any(op.name in ("atomic", "call") for op in ops):
         return lanes
     shapes = Shapes(kernel, lanes)
@@ -52,13 +53,12 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
 
 
 def _is_innermost(loop: Op) -> bool:
-    return not any(op.name in ("for", "while") for region in loop.regions for op in walk(region))
+    return not any(op.name in LOOPS for region in loop.regions for op in walk(region))
 
 
 def _local_bytes(op: Op) -> int:
     (place,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(place.type, Pointer) and isinstance(count, int)
-    return count * layout_of(place.type.element).size
+    return count * element_size(place.type)
 
 
 class _Body:

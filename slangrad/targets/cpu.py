@@ -8,13 +8,11 @@ FlatKernel  ->  Summed       which adds wait for the end of the launch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
 
+from slangrad.backends import BACKENDS, load_object_code
 from slangrad.base.source import Line
-from slangrad.base.traits import CPU
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.ir.core import Function
 from slangrad.ir.layout import layout_of
@@ -30,12 +28,10 @@ from slangrad.opt.hoist import hoist
 from slangrad.opt.kernel_facts import follows_memory, is_ordered
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
 from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, KernelImage
-from slangrad.runtime.object_code import Loaded, load_code
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
 from slangrad.stages import Stage
-from slangrad.targets.reports import site_of
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
 
@@ -50,7 +46,7 @@ class Summed:
     @property
     def in_ir(self) -> list[Function]:
         adds = self.adds
-        return self.flat.in_ir if adds is None else [adds.kernel, adds.plan, adds.finish]
+        return self.flat.in_ir if adds is None else [*adds.functions, adds.kernel, adds.plan, adds.finish]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,16 +71,14 @@ class Written:
 
 
 def find_delayed_adds(flat: FlatKernel) -> Summed:
-    """None where functions stay: what they add to and read is not followed."""
-    waits = flat.group is None and not flat.functions
-    return Summed(flat, delay_adds(flat.function) if waits else None)
+    return Summed(flat, delay_adds(flat.function, flat.functions) if flat.group is None else None)
 
 
 def widen_kernel(summed: Summed) -> Widened:
     flat, adds = summed.flat, summed.adds
     machine = native.target_of(flat.options)
     function = _for_machine(flat.function if adds is None else adds.kernel, machine)
-    functions = [_for_machine(each, machine) for each in flat.functions]
+    functions = [_for_machine(f, machine) for f in (flat.functions if adds is None else adds.functions)]
     lanes = _lanes_for(function, machine, flat.options.lanes)
     if flat.group is not None:
         grouped = run_in_groups(function, lanes)
@@ -115,7 +109,8 @@ def write_llvm(widened: Widened) -> Written:
     flat, adds, machine = widened.summed.flat, widened.summed.adds, widened.machine
     kernel = _kernel_of(flat, widened.wide)
     if adds is not None:
-        literal = widen(_for_machine(flat.function, machine), flat.function.wave or 1, exclusive=True)
+        function, *functions = (_for_machine(f, machine) for f in (flat.function, *flat.functions))
+        literal = widen(function, function.wave or 1, exclusive=True, functions=functions)
         sums = chunk_sums(adds.accumulators, widened.wide.lanes)
         after = cpu.Delayed(adds.plan, sums, adds.finish, _kernel_of(flat, literal))
         kernel = replace(kernel, delayed=after)
@@ -137,7 +132,7 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
         argument_size=layout_of(flat.arguments).size,
         code=native.object_code(module.text, machine, flat.options.optimize),
         functions=(ENTRY, DRAIN) if adds is None else (ENTRY, DRAIN, *DELAYED),
-        sites=tuple(map(site_of, module.sites)),
+        sites=flat.sites,
         ordered=adds is None and is_ordered(flat.program),
         granularity=max(1, granularity // prod(group)),
         group=group,
@@ -148,12 +143,7 @@ def generate_code(written: Written) -> tuple[Written, KernelImage]:
 
 def finish(made: tuple[Written, KernelImage]) -> Product:
     image = made[1]
-    return Product(image.kernel(partial(load_code, other=load_with_llvm)), image)
-
-
-def load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
-    loaded = native.load(code, names)
-    return Loaded(loaded.addresses, loaded.code)
+    return Product(image.kernel(load_object_code), image)
 
 
 # --- Listings -----------------------------------------------------------------------------------------
@@ -182,7 +172,7 @@ def show_assembly(made: tuple[Written, KernelImage]) -> list[Line]:
 
 
 # fmt: off
-TARGET = Target(CPU, (
+TARGET = Target(BACKENDS["cpu"], (
     Stage("delayed", find_delayed_adds, None, show_delayed),   # opt
     Stage("lanes",   widen_kernel,      None, show_lanes),     # spmd
     Stage("llvm",    write_llvm,        None, show_llvm),      # llvm

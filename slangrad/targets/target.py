@@ -1,6 +1,6 @@
 """A target: the stages behind flat IR, and what they lead to.
 
-traits      its name, and what the common stages ask of it (base/traits.py)
+backend     its name and traits, its device, how its code is kept (backends.py)
 tail        the stages from a FlatKernel on
 finish      the last value to what a device launches, and bytes that can be kept
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from slangrad.base.traits import Traits
+from slangrad.backends import Backend
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.stages import Stage
@@ -27,6 +27,10 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    traits: Traits
+    backend: Backend
     tail: tuple[Stage, ...]
     finish: Callable[[Any], Product]
+
+    @property
+    def name(self) -> str:
+        return self.backend.traits.name

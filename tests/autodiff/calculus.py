@@ -43,7 +43,7 @@ def request(program: Program, name: str, mode: str) -> tuple[Program, str]:
     shape = _MAKERS[mode](f, f.region, space)
     parameters = tuple(Value(p.type, p.name) for p in shape.inputs)
     b, asking = Builder(), f"{name}_{mode}"
-    made = b.control(mode, parameters, shape.result_types, (), {"callee": name})
+    made = b.call(name, parameters, shape.result_types, name=mode)
     region = Region(parameters, b.ops, made)
     function = Function(asking, shape.parameters, None, region)
     return Program({**program.functions, asking: function}, program.differentials, program.arguments), asking

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import slangrad as spy
+from slangrad.runtime import object_code
 from slangrad.runtime.cpu import NativeKernel
 from slangrad.runtime.image import KernelImage
 
@@ -43,6 +44,20 @@ def test_another_text_is_another_kernel(compilations: list[str]) -> None:
     assert gradient() == WANTED
     assert gradient(POLYNOMIAL.replace("3 * x", "5 * x")) == (4 * POINTS + 5).tolist()
     assert len(compilations) == 2
+
+
+def test_llvm_loads_kernels_from_the_disk_where_our_loader_does_not_serve(
+    compilations: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert gradient() == WANTED
+    monkeypatch.setattr(object_code, "is_loadable_here", lambda: False)
+    assert gradient() == WANTED
+    assert len(compilations) == 1
+
+
+def test_no_kernel_of_the_interpreter_is_kept(folder: Path) -> None:
+    assert gradient(backend="interpreter") == WANTED
+    assert not folder.exists() or not list(folder.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -150,6 +165,30 @@ def test_kernels_of_users_come_from_the_disk(compilations: list[str]) -> None:
         kernel.dispatch([8, 1, 1], vars={"target": values.storage}, factor=2.0)
         assert values.to_numpy().tolist() == [1, 3, 5, 7, 9, 11, 13, 15]
     assert len(compilations) == 1
+
+
+def test_each_instance_of_an_entry_point_is_kept(compilations: list[str]) -> None:
+    text = """
+        interface INumber { static float get(); }
+        struct One : INumber { static float get() { return 1; } }
+        struct Two : INumber { static float get() { return 2; } }
+        [shader("compute")] [numthreads(4, 1, 1)]
+        void main<T : INumber, let N : int>(uint3 id : SV_DispatchThreadID, RWStructuredBuffer<float> x)
+        {
+            x[id.x] = T.get() * N;
+        }
+    """
+    for count in (3, 3):
+        device = spy.create_device()
+        module = device.load_module_from_source("instances", text)
+        buffer = device.create_buffer(element_count=4, struct_size=4)
+        for name, number in (("One", 1), ("Two", 1), ("Two", 3)):
+            arguments = [spy.SpecializationArg.from_type(name), spy.SpecializationArg.from_expr(str(number))]
+            program = device.link_program([module], [module.entry_point("main").specialize(arguments)])
+            device.create_compute_kernel(program).dispatch([4, 1, 1], x=buffer)
+            wanted = number * ("One", "Two").index(name) + number
+            assert buffer.to_numpy().view(np.float32).tolist() == [wanted] * 4
+        assert len(compilations) == count
 
 
 def test_an_image_has_all_fields_of_a_kernel() -> None:

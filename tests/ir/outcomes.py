@@ -109,7 +109,7 @@ def kernel_of(program: Program, name: str = "main") -> Program:
             inputs.append(b.emit("member", address, index=0))
         else:
             inputs.append(b.emit("load", address, type=parameter.type))
-    results = b.control("call", tuple(inputs), function.result_types, (), {"callee": name})
+    results = b.call(name, inputs, function.result_types)
     for result, address in zip(results, addresses[len(inputs) :], strict=True):
         b.effect("store", address, result)
     attributes = {"kernel": True, "group_size": (64, 1, 1)}

@@ -462,7 +462,7 @@ def _print(body: _Body) -> None:
 def _call(body: _Body) -> None:
     callee = body.rng.choice(body.generator.callable)
     operands = tuple(body.some(p.type) for p in callee.inputs)
-    body.scope += body.b.control("call", operands, callee.result_types, (), {"callee": callee.name})
+    body.scope += body.b.call(callee.name, operands, callee.result_types)
 
 
 # --- memory behind pointer parameters: MEMORY_LENGTH elements each
@@ -528,7 +528,7 @@ def _if(body: _Body, size: int, depth: int) -> None:
         arm.statements(size // 2, depth)
         yields = tuple(arm.some(type) for type in types)
         regions.append(Region((), arm.b.ops, yields))
-    body.scope += body.b.control("if", (condition,), types, tuple(regions))
+    body.scope += body.b.control("if", (condition,), tuple(regions))
 
 
 def _for(body: _Body, size: int, depth: int) -> None:
@@ -543,8 +543,7 @@ def _for(body: _Body, size: int, depth: int) -> None:
     yields = tuple(loop.some(c.type) for c in carried)
     attributes: dict[str, bool] = {"reverse": True} if body.rng.random() < 0.3 else {}
     region = Region((index, *carried), loop.b.ops, yields)
-    types = tuple(s.type for s in starts)
-    body.scope += body.b.control("for", (count, *starts), types, (region,), dict(attributes))
+    body.scope += body.b.control("for", (count, *starts), (region,), dict(attributes))
 
 
 def _while(body: _Body, size: int, depth: int) -> None:
@@ -559,7 +558,7 @@ def _while(body: _Body, size: int, depth: int) -> None:
     next_count = loop.b.emit("add", carried[0], loop.b.constant(t.I32, 1))
     yields = (next_count, *[loop.some(c.type) for c in carried[1:]])
     regions = (Region(tuple(tested), test.b.ops, (condition,)), Region(tuple(carried), loop.b.ops, yields))
-    body.scope += body.b.control("while", tuple(starts), tuple(s.type for s in starts), regions)
+    body.scope += body.b.control("while", tuple(starts), regions)
 
 
 CONTROL: list[Callable[[_Body, int, int], None]] = [_if, _if, _for, _for, _while]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from slangrad.base.options import Options
 from slangrad.ir import types as t
-from slangrad.ir.core import Function, Op, Program
+from slangrad.ir.core import Function, Program
 from slangrad.ir.interpret import Recorded, run_kernel
 from slangrad.ir.layout import layout_of
 from slangrad.ir.numbers import numpy_dtype
@@ -29,6 +29,7 @@ from slangrad.llvm.cpu import Kernel, Module, kernel_module
 from slangrad.llvm.target import Features, Target
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.reports import BoundsError, Site
+from slangrad.sites import number_sites
 from slangrad.spmd.group_values import group_size
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import widen
@@ -53,7 +54,7 @@ class Outcome:
 @dataclass
 class Compiled:
     kernel: NativeKernel
-    sites: tuple[Op, ...]
+    sites: tuple[Site, ...]
     text: str = field(repr=False)
 
 
@@ -74,13 +75,14 @@ def target_for(cpu: str) -> Target:
 def module_for(
     program: Program, options: Options, masked_only: bool = False, exclusive: bool = False
 ) -> Module:
-    wide = widen(program.functions[KERNEL], options.lanes, exclusive)
+    (kernel,), _ = number_sites([program.functions[KERNEL]])
+    wide = widen(kernel, options.lanes, exclusive)
     for function in (wide.full, wide.masked):
         if function is not None:
             verify_function(function, program, LANES_STAGE)
     full = None if masked_only and wide.masked is not None else wide.full
-    kernel = Kernel(full, wide.masked, wide.lanes, program.arguments)
-    return kernel_module(kernel, target_for(options.cpu), options)
+    widened = Kernel(full, wide.masked, wide.lanes, program.arguments)
+    return kernel_module(widened, target_for(options.cpu), options)
 
 
 def compile_kernel(
@@ -88,7 +90,7 @@ def compile_kernel(
 ) -> Compiled:
     module = module_for(program, options, masked_only, exclusive)
     code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
-    sites = tuple(Site.at(op.span, str(op.attributes.get("format", ""))) for op in module.sites)
+    _, sites = number_sites([program.functions[KERNEL]])
     size = 0 if program.arguments is None else layout_of(program.arguments).size
     kernel = NativeKernel(
         name=KERNEL,
@@ -99,7 +101,7 @@ def compile_kernel(
         ordered=exclusive,
         code=code,
     )
-    return Compiled(kernel, module.sites, module.text)
+    return Compiled(kernel, sites, module.text)
 
 
 def argument_block(program: Program, arguments: Arguments) -> tuple[bytearray, dict[str, Array]]:
@@ -173,7 +175,7 @@ def assert_like_oracle(
 
 def compile_group(program: Program, options: Options) -> Compiled:
     """A kernel whose threads run together in groups."""
-    function = program.functions[KERNEL]
+    (function,), sites = number_sites([program.functions[KERNEL]])
     wide = widen(run_in_groups(function, options.lanes), options.lanes, entire=True)
     assert wide.full is not None
     verify_function(wide.full, program, LANES_STAGE)
@@ -181,7 +183,6 @@ def compile_group(program: Program, options: Options) -> Compiled:
     kernel = Kernel(wide.full, None, wide.lanes, program.arguments, group=size)
     module = kernel_module(kernel, target_for(options.cpu), options)
     code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))
-    sites = tuple(Site.at(op.span) for op in module.sites)
     assert program.arguments is not None
     made = NativeKernel(
         name=KERNEL,
@@ -193,7 +194,7 @@ def compile_group(program: Program, options: Options) -> Compiled:
         group=size,
         code=code,
     )
-    return Compiled(made, module.sites, module.text)
+    return Compiled(made, sites, module.text)
 
 
 def assert_group_like_oracle(program: Program, arguments: Arguments, grid: tuple[int, int, int]) -> None:

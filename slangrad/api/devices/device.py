@@ -26,12 +26,12 @@ from slangrad.api.devices.desc import DeviceDesc, DeviceType
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
 from slangrad.api.sessions.session import SHADER, SlangSession
+from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
 from slangrad.base.unique import Unique
 from slangrad.call.check_mode import CheckMode
 from slangrad.marshal.errors import CallError
-from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.reports import write_text
 from slangrad.tensors.buffer import READ_WRITE, Buffer, BufferDesc, BufferUsage, MemoryType
 from slangrad.tensors.conversion import AnyArray
@@ -60,8 +60,7 @@ FORMATS = Late("slangrad.tensors.formats")
 
 SHADER_PATH = str(Path(__file__).parents[2] / "std")  # the library's folder, which is always looked in
 
-CPU, INTERPRETER = "cpu", "interpreter"
-BACKENDS = (CPU, INTERPRETER)
+CPU = "cpu"
 CPU_NAMES = (None, "automatic", CPU)
 
 
@@ -92,7 +91,7 @@ class Device(Unique, RecordingCallbacks):
         self.options = Options.from_environment() if options is None else options
         self.options = replace(self.options, prints=self.options.prints or self.desc.enable_print)
         self.options = replace(self.options, store=self.desc.store() or self.options.store)
-        self.runtime = CpuDevice(self.options)
+        self.runtime = BACKENDS[self.backend].device(self.options)
         given = SlangCompilerOptions.of(compiler_options or self.desc.compiler_options)
         given.include_paths = [*_folders(include_paths), *given.include_paths]
         given.defines = {**given.defines, **(defines or {})}

@@ -135,7 +135,7 @@ def finish_call(f: Frame, signature: Signature, arguments: list[Place], cut: boo
         for p, place in pairs
         if p.direction != "out"
     ]
-    results = f.b.control("call", tuple(operands), signature.result_types, (), {"callee": signature.name})
+    results = f.b.call(signature.name, operands, signature.result_types)
     if f.differentiable:
         flags = signature.result_flags
         results = tuple(

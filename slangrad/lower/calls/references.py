@@ -28,7 +28,7 @@ def ask(f: Frame, referring: Referring, owner: Place | None, arguments: list[Tem
     given = list(zip(signature.parameters, [*this, *arguments], strict=True))
     operands = tuple(passed(f, p, each) for p, each in given)
     types = (*signature.result_types, *referring.told)
-    results = f.b.control("call", operands, types, (), {"callee": signature.name})
+    results = f.b.call(signature.name, operands, types)
     changed = [each for p, each in given if p.direction != "in"]
     for each, value in zip(changed, results, strict=False):
         each.set(f, value)

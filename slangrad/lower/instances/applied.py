@@ -29,11 +29,11 @@ def lower_applied(lowering: Lowering, of: Signature, given: checked.Applied) -> 
     inputs = tuple(Value(p.type, p.name) for p in of.inputs)
     lowering.tangents.enter_context(_result(lowering, given.function), given.context)
     apply, b = lowering.function(given.function), Builder()
-    made = b.control("call", inputs, apply.result_types, (), {"callee": apply.name})
+    made = b.call(apply.name, inputs, apply.result_types)
     parts = [made[0]] if of.result_type is None else [b.emit("get", made[0], index=i) for i in (0, 1)]
     results = (*parts[:-1], *made[1:])
     context = _context_function(lowering, of, given, parts[-1])
-    yields = b.control("call", (*inputs, *results, parts[-1]), of.result_types, (), {"callee": context})
+    yields = b.call(context, (*inputs, *results, parts[-1]), of.result_types)
     region = Region(inputs, b.ops, yields)
     lowering.ir.add(
         Function(
@@ -95,7 +95,7 @@ def _backward(
     returned = [next(given_back)] if of.result_differentiable else []
     taken = [next(given_back) for p in of.parameters if p.differentiable and p.direction != "in"]
     arguments = (values[-1], *taken, *returned)
-    made = b.control("call", arguments, operator.result_types, (), {"callee": operator.name})
+    made = b.call(operator.name, arguments, operator.result_types)
     own = _results_of(operator, made)
     yields = tuple(own)
     ins = tuple(Parameter(p.name, p.type, "in") for p in parameters)

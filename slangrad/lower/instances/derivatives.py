@@ -72,7 +72,7 @@ class _Request:
                 tangents.append(self._part(value, 1) if is_pair else self._zero(p))
         flags = self._result_flags()
         types = (*self.of.result_types, *(t for t in flags if t is not None))
-        made = self.b.control("jvp", (*primals, *tangents), types, (), {"callee": self.of.name})
+        made = self.b.call(self.of.name, (*primals, *tangents), types, name="jvp")
         results, derived = made[: len(flags)], iter(made[len(flags) :])
         tangents_of = [None if t is None else next(derived) for t in flags]
         return [
@@ -103,7 +103,7 @@ class _Request:
             if p.differentiable and p.direction == "inout":
                 cotangents.append(self._part(value, 1) if is_pair else self._zero(p))
         types = tuple(self._tangent(p) for p in self.of.inputs if p.differentiable)
-        made = self.b.control("vjp", (*primals, *cotangents), types, (), {"callee": self.of.name})
+        made = self.b.call(self.of.name, (*primals, *cotangents), types, name="vjp")
         return [
             self.b.emit("make", self._part(pair, 0), cotangent, type=pair.type)
             for pair, cotangent in zip(pairs, made, strict=True)

@@ -99,8 +99,7 @@ class _Machine:
         for block in self._cut.blocks:
             self._block(nb, carried, block)
         body = Region(parameters, nb.ops, tuple(carried.values()))
-        types = tuple(v.type for v in starts)
-        state.update(zip(keys, b.control("while", starts, types, (test, body)), strict=True))
+        state.update(zip(keys, b.control("while", starts, (test, body)), strict=True))
         self._report(b, state[DEPTH])
 
     def _report(self, b: Builder, depth: Value) -> None:
@@ -136,8 +135,7 @@ class _Machine:
             Region((), inner.ops, tuple(own[key] for key in changed)),
             Region((), [], tuple(state[key] for key in changed)),
         )
-        types = tuple(own[key].type for key in changed)
-        made = b.control("if", (turn,), types, regions)
+        made = b.control("if", (turn,), regions)
         state.update(zip(changed, made, strict=True))
 
     def _read(self, b: Builder, state: State, value: Value, walk: Rebuild) -> Value:

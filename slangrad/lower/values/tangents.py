@@ -96,4 +96,4 @@ def _has_functions(lowering: Lowering, primal: Type) -> bool:
 
 
 def _call(b: Builder, callee: str, operands: tuple[Value, ...], t: Type) -> Value:
-    return b.control("call", operands, (t,), (), {"callee": callee})[0]
+    return b.call(callee, operands, (t,))[0]

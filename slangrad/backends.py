@@ -1,0 +1,80 @@
+"""Targets as the host knows them, without the compiler: what launches their kernels, and how their code is kept.
+
+    backend = BACKENDS["cpu"]
+    backend.device(options)      memory and launches
+    backend.identity()           this processor and this LLVM, as a part of the keys of kernels on disk
+    backend.load(data)           a kernel from the bytes of its image, and what was kept with it
+
+Their stages are in `slangrad/targets`, which loads the compiler's back ends.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from slangrad.base.late import Late
+from slangrad.base.options import Options
+from slangrad.base.store import content_key
+from slangrad.base.traits import CPU, INTERPRETER, Traits
+from slangrad.runtime.cpu import CpuDevice
+from slangrad.runtime.device import Device, Kernel
+from slangrad.runtime.image import KernelImage
+from slangrad.runtime.object_code import Loaded, load_code
+from slangrad.runtime.processors import processor_identity
+
+NATIVE = Late("slangrad.llvm.native")
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """`identity`: what machine code depends on besides its source and the settings; without one no code is kept."""
+
+    traits: Traits
+    device: Callable[[Options], Device]
+    identity: Callable[[], str] | None = None
+    load: Callable[[bytes], tuple[Kernel, Any]] | None = None
+
+
+@cache
+def cpu_identity() -> str:
+    """This processor; version and library of llvmlite, which is not imported for this."""
+    spec = find_spec("llvmlite")
+    stamps = () if spec is None or spec.origin is None else _stamps(Path(spec.origin).parent)
+    return content_key(processor_identity(), *stamps)
+
+
+def _stamps(package: Path) -> Iterator[tuple[str, int, int]]:
+    """Of the file with the version, and of the library, whatever it is called here."""
+    for folder in (package, package / "binding"):
+        with os.scandir(folder) as entries:
+            for each in sorted(entries, key=lambda entry: entry.name):
+                if each.name == "_version.py" or "llvmlite" in each.name:
+                    known = each.stat()
+                    yield each.name, known.st_size, known.st_mtime_ns
+
+
+def load_image(data: bytes) -> tuple[Kernel, Any]:
+    image = KernelImage.from_bytes(data)
+    return image.kernel(load_object_code), image.about
+
+
+def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
+    """Machine code in memory; LLVM, which may have to be loaded for that, only where our own loader does not serve."""
+    return load_code(code, names, _load_with_llvm)
+
+
+def _load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
+    loaded = NATIVE.load(code, names)
+    return Loaded(loaded.addresses, loaded.code)
+
+
+BACKENDS = {
+    "cpu": Backend(CPU, CpuDevice, cpu_identity, load_image),
+    "interpreter": Backend(INTERPRETER, CpuDevice),
+}

@@ -1,0 +1,58 @@
+"""The table of sites of a kernel: the places that report when it runs, numbered once for all targets.
+
+    in_bounds %i, %n      ->     in_bounds{site=0} %i, %n      table[0]: line, excerpt
+    print{format} %x      ->     print{site=1, format} %x      table[1]: line, excerpt, format
+
+A target writes the number into what a launch reports; the run time shows the entry of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from slangrad.base.options import TYPE_OF_VALUE
+from slangrad.base.source import Span
+from slangrad.ir.core import Function, Op, Region
+from slangrad.runtime.reports import Site
+
+REPORTS = ("in_bounds", "print")
+
+
+def number_sites(functions: Iterable[Function]) -> tuple[list[Function], tuple[Site, ...]]:
+    """The functions with the number of its site on each op that reports, and the sites."""
+    sites = Sites()
+    numbered = [replace(f, region=sites.region(f.region)) for f in functions]
+    return numbered, tuple(sites.table)
+
+
+class Sites:
+    """Numbers ops; copies of an op, which show the same place, get the same number."""
+
+    def __init__(self) -> None:
+        self.table: list[Site] = []
+        self._numbers: dict[object, int] = {}
+
+    def region(self, region: Region) -> Region:
+        return replace(region, ops=[self._op(op) for op in region.ops])
+
+    def _op(self, op: Op) -> Op:
+        if op.name in REPORTS:
+            return replace(op, attributes={**op.attributes, "site": self.number(op)})
+        return replace(op, regions=tuple(map(self.region, op.regions))) if op.regions else op
+
+    def number(self, op: Op) -> int:
+        span, text = _shown_place(op), str(op.attributes.get("format", op.attributes.get("text", "")))
+        key = (text, span and (span.source.name, span.start))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.table)
+            self.table.append(Site.at(span, text))
+        return self._numbers[key]
+
+
+def _shown_place(op: Op) -> Span | None:
+    """Where the user's program asked for what reports: a value of a wrong type was passed where the call is."""
+    span = op.span
+    if span is not None and str(op.attributes.get("text", "")).startswith(TYPE_OF_VALUE):
+        span = span.caller or span
+    return None if span is None else span.outside_library
