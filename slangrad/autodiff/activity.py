@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 from slangrad.autodiff.halves import Halves
 from slangrad.autodiff.vectorspace import VectorSpace
-from slangrad.ir.calls import callee_of
 from slangrad.ir.control import carried
 from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
@@ -214,7 +213,7 @@ class Activity:
         return self.callee(op).halves if self.live(op) else None
 
     def _callee(self, op: Op) -> Callee:
-        return self._callees(callee_of(op))
+        return self._callees(op.attributes["callee"])
 
 
 def _carries(name: str) -> bool:

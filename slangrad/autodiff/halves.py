@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Region, Value
 from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.types import Array, Pointer, Struct, Type, array, components, struct
@@ -86,7 +85,7 @@ def cost_of(region: Region, of_call: Callable[[str], int]) -> int:
         if op.name == "const":
             numbers[op.results[0]] = op.attributes["value"]
         elif op.name == "call":
-            total += of_call(callee_of(op))
+            total += of_call(op.attributes["callee"])
         elif op.name in PRIMITIVES:
             total += PRIMITIVES[op.name].cost
         inner = sum(cost_of(each, of_call) for each in op.regions)

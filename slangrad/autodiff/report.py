@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slangrad.autodiff.cutting import SEGMENTED
 from slangrad.autodiff.outline import Loop, Outline
 from slangrad.autodiff.plan import Plan, fixed_length
 from slangrad.base.source import Span
@@ -108,7 +107,7 @@ def _stored(outline: Outline, value: Value, reason: str) -> Stored:
     home, maker = outline.homes[value], outline.makers.get(value) or outline.calls.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
     name = value.hint or ("value" if maker is None else maker.name)
-    segmented = home.loop is not None and home.loop.op.attributes.get(SEGMENTED)
+    segmented = home.loop is not None and home.loop.op.attributes.get("segmented")
     size, round_ = layout_of(value.type).size, SEGMENT if segmented else ITERATION
     return Stored(name, str(value.type), size, _count(home.loop), span, reason, round_)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import LIBRARY, Attribute, Function, Parameter, Region, Value
+from slangrad.ir.core import Function, FunctionAttributes, Parameter, Region, Value
 from slangrad.ir.rebuild import free_values
 from slangrad.ir.types import Struct, Type
 
@@ -88,7 +88,7 @@ def reverse_function(
 
 
 def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], region: Region) -> Function:
-    attributes: dict[str, Attribute] = {LIBRARY: True} if f.attributes.get(LIBRARY) else {}
+    attributes: FunctionAttributes = {"library": True} if f.attributes.get("library") else {}
     return Function(f"{f.name}.{mode}", parameters, None, region, attributes=attributes, span=f.span)
 
 

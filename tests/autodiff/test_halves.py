@@ -3,7 +3,6 @@
 import pytest
 
 from slangrad.autodiff.requests import Differentiated, differentiate
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import walk
 from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.interpret_memory import Datum
@@ -165,7 +164,7 @@ def gradient(text: str, residuals: str = "cut") -> Differentiated:
 
 def called(made: Differentiated, name: str = "f.vjp") -> set[str]:
     ops = walk(made.program.functions[name].region)
-    return {callee_of(op) for op in ops if op.name == "call"}
+    return {op.attributes["callee"] for op in ops if op.name == "call"}
 
 
 LOOP = """
