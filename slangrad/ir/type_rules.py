@@ -2,7 +2,7 @@
 
     result_type("less", (f32x3, f32x3)) = boolx3
 
-Which rule an op has is written in its row in primitives.py; verify.py asks what goes beyond types.
+Which rule an op has is written in its row in primitives.py or target_ops.py; verify.py asks what goes beyond types.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache
 
 from slangrad.ir import primitives as p
+from slangrad.ir import target_ops  # noqa: F401  (its rows join the table)
 from slangrad.ir.core import Attribute, Value
 from slangrad.ir.types import (
     BOOL,

@@ -143,7 +143,7 @@ def launch_field(b: Builder, name: str) -> Value:
 
 
 def _function(name: str, region: Region) -> Function:
-    return Function(name, (), None, region)
+    return Function(name, (), None, region).on(region)
 
 
 def _range(b: Builder, root: Value, reach: Interval, size: int, conditions: list[Value]) -> _Range:

@@ -44,7 +44,7 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
     holds = b.constant(BOOL, True)
     for each in dict.fromkeys(certain.conditions):
         holds = b.emit("and", holds, each)
-    return Foreseen(Function("foreseen", (), None, Region((), b.ops, (holds,))), made)
+    return Foreseen(Function("foreseen", (), BOOL, Region((), b.ops, (holds,))), made)
 
 
 class _Certain(Rebuild):
