@@ -35,12 +35,12 @@ from slangrad.ir.types import (
     U64,
     Array,
     Matrix,
-    Pointer,
     Type,
     Vector,
     components,
     is_aggregate,
     is_long,
+    pointer_of,
 )
 
 Leaves = tuple[Leaf, ...]
@@ -165,12 +165,6 @@ def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf
 # --- movement
 
 
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
-
-
 def _make(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parts = [f.leaves(operand) for operand in op.operands]
     if isinstance(op.results[0].type, Array):
@@ -188,8 +182,8 @@ def _array(f: _Flatten, b: Builder, t: Array, parts: Sequence[Leaves]) -> Sequen
 def _get(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, _number(op)))
-    start, end = span_of(t, _number(op))
+        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, op.attributes["index"]))
+    start, end = span_of(t, op.attributes["index"])
     return f.leaves(op.operands[0])[start:end]
 
 
@@ -197,8 +191,8 @@ def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     whole, part = (f.leaves(operand) for operand in op.operands)
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _put(f, b, t, whole, b.constant(U32, _number(op)), part, False)
-    start, end = span_of(t, _number(op))
+        return _put(f, b, t, whole, b.constant(U32, op.attributes["index"]), part, False)
+    start, end = span_of(t, op.attributes["index"])
     return (*whole[:start], *part, *whole[end:])
 
 
@@ -302,7 +296,6 @@ def _fill(f: _Flatten, b: Builder, t: Type, source: Type, leaves: Leaves) -> Lea
 
 def _shuffle(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     return [f.leaves(op.operands[0])[i] for i in indices]
 
 
@@ -322,18 +315,13 @@ def _load(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     return _read(f, b, f.single(op.operands[0]))
 
 
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element
-
-
 def _element_address(b: Builder, address: Value, index: Value) -> Value:
     return b.emit("offset", b.emit("member", address, index=0), index)
 
 
 def _read(f: _Flatten, b: Builder, address: Value) -> Leaves:
     """The leaves of what is at an address."""
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         return (b.emit("load", address, type=t),)
     if isinstance(t, Array) and is_long(t):
@@ -360,7 +348,7 @@ def _store(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 
 
 def _write(f: _Flatten, b: Builder, address: Value, leaves: Leaves) -> None:
-    t = _pointee(address)
+    t = pointer_of(address.type).element
     if not is_aggregate(t):
         b.effect("store", address, f.elements.as_value(b, leaves[0]))
     elif isinstance(t, Array):

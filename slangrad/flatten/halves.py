@@ -11,10 +11,11 @@ there and back once, and local arrays hold floats. All other memory, and what ot
 
 from __future__ import annotations
 
+from slangrad.ir.addresses import LocalMemory
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, Rule
-from slangrad.ir.types import F16, F32, Pointer, Type, pointer
+from slangrad.ir.types import F16, F32, Type, pointer, pointer_of
 
 ROUNDED = ("add", "sub", "mul", "div", "sqrt")
 EXACT = ("neg", "abs", "min", "max", "floor", "ceil", "round", "trunc", "rem", "select")
@@ -25,42 +26,20 @@ def halves_as_floats(function: Function) -> Function:
     """The function with its values and local arrays of halves as floats."""
     if not any(value.type is F16 for value in (*function.region.parameters, *function.region.makers)):
         return function
-    made = _Floats(_local_halves(function.region)).function(function)
+    made = _Floats(LocalMemory(function.region)).function(function)
     return made.on(made.region)
-
-
-def _local_halves(region: Region) -> set[Value]:
-    """Addresses in local arrays of halves that are loaded from and stored to, and nothing else."""
-    root: dict[Value, Value] = {}
-    other: set[Value] = set()
-
-    def leave(values: tuple[Value, ...]) -> None:
-        other.update(root[v] for v in values if v in root)
-
-    for op in walk(region):
-        if op.name == "alloc" and _is_half_place(op.results[0].type):
-            root[op.results[0]] = op.results[0]
-        elif op.name == "offset" and op.operands[0] in root:
-            root[op.results[0]] = root[op.operands[0]]
-        elif op.name == "store":
-            leave(op.operands[1:])
-        elif op.name != "load":
-            leave(op.operands)
-        for inner in op.regions:
-            leave(inner.yields)
-    return {v for v, alloc in root.items() if alloc not in other}
-
-
-def _is_half_place(t: Type) -> bool:
-    return isinstance(t, Pointer) and t.element is F16
 
 
 class _Floats(Rebuild):
     """Old values of type f16 are mapped to new ones of type f32 that hold halves."""
 
-    def __init__(self, places: set[Value]) -> None:
+    def __init__(self, memory: LocalMemory) -> None:
         super().__init__(_RULES, _other)
-        self.places = places
+        self._memory = memory
+
+    def is_wide(self, place: Value) -> bool:
+        """Whether floats stand there for halves."""
+        return pointer_of(place.type).element is F16 and self._memory.of(place) is not None
 
     def region(self, b: Builder, region: Region) -> Region:
         parameters = tuple(Value(_wide(p.type), p.hint) for p in region.parameters)
@@ -101,15 +80,15 @@ def _convert(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 
 def _alloc(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     (place,) = op.results
-    assert isinstance(walk, _Floats) and isinstance(place.type, Pointer)
-    t = pointer(F32, place.type.space) if place in walk.places else place.type
+    assert isinstance(walk, _Floats)
+    t = pointer(F32, pointer_of(place.type).space) if walk.is_wide(place) else place.type
     return (b.primitive("alloc", (), t, op.attributes),)
 
 
 def _store(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
     place, value = walk.values(op.operands)
-    if op.operands[1].type is F16 and op.operands[0] not in walk.places:
+    if op.operands[1].type is F16 and not walk.is_wide(op.operands[0]):
         value = _narrow(b, value)
     b.effect("store", place, value, **op.attributes)
     return ()
@@ -118,7 +97,7 @@ def _store(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 def _load(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     assert isinstance(walk, _Floats)
     (place,), (result,) = op.operands, op.results
-    t = F32 if place in walk.places else result.type
+    t = F32 if walk.is_wide(place) else result.type
     return (_extended(b, b.primitive("load", (walk.value(place),), t, op.attributes)),)
 
 

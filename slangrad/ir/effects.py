@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import EFFECT, Function, Op, Value, walk
+from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
-from slangrad.ir.types import Lanes, Pointer
+from slangrad.ir.types import pointer_of
 
 ALLOCATIONS = frozenset(
     {"alloc", "variable", "tape_new", "tape_copy"}
@@ -23,10 +23,7 @@ ALLOCATIONS = frozenset(
 def primitive_effect(name: str, operands: tuple[Value, ...]) -> str:
     """PURE, READ or WRITE for an op of the table."""
     if name == "load":
-        address = operands[0].type
-        address = address.element if isinstance(address, Lanes) else address
-        assert isinstance(address, Pointer), address
-        return PURE if address.space == "constant" else READ
+        return PURE if pointer_of(operands[0].type).space == "constant" else READ
     return PRIMITIVES[name].effect
 
 
@@ -35,7 +32,7 @@ def effect_of(op: Op) -> str:
     if op.name in PRIMITIVES:
         return primitive_effect(op.name, op.operands)
     if not op.regions:
-        return str(op.attributes.get(EFFECT, WRITE))
+        return str(op.attributes.get("effect", WRITE))
     return strongest(effect_of(inner) for region in op.regions for inner in region.ops)
 
 

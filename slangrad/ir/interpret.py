@@ -30,7 +30,7 @@ from slangrad.ir.interpret_memory import (
 from slangrad.ir.interpret_tapes import TAPES
 from slangrad.ir.interpret_values import Frame, Step, compile_value, integer_of
 from slangrad.ir.interpret_waves import Waves
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import Number, wrapper
 from slangrad.ir.primitives import CONTROL, PRIMITIVES
 
@@ -57,7 +57,7 @@ class Recorded:
         self.bounds.append((index, extent))
 
     def print(self, op: Op, values: Sequence[Number]) -> None:
-        self.prints.append((str(op.attributes["format"]), tuple(values)))
+        self.prints.append((op.attributes["format"], tuple(values)))
 
 
 def evaluate(
@@ -151,7 +151,6 @@ class Machine:
     def groups(self, kernel: Function, grid: Point) -> None:
         """Runs threads in groups: those of one go on together, and share memory that begins as zero."""
         size = kernel.attributes["group_size"]
-        assert isinstance(size, tuple)
         run = Waves(Compiler(self), kernel.wave or 1).function(kernel)
         starts = [range(0, count, step) for count, step in zip(grid, size, strict=True)]
         for z, y, x in product(*reversed(starts)):
@@ -296,7 +295,6 @@ def _while(c: Compiler, op: Op) -> Step:
 def _call(c: Compiler, op: Op) -> Step:
     places, results, machine = c.places(op.operands), c.places(op.results), c.machine
     name = op.attributes["callee"]
-    assert isinstance(name, str)
 
     def step(frame: Frame) -> None:
         _move(frame, results, machine.call(name, tuple([frame[p] for p in places])))
@@ -307,15 +305,9 @@ def _call(c: Compiler, op: Op) -> Step:
 # --- memory
 
 
-def _pointee(value: Value) -> t.Type:
-    assert isinstance(value.type, t.Pointer), value.type
-    return value.type.element
-
-
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    assert isinstance(count, int)
-    size, zero = layout_of(_pointee(op.results[0])).size * count, bool(op.attributes.get("zero"))
+    size, zero = element_size(op.results[0].type) * count, bool(op.attributes.get("zero"))
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.allocate(size, zero)
@@ -325,7 +317,7 @@ def _alloc(c: Compiler, op: Op) -> Step:
 
 def _variable(c: Compiler, op: Op) -> Step:
     depth, (r,), machine = c.places(op.operands), c.places(op.results), c.machine
-    size = layout_of(_pointee(op.results[0])).size
+    size = element_size(op.results[0].type)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.variable((op, *(frame[d] for d in depth)), size)
@@ -335,7 +327,6 @@ def _variable(c: Compiler, op: Op) -> Step:
 
 def _is_memory(c: Compiler, op: Op) -> Step:
     (p,), (r,), size, machine = c.places(op.operands), c.places(op.results), op.attributes["bytes"], c.machine
-    assert isinstance(size, int)
 
     def step(frame: Frame) -> None:
         assert machine.is_memory is not None, "nobody told which memory there is"
@@ -346,7 +337,7 @@ def _is_memory(c: Compiler, op: Op) -> Step:
 
 
 def _offset(c: Compiler, op: Op) -> Step:
-    (p, i), (r,), size = c.places(op.operands), c.places(op.results), layout_of(_pointee(op.operands[0])).size
+    (p, i), (r,), size = c.places(op.operands), c.places(op.results), element_size(op.operands[0].type)
     wrap = wrapper(t.U64)
 
     def step(frame: Frame) -> None:
@@ -357,8 +348,7 @@ def _offset(c: Compiler, op: Op) -> Step:
 
 def _member(c: Compiler, op: Op) -> Step:
     (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    assert isinstance(index, int)
-    distance = layout_of(_pointee(op.operands[0])).offsets[index]
+    distance = layout_of(t.pointer_of(op.operands[0].type).element).offsets[index]
 
     def step(frame: Frame) -> None:
         frame[r] = integer_of(frame[p]) + distance
@@ -387,7 +377,7 @@ def _store(c: Compiler, op: Op) -> Step:
 def _atomic(c: Compiler, op: Op) -> Step:
     """Threads take turns here, so an atomic is a load and a store."""
     element, kind = op.results[0].type, op.attributes["kind"]
-    assert isinstance(kind, str) and isinstance(element, t.Scalar)
+    assert isinstance(element, t.Scalar)
     (p, *values), (r,), combine = c.places(op.operands), c.places(op.results), _combination(kind, element)
     read, write = reader_of(element), writer_of(element)
 
@@ -412,7 +402,7 @@ def _combination(kind: str, element: t.Scalar) -> Callable[..., Datum]:
 
 
 def _read_static(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
     zero = zero_of(op.results[0].type)
 
     def step(frame: Frame) -> None:
@@ -422,7 +412,7 @@ def _read_static(c: Compiler, op: Op) -> Step:
 
 
 def _write_static(c: Compiler, op: Op) -> Step:
-    (v,), machine, name = c.places(op.operands), c.machine, str(op.attributes["name"])
+    (v,), machine, name = c.places(op.operands), c.machine, op.attributes["name"]
 
     def step(frame: Frame) -> None:
         machine.statics[name] = frame[v]
@@ -431,8 +421,8 @@ def _write_static(c: Compiler, op: Op) -> Step:
 
 
 def _shared(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
-    size = layout_of(_pointee(op.results[0])).size
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
+    size = element_size(op.results[0].type)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.shared(name, size)
@@ -494,7 +484,7 @@ def _first_lane(c: Compiler, op: Op) -> Step:
 def _parameter(c: Compiler, op: Op) -> Step:
     (r,), machine = c.places(op.results), c.machine
     block, name = machine.program.arguments, op.attributes["name"]
-    assert block is not None and isinstance(name, str)
+    assert block is not None
     offset = layout_of(block).offsets[block.index(name)]
 
     def step(frame: Frame) -> None:
@@ -505,7 +495,6 @@ def _parameter(c: Compiler, op: Op) -> Step:
 
 def _thread_id(c: Compiler, op: Op) -> Step:
     (r,), machine, axis = c.places(op.results), c.machine, op.attributes["axis"]
-    assert isinstance(axis, int)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.thread[axis]

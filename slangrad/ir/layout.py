@@ -25,6 +25,7 @@ from slangrad.ir.types import (
     Vector,
     component,
     components,
+    pointer_of,
 )
 
 POINTER_SIZE = 8
@@ -88,3 +89,8 @@ def composite(parts: Sequence[Layout]) -> Layout:
         offsets.append(round_up(end, one.alignment))
         end, alignment = offsets[-1] + one.size, max(alignment, one.alignment)
     return Layout(round_up(end, alignment), alignment, tuple(offsets))
+
+
+def element_size(address: Type) -> int:
+    """Bytes from the value at an address to the next one."""
+    return layout_of(pointer_of(address).element).size

@@ -73,7 +73,6 @@ def _operands(op: Op, of: Of) -> tuple[Range, Range]:
 
 def _const(op: Op, of: Of) -> Range:
     number = op.attributes["value"]
-    assert isinstance(number, int)
     return (int(number), int(number))
 
 

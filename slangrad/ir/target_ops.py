@@ -13,10 +13,10 @@ from __future__ import annotations
 from slangrad.ir.primitives import FIRST, GIVEN, NOT_DIFFERENTIABLE, NOTHING, PURE, READ, WRITE, row
 
 
-def dialect(*rows: tuple[str, str, int, str, str]) -> frozenset[str]:
-    """Rows of name, type rule, cost, effect and kinds of operands join the table of primitives; returns their names."""
-    for name, rule, cost, effect, kinds in rows:
-        row(name, rule, None, NOT_DIFFERENTIABLE, cost, effect, kinds)
+def dialect(*rows: tuple[str, str, int, str, str, str]) -> frozenset[str]:
+    """Rows of name, type rule, cost, effect, kinds of operands and attributes join the table; returns the names."""
+    for name, rule, cost, effect, kinds, says in rows:
+        row(name, rule, None, NOT_DIFFERENTIABLE, cost, effect, kinds, says)
     return frozenset(name for name, *_ in rows)
 
 
@@ -25,30 +25,30 @@ def dialect(*rows: tuple[str, str, int, str, str]) -> frozenset[str]:
 # `planned{index}` is a result of the plan that ran before the launch, `accumulators{block, count}` memory of the wave
 # that lives, from zero on, as long as a chunk of threads.
 SUMS = dialect(
-    ("launch",        GIVEN,   1, PURE,  "*"),
-    ("planned",       GIVEN,   0, PURE,  "*"),
-    ("accumulators",  GIVEN,   0, PURE,  "*"),
+    ("launch",        GIVEN,   1, PURE,  "*", "field"),
+    ("planned",       GIVEN,   0, PURE,  "*", "index"),
+    ("accumulators",  GIVEN,   0, PURE,  "*", "block count"),
 )
 # Behind widening `splat` fills lanes, too, and load and store may take a mask as their last operand. `lane_index` is 0,
 # 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}` combines all
 # lanes by a primitive, in a fixed order.
 LANES = dialect(
-    ("lane_index",    GIVEN,   0, PURE,  "*"),
-    ("lane_get",      GIVEN,   1, PURE,  "*"),
-    ("lane_set",      FIRST,   1, PURE,  "*"),
-    ("lane_bits",     GIVEN,   1, PURE,  "b"),
-    ("lane_reduce",   GIVEN,   4, PURE,  "*"),
+    ("lane_index",    GIVEN,   0, PURE,  "*", ""),
+    ("lane_get",      GIVEN,   1, PURE,  "*", ""),
+    ("lane_set",      FIRST,   1, PURE,  "*", ""),
+    ("lane_bits",     GIVEN,   1, PURE,  "b", ""),
+    ("lane_reduce",   GIVEN,   4, PURE,  "*", "kind"),
 )
 # `chunk_thread{which}` is the first or the last thread of a chunk along x, `group_id{axis}` the group that runs as a
 # whole (spmd/groups.py). `tape_address{write} %tape, %i` is where lane 0 has element i: when it is to be written there
 # is room for it, else what was not written reads zero. Where lanes have indices of their own: `tape_reserve %tape,
 # %last` makes room up to an index, elements below `tape_capacity` are behind `tape_elements`.
 CPU = dialect(
-    ("chunk_thread",  GIVEN,   0, PURE,  "*"),
-    ("group_id",      GIVEN,   0, PURE,  "*"),
-    ("tape_address",  GIVEN,   4, WRITE, "*"),
-    ("tape_reserve",  NOTHING, 4, WRITE, "*"),
-    ("tape_capacity", GIVEN,   4, READ,  "*"),
-    ("tape_elements", GIVEN,   4, READ,  "*"),
+    ("chunk_thread",  GIVEN,   0, PURE,  "*", "which"),
+    ("group_id",      GIVEN,   0, PURE,  "*", "axis"),
+    ("tape_address",  GIVEN,   4, WRITE, "*", "write?"),
+    ("tape_reserve",  NOTHING, 4, WRITE, "*", ""),
+    ("tape_capacity", GIVEN,   4, READ,  "*", ""),
+    ("tape_elements", GIVEN,   4, READ,  "*", ""),
 )
 # fmt: on

@@ -194,6 +194,13 @@ def is_float(t: Type) -> bool:
     return isinstance(t, Scalar) and t.kind == "float"
 
 
+def pointer_of(t: Type) -> Pointer:
+    """The type of an address, or of each of its lanes."""
+    found = t.element if isinstance(t, Lanes) else t
+    assert isinstance(found, Pointer), t
+    return found
+
+
 def scalar_of(t: Type) -> Scalar | None:
     """The scalar a scalar, vector, matrix or lanes type is made of; None for other types."""
     if isinstance(t, Scalar):

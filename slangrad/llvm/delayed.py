@@ -10,15 +10,14 @@ The first place that meets a block is before the loop over waves, as nothing var
 from __future__ import annotations
 
 from slangrad.ir.core import Op
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.launch import read_field
-from slangrad.llvm.memory import WAVE_ALIGNMENT, clear, pointee
+from slangrad.llvm.memory import WAVE_ALIGNMENT, clear
 
 
 def _launch(e: Emitter, op: Op) -> None:
     name = op.attributes["field"]
-    assert isinstance(name, str)
     value = read_field(e.w, e.environment.launch, name)
     pointer = name == "partials"
     e.define(op.results[0], e.w.value(f"ptrtoint ptr {value} to i64") if pointer else value)
@@ -26,16 +25,14 @@ def _launch(e: Emitter, op: Op) -> None:
 
 def _planned(e: Emitter, op: Op) -> None:
     index = op.attributes["index"]
-    assert isinstance(index, int)
     e.define(op.results[0], e.environment.planned[index])
 
 
 def _accumulators(e: Emitter, op: Op) -> None:
     block, count = op.attributes["block"], op.attributes["count"]
-    assert isinstance(block, int) and isinstance(count, int)
     known = e.environment.accumulators
     if block not in known:
-        size = layout_of(pointee(op.results[0])).size * count * e.names.lanes
+        size = element_size(op.results[0].type) * count * e.names.lanes
         known[block] = e.environment.locals.place(e.w, size, WAVE_ALIGNMENT)
         clear(e, known[block], size)
     e.define(op.results[0], known[block])

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from slangrad.ir.core import Op, Value
 from slangrad.ir.layout import layout_of, round_up
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import Lanes, Pointer, Scalar, Type
+from slangrad.ir.types import Lanes, Pointer, Scalar, Type, pointer_of
 from slangrad.llvm.emit import Emitter, Rule, shuffled, splat
 from slangrad.llvm.streaming import write_store
 from slangrad.llvm.type_names import memory_name, scalar_name, suffix
@@ -51,16 +51,8 @@ done:
 """
 
 
-def pointee(value: Value) -> Type:
-    t = value.type.element if isinstance(value.type, Lanes) else value.type
-    assert isinstance(t, Pointer), t
-    return t.element
-
-
 def _space(value: Value) -> str:
-    t = value.type.element if isinstance(value.type, Lanes) else value.type
-    assert isinstance(t, Pointer), t
-    return t.space
+    return pointer_of(value.type).space
 
 
 class Locals:
@@ -80,7 +72,11 @@ class Locals:
 
 
 def allocate(e: Emitter, op: Op) -> None:
-    (result,), count, element = op.results, op.attributes.get("count", 1), layout_of(pointee(op.results[0]))
+    (result,), count, element = (
+        op.results,
+        op.attributes.get("count", 1),
+        layout_of(pointer_of(op.results[0].type).element),
+    )
     assert isinstance(count, int)
     size = element.size * count
     alignment = element.alignment if e.names.lanes == 1 else WAVE_ALIGNMENT
@@ -103,7 +99,7 @@ def clear(e: Emitter, place: str, size: int) -> None:
 
 def _parameter(e: Emitter, op: Op) -> None:
     name, block = op.attributes["name"], e.environment.block
-    assert isinstance(name, str) and block is not None
+    assert block is not None
     distance = layout_of(block).offsets[block.index(name)]
     e.define(op.results[0], move(e, "ptr", e.environment.arguments, f"i64 {distance}"))
 
@@ -123,7 +119,9 @@ def _offset(e: Emitter, op: Op) -> None:
         index = f"{wide} " + e.w.value(f"{widen} {e.typed(i)} to {wide}")
     else:
         index = e.typed(i)
-    e.define(r, e.w.value(f"getelementptr {element_name(e, pointee(p))}, {e.typed(p)}, {index}"))
+    e.define(
+        r, e.w.value(f"getelementptr {element_name(e, pointer_of(p.type).element)}, {e.typed(p)}, {index}")
+    )
 
 
 def element_name(e: Emitter, t: Type) -> str:
@@ -135,8 +133,7 @@ def element_name(e: Emitter, t: Type) -> str:
 
 def _member(e: Emitter, op: Op) -> None:
     (p,), (r,), index = op.operands, op.results, op.attributes["index"]
-    assert isinstance(index, int)
-    distance = layout_of(pointee(p)).offsets[index]
+    distance = layout_of(pointer_of(p.type).element).offsets[index]
     e.define(r, move(e, e.type(p), e.operand(p), f"i64 {distance}"))
 
 
@@ -161,7 +158,7 @@ def _load(e: Emitter, op: Op) -> None:
 
 
 def _plain_load(e: Emitter, name: str, p: Value) -> str:
-    invariant = ", !invariant.load !0" if _space(p) == "constant" else ""
+    invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
     return e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}{invariant}")
 
 
@@ -229,7 +226,7 @@ def _store(e: Emitter, op: Op) -> None:
     if isinstance(p.type, Lanes):
         _scatter(e, f"{name} {value}", p, mask)
     elif op in e.environment.large:
-        size = layout_of(pointee(p)).size * e.names.lanes
+        size = layout_of(pointer_of(p.type).element).size * e.names.lanes
         write_store(w, e.environment.large[op], f"{name} {value}", e.operand(p), size, plain)
     elif not mask:
         w.line(plain)
@@ -261,7 +258,7 @@ def _scatter(e: Emitter, value: str, p: Value, mask: list[Value]) -> None:
 
 
 def _alignment(p: Value) -> int:
-    return layout_of(pointee(p)).alignment
+    return layout_of(pointer_of(p.type).element).alignment
 
 
 # --- records: the structs of all lanes, which follow each other

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slangrad.ir.core import Op
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.llvm.emit import Emitter, Rule
-from slangrad.llvm.memory import allocate, pointee
+from slangrad.llvm.memory import allocate
 from slangrad.llvm.reports import extended
 from slangrad.llvm.tapes import TAKE
 
@@ -114,7 +114,7 @@ def frames_hold(e: Emitter, address: str, size: object) -> list[str]:
 
 def _row(e: Emitter, op: Op) -> int:
     """The bytes of a depth: a variable for each lane."""
-    size: int = layout_of(pointee(op.results[0])).size * e.names.lanes
+    size: int = element_size(op.results[0].type) * e.names.lanes
     return size
 
 

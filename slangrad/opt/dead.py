@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from slangrad.ir.addresses import is_step, root_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
@@ -22,7 +23,6 @@ from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import U32, Array, Pointer, Type, components
 
 WRITES_TO_FIRST = frozenset({"store", "tape_store", "tape_add", "tape_free"})
-ADDRESSES = frozenset({"offset", "member"})
 CHECKED = frozenset({"set_index", "add_index"})
 
 
@@ -95,11 +95,9 @@ class _Liveness:
 
     def _base(self, address: Value) -> Value | None:
         """The memory made in this function that an address surely points into."""
-        op, _ = self._made.get(address, (None, 0))
-        while op is not None and op.name in ADDRESSES:
-            address = op.operands[0]
-            op, _ = self._made.get(address, (None, 0))
-        return address if op is not None and op.name in ALLOCATIONS else None
+        root = root_of(address, self.made_by)
+        op = self.made_by(root)
+        return root if op is not None and op.name in ALLOCATIONS else None
 
     # --- what is needed
 
@@ -126,7 +124,7 @@ class _Liveness:
             self._need(op.regions[0].yields)
         elif op.regions:
             self._need(op.operands[:1])
-        elif op.name in ADDRESSES or op.name in WRITES_TO_FIRST:
+        elif is_step(op) or op.name in WRITES_TO_FIRST:
             self._need_address(op.operands[0])
             self._need(op.operands[1:])
         else:

@@ -11,17 +11,16 @@ those to memory nobody reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial, reduce
 from typing import TypeVar
 
+from slangrad.ir.addresses import LocalMemory
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.numbers import Number
 from slangrad.ir.rebuild import Rebuild, copy_op
 
-ADDRESSES = frozenset({"offset", "member"})
-USES_OF_ADDRESSES = ADDRESSES | {"load", "store", "atomic"}
 WRITERS = frozenset({"store", "atomic", "call", "barrier"})  # ops that write memory that a load reads
 OTHERS = ("call", "barrier")  # writers of memory that is nobody's own
 NOTHING: frozenset[Value | None] = frozenset()
@@ -100,39 +99,19 @@ class _Forward(Rebuild):
         super().__init__({"if": self._if, "for": self._loop, "while": self._loop})
         self.rules |= {"load": self._load, "store": self._store, "atomic": self._atomic}
         self.rules |= dict.fromkeys(OTHERS, self._others)
-        self._made = function.region.makers
-        self._escaped = set(self._escaping(function.region))
+        self._made_by = function.region.makers.get
+        self._memory = LocalMemory(function.region)
         self._known = _Known()
         self._writes: dict[Op, frozenset[Value | None]] = {}
 
-    # --- which memory an old address belongs to
-
-    def _escaping(self, region: Region) -> Iterable[Value]:
-        """Local memory whose address is used for more than loads and stores."""
-        for op in walk(region):
-            passed = op.operands[1:] if op.name in USES_OF_ADDRESSES else op.operands
-            yields = [v for inner in op.regions for v in inner.yields]
-            yield from (root for v in (*passed, *yields) if (root := self._root(v)) is not None)
-
-    def _root(self, address: Value) -> Value | None:
-        op = self._made.get(address)
-        while op is not None and op.name in ADDRESSES:
-            address = op.operands[0]
-            op = self._made.get(address)
-        return address if op is not None and op.name == "alloc" else None
-
-    def _memory(self, address: Value) -> Value | None:
-        root = self._root(address)
-        return None if root in self._escaped else root
-
     def _element(self, b: Builder, address: Value) -> Number | None:
-        op = self._made.get(address)
-        if op is None or op.name == "alloc":
+        """Of an address in local memory, that of a whole element."""
+        op = self._made_by(address)
+        assert op is not None
+        if op.name == "alloc":
             return 0
-        inner = self._made.get(op.operands[0])
-        if op.name != "offset" or inner is None or inner.name != "alloc":
-            return None
-        return b.constant_of(self.value(op.operands[1]))
+        is_first = op.name == "offset" and self._memory.of(address) is op.operands[0]
+        return b.constant_of(self.value(op.operands[1])) if is_first else None
 
     # --- straight code
 
@@ -144,7 +123,7 @@ class _Forward(Rebuild):
         return (value,)
 
     def _note(self, b: Builder, address: Value, value: Value, is_new: bool = False) -> None:
-        memory = self._memory(address)
+        memory = self._memory.of(address)
         element = None if memory is None else self._element(b, address)
         if is_new:
             self._known.forget(memory, element)
@@ -156,7 +135,7 @@ class _Forward(Rebuild):
         return ()
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        self._known.forget(self._memory(op.operands[0]), None)
+        self._known.forget(self._memory.of(op.operands[0]), None)
         return copy_op(rebuild, b, op)
 
     def _others(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -191,7 +170,7 @@ class _Forward(Rebuild):
     def _written(self, op: Op) -> frozenset[Value | None]:
         """The memory that an op writes, or what is in its regions."""
         if op.name in WRITERS:
-            return frozenset({None if op.name in OTHERS else self._memory(op.operands[0])})
+            return frozenset({None if op.name in OTHERS else self._memory.of(op.operands[0])})
         if not op.regions:
             return NOTHING
         if op not in self._writes:

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from slangrad.ir.addresses import MEMBERS, root_of
 from slangrad.ir.builder import Builder, attribute_key
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import may_run_early
@@ -65,9 +66,8 @@ class _Hoist(Rebuild):
 
     def _in_argument_block(self, address: Value) -> bool:
         """Whether an address is that of a parameter or of a part of it, so that it can always be read."""
-        op = self._levels[-1].builder.made_by(address)
-        while op is not None and op.name == "member":
-            op = self._levels[-1].builder.made_by(op.operands[0])
+        made_by = self._levels[-1].builder.made_by
+        op = made_by(root_of(address, made_by, MEMBERS))
         return op is not None and op.name == "parameter"
 
     def _target(self, op: Op) -> Builder:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from slangrad.ir.addresses import is_step, place_of
 from slangrad.ir.core import Op, Program, Value, walk
-from slangrad.ir.layout import layout_of
 from slangrad.ir.rebuild import count_uses
 from slangrad.ir.types import Pointer, is_float
 
@@ -18,7 +18,7 @@ def ops_of(program: Program) -> Iterator[Op]:
 
 def used_arguments(program: Program) -> frozenset[str]:
     """What a kernel reads of its arguments once all is inlined and cleaned."""
-    return frozenset(str(op.attributes["name"]) for op in ops_of(program) if op.name == "parameter")
+    return frozenset(op.attributes["name"] for op in ops_of(program) if op.name == "parameter")
 
 
 def follows_memory(program: Program) -> bool:
@@ -28,37 +28,21 @@ def follows_memory(program: Program) -> bool:
 
 def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
     """At which bytes of each argument it reads; None where that is known when running only."""
-    found: dict[str, set[int] | None] = {}
-    places: dict[Value, tuple[str, int]] = {}
-    known: dict[Value, int] = {}
-    for op in ops_of(program):
-        if op.name == "const" and isinstance(op.attributes["value"], int):
-            known[op.results[0]] = op.attributes["value"]
-        if op.name == "parameter":
-            places[op.results[0]] = str(op.attributes["name"]), 0
-            found.setdefault(str(op.attributes["name"]), set())
-            continue
-        for operand in op.operands:
-            if operand not in places:
-                continue
-            name, at = places[operand]
-            read = found[name]
-            if op.name == "member" and isinstance(operand.type, Pointer):
-                offsets = layout_of(operand.type.element).offsets
-                places[op.results[0]] = name, at + offsets[int(op.attributes["index"])]  # type: ignore[arg-type]
-            elif op.name == "offset" and isinstance(operand.type, Pointer) and op.operands[1] in known:
-                places[op.results[0]] = (
-                    name,
-                    at + known[op.operands[1]] * layout_of(operand.type.element).size,
-                )
-            elif op.name == "bitcast":  # an array as its elements
-                places[op.results[0]] = name, at
-            elif op.name == "load" and read is not None:
-                read.add(at)
-            else:
-                found[name] = None
-        for value in (each for region in op.regions for each in region.yields if each in places):
-            found[places[value][0]] = None
+    found: dict[str, set[int] | None] = {name: set() for name in used_arguments(program)}
+    for function in program.functions.values():
+        made_by = function.region.makers.get
+        for op in walk(function.region):
+            values = (*op.operands, *(v for region in op.regions for v in region.yields))
+            for address in (v for v in values if isinstance(v.type, Pointer) and not is_step(op)):
+                place = place_of(address, made_by)
+                made = made_by(place.root)
+                if made is None or made.name != "parameter":
+                    continue
+                read = found[name := made.attributes["name"]]
+                if op.name != "load" or place.steps:
+                    found[name] = None
+                elif read is not None:
+                    read.add(place.distance)
     return {name: None if read is None else tuple(sorted(read)) for name, read in found.items()}
 
 

@@ -9,10 +9,11 @@ does not write there. It is guarded against null, as the kernel may never execut
 
 from __future__ import annotations
 
+from slangrad.ir.addresses import root_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import I64, Pointer
+from slangrad.ir.types import I64, pointer_of
 
 DEEPEST = 200  # ops between a value and the parameters
 
@@ -21,16 +22,22 @@ _OF_THREADS = frozenset({"thread_id", "wave_lane", "accumulators"})
 
 
 class LaunchValues:
-    """Copies of a kernel's values in the plan, made when they are asked for."""
+    """Copies of a function's values in the plan, made when they are asked for. `loads`: those of the kernel, where
+    it calls the function."""
 
-    def __init__(self, kernel: Function, plan: Builder) -> None:
+    def __init__(self, function: Function, plan: Builder, loads: dict[Value, Value] | None = None) -> None:
         self.plan = plan
-        self.loads: dict[Value, Value] = {}  # address in global memory: what was loaded, both in the plan
-        self._made_by = kernel.region.makers
+        # Address in global memory: what was loaded, both in the plan.
+        self.loads: dict[Value, Value] = {} if loads is None else loads
+        self._made_by = function.region.makers
         self._copies: dict[Value, Value | None] = {}
 
+    def learn(self, value: Value, copy: Value) -> None:
+        """What a parameter of the function is, or the result of a call."""
+        self._copies[value] = copy
+
     def made_by(self, value: Value) -> Op | None:
-        """The op of the kernel; None for parameters of regions."""
+        """The op of the function; None for parameters of regions."""
         return self._made_by.get(value)
 
     def threads(self, axis: int) -> tuple[Value, Value]:
@@ -65,28 +72,18 @@ class LaunchValues:
         return op.name in _OF_THREADS
 
     def _load(self, op: Op, address: Value) -> Value | None:
-        assert isinstance(address.type, Pointer)
-        kind = op.results[0].type
-        if address.type.space == "constant":
+        kind, space = op.results[0].type, pointer_of(address.type).space
+        if space == "constant":
             return self.plan.primitive("load", (address,), kind, op.attributes)
-        if address.type.space != "global":
+        if space != "global":
             return None
         if address not in self.loads:
             load = lambda inner: (inner.primitive("load", (address,), kind, op.attributes),)
-            number = self.plan.emit("bitcast", self._start(address), type=I64)
+            start = root_of(address, self.plan.made_by)  # that is null where there is nothing
+            number = self.plan.emit("bitcast", start, type=I64)
             condition = self.plan.emit("not_equal", number, self.plan.constant(I64, 0))
             (self.loads[address],) = self.plan.guarded(condition, load)
         return self.loads[address]
-
-    def _start(self, address: Value) -> Value:
-        """The address before members and elements were taken: that is null where there is nothing."""
-        while True:
-            op = self.plan.made_by(address)
-            if op is None or op.name not in ("member", "offset", "bitcast"):
-                return address
-            if not isinstance(op.operands[0].type, Pointer):
-                return address
-            address = op.operands[0]
 
 
 class ChunkValues(LaunchValues):
@@ -103,5 +100,4 @@ class ChunkValues(LaunchValues):
         return op.name in _OF_THREADS and (op.name != "thread_id" or op.attributes["axis"] == 0)
 
     def _load(self, op: Op, address: Value) -> Value | None:
-        assert isinstance(address.type, Pointer)
-        return super()._load(op, address) if address.type.space == "constant" else None
+        return super()._load(op, address) if pointer_of(address.type).space == "constant" else None

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from slangrad.base.options import ANYWHERE, FIRST_PAGE, POINTER
+from slangrad.ir.addresses import ACCESSES
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Function, Op, Program, Region, Value, walk, without
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.ir.types import U64
-from slangrad.opt.origins import ACCESSES, Origins
+from slangrad.opt.origins import Origins
 
 OWN = frozenset({"variable", "shared", "parameter", "alloc"})
 TOGETHER = frozenset(
@@ -118,7 +119,7 @@ class _Checks(Rebuild):
 def _unmarked(access: Op) -> Op:
     if "trusted" not in access.attributes:
         return access
-    return replace(access, attributes={k: v for k, v in access.attributes.items() if k != "trusted"})
+    return replace(access, attributes=without(access.attributes, "trusted"))
 
 
 def _is_there(b: Builder, pointer: Value) -> Value:
@@ -131,22 +132,22 @@ class _Roots(Origins):
 
     def elements(self, condition: Value) -> Iterator[Value]:
         """Addresses of a buffer's elements, null where there is none, that a condition tells from null."""
-        op = self.made_by.get(condition)
+        op = self.made_by(condition)
         if op is not None and op.name == "and":
             for part in op.operands:
                 yield from self.elements(part)
         if op is not None and op.name == "not_equal":
-            number = self.made_by.get(op.operands[0])
+            number = self.made_by(op.operands[0])
             if number is not None and number.name == "bitcast" and self.is_element(number.operands[0]):
                 yield number.operands[0]
 
     def is_same(self, value: Value) -> bool:
         """Whether all threads have the same: it follows from parameters, and from what is loaded there."""
-        op = self.made_by.get(value)
+        op = self.made_by(value)
         if op is None or op.name in OF_THREADS or op.name not in PRIMITIVES:
             return False
         return primitive_effect(op.name, op.operands) != WRITE and all(map(self.is_same, op.operands))
 
     def may_be_null(self, root: Value, access: Op) -> bool:
-        op = self.made_by.get(root)
+        op = self.made_by(root)
         return not (op is not None and op.name in OWN) and not self.is_vouched_for(access)

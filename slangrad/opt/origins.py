@@ -10,12 +10,10 @@ the library is the program's, also where the library follows it.
 
 from __future__ import annotations
 
+from slangrad.ir.addresses import is_null, is_step, root_of
 from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Program, Value, walk
-from slangrad.ir.types import Pointer, Struct
-
-MOVES = frozenset({"offset", "member", "bitcast"})
-ACCESSES = frozenset({"load", "store", "atomic"})
+from slangrad.ir.types import Struct
 
 
 class Origins:
@@ -23,38 +21,22 @@ class Origins:
 
     def __init__(self, program: Program, function: Function) -> None:
         self._trusted_fields = program.trusted
-        self.made_by = function.region.makers
-        self._carried: dict[
-            Value, tuple[Value, Value]
-        ] = {}  # what it begins with, what an iteration makes of it
+        self.made_by = function.region.makers.get
+        self._starts: dict[Value, Value] = {}  # of what a loop carries and only takes steps from
         for op in walk(function.region):
             for each in carried(op):
-                self._carried.update(dict.fromkeys(each.inside, (each.start, each.yielded)))
+                moved = root_of(each.yielded, self.made_by)
+                self._starts.update({p: each.start for p in each.inside if p is moved})
         self._found: dict[Value, Value] = {}
         self._trusted: dict[Value, bool] = {}
 
     def of(self, pointer: Value) -> Value:
         """The root."""
         if pointer not in self._found:
-            self._found[pointer] = pointer  # a chain that comes back to itself ends here
-            self._found[pointer] = self._find(pointer)
+            op = self.made_by(pointer)
+            before = op.operands[0] if op is not None and is_step(op) else self._starts.get(pointer)
+            self._found[pointer] = pointer if before is None else self.of(before)
         return self._found[pointer]
-
-    def _find(self, pointer: Value) -> Value:
-        op = self.made_by.get(pointer)
-        if op is not None and op.name in MOVES and isinstance(op.operands[0].type, Pointer):
-            return self.of(op.operands[0])
-        if pointer in self._carried:
-            start, made = self._carried[pointer]
-            return self.of(start) if self._moved(made) is pointer else pointer
-        return pointer
-
-    def _moved(self, pointer: Value) -> Value:
-        op = self.made_by.get(pointer)
-        while op is not None and op.name in MOVES and isinstance(op.operands[0].type, Pointer):
-            pointer = op.operands[0]
-            op = self.made_by.get(pointer)
-        return pointer
 
     # --- what the library vouches for
 
@@ -65,7 +47,7 @@ class Origins:
     def is_trusted(self, root: Value) -> bool:
         """Whether a root is a pointer of the library, or the address of a buffer's element."""
         if root not in self._trusted:
-            op = self.made_by.get(root)
+            op = self.made_by(root)
             self._trusted[root] = op is not None and (
                 (op.name == "get" and self._names_trusted(op, op.operands[0].type)) or self.is_element(root)
             )
@@ -73,17 +55,13 @@ class Origins:
 
     def is_element(self, root: Value) -> bool:
         """Whether it is the address of a buffer's element, and null where there is none."""
-        op = self.made_by.get(root)
+        op = self.made_by(root)
         if op is None or op.name != "if":
             return False
         arms = [self.of(region.yields[op.results.index(root)]) for region in op.regions]
-        there = [arm for arm in arms if not self._is_null(arm)]
+        there = [arm for arm in arms if not is_null(arm, self.made_by)]
         return len(there) == 1 and self.is_trusted(there[0])
 
     def _names_trusted(self, op: Op, whole: object) -> bool:
         fields = self._trusted_fields.get(whole, ()) if isinstance(whole, Struct) else ()
         return op.attributes["index"] in fields
-
-    def _is_null(self, root: Value) -> bool:
-        op = self.made_by.get(root)
-        return op is not None and op.name == "zero"

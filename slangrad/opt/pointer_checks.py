@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slangrad.base.options import POINTER
+from slangrad.ir.addresses import ACCESSES, MEMBERS, root_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, walk
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
-from slangrad.ir.types import I64, U64, Pointer, Type, pointer
-from slangrad.opt.origins import ACCESSES, MOVES, Origins
+from slangrad.ir.types import I64, U64, Pointer, pointer
+from slangrad.opt.origins import Origins
 
 BYTES = "_bytes"
 OWN = frozenset({"variable", "shared"})
@@ -79,17 +80,13 @@ class _Checks:
 
     def _check(self, walk: Rebuild, b: Builder, op: Op) -> Value | None:
         """Whether an access stays inside, as a value that also reports; None where nothing is to be checked."""
-        address, moved = op.operands[0], False
-        made = self._made_by.get(address)
-        while made is not None and made.name in MOVES and isinstance(made.operands[0].type, Pointer):
-            moved = moved or made.name != "member"
-            address = made.operands[0]
-            made = self._made_by.get(address)
-        found = walk.value(op.operands[0])
+        address = root_of(op.operands[0], self._made_by)
+        made, found = self._made_by(address), walk.value(op.operands[0])
         if made is not None and made.name in OWN:
-            start = walk.value(address)
-            size = layout_of(_pointee(address)).size
-            return self._inside(b, found, _Range(start, b.constant(I64, size))) if moved else None
+            if root_of(op.operands[0], self._made_by, MEMBERS) is address:
+                return None
+            size = element_size(address.type)
+            return self._inside(b, found, _Range(walk.value(address), b.constant(I64, size)))
         name = self._parameter(made)
         if name in self._sized:
             return self._inside(b, found, _Range(walk.value(address), self._size(b, name)))
@@ -99,7 +96,7 @@ class _Checks:
 
     def _parameter(self, made: Op | None) -> str | None:
         """The name of the parameter that a pointer is."""
-        source = None if made is None or made.name != "load" else self._made_by.get(made.operands[0])
+        source = None if made is None or made.name != "load" else self._made_by(made.operands[0])
         name = None if source is None or source.name != "parameter" else source.attributes["name"]
         return name if isinstance(name, str) else None
 
@@ -111,7 +108,7 @@ class _Checks:
 
     def _room(self, b: Builder, address: Value, memory: _Range) -> tuple[Value, Value]:
         """How far an address is from where its memory begins, and the distances at which a value fits."""
-        room = b.emit("sub", memory.size, b.constant(I64, layout_of(_pointee(address)).size - 1))
+        room = b.emit("sub", memory.size, b.constant(I64, element_size(address.type) - 1))
         places = (b.emit("bitcast", each, type=I64) for each in (address, memory.start))
         return b.emit("sub", *places), b.emit("max", room, b.constant(I64, 0))
 
@@ -120,7 +117,7 @@ class _Checks:
 
     def _anywhere(self, b: Builder, address: Value) -> Value:
         """In any memory that a pointer can lead to."""
-        known = b.emit("is_memory", address, bytes=layout_of(_pointee(address)).size)
+        known = b.emit("is_memory", address, bytes=element_size(address.type))
         for memory in self._ranges(b):
             distance, room = self._room(b, address, memory)
             after = b.emit("less_equal", b.constant(I64, 0), distance)
@@ -132,12 +129,7 @@ class _Checks:
 
     def _ranges(self, b: Builder) -> Iterator[_Range]:
         for start in self._begun.values():
-            yield _Range(start, b.constant(I64, layout_of(_pointee(start)).size))
+            yield _Range(start, b.constant(I64, element_size(start.type)))
         for name, t in self._sized.items():
             place = b.primitive("parameter", (), pointer(t, "constant"), {"name": name})
             yield _Range(b.emit("load", place, type=t), self._size(b, name))
-
-
-def _pointee(address: Value) -> Type:
-    assert isinstance(address.type, Pointer)
-    return address.type.element

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Value
-from slangrad.ir.types import I64, U32, U64, Pointer, lanes
+from slangrad.ir.core import Attributes, Op, Value
+from slangrad.ir.layout import element_size
+from slangrad.ir.types import I64, U32, U64, lanes, pointer_of
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
 from slangrad.spmd.masks import last_lane
 from slangrad.spmd.records import addresses
-from slangrad.spmd.shapes import element_size
 
 Path = Callable[[Builder], tuple[Value, ...]]
 
@@ -31,9 +31,8 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
         w.forms.set(result, b.primitive("alloc", (), result.type, op.attributes))
         return
     count = op.attributes.get("count", 1)
-    assert isinstance(count, int)
     clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
-    attributes: dict[str, Attribute] = {
+    attributes: Attributes = {
         **op.attributes,
         "count": count * w.count,
         "zero": bool(op.attributes.get("zero")) and not clear_some,
@@ -52,8 +51,7 @@ def _accumulators(w: Widening, b: Builder, op: Op) -> None:
 
 def _clear(w: Widening, b: Builder, base: Value, count: int) -> None:
     """Zero the elements of the lanes that are on; others may still use theirs."""
-    assert isinstance(base.type, Pointer)
-    zero = lanes(base.type.element)
+    zero = lanes(pointer_of(base.type).element)
 
     def clear(inner: Builder, index: Value) -> None:
         place = inner.emit("offset", base, inner.emit("mul", index, inner.constant(U32, w.count)))

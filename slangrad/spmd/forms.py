@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer
+from slangrad.ir.types import F16, F32, I64, SCALARS, U8, Pointer, Scalar, lanes, pointer, pointer_of
 from slangrad.spmd.shapes import RULES as STRIDED_SHAPES
 from slangrad.spmd.shapes import Shape, stays
 from slangrad.spmd.uniformity import Shapes
@@ -145,13 +145,12 @@ def _spread_number(b: Builder, form: Strided) -> Value:
 
 def _spread_address(b: Builder, form: Strided) -> Value:
     """In elements where the stride is a number of them, so that machines can scale; else in bytes."""
-    made = form.base.type
-    assert isinstance(made, Pointer)
-    size, stride = layout_of(made.element).size, b.constant_of(form.stride)
+    made = pointer_of(form.base.type)
+    size, stride = element_size(made), b.constant_of(form.stride)
     if stride is not None and stride % size == 0:
         steps = _spread_number(b, Strided(b.zero(I64), b.constant(I64, stride // size)))
         return b.emit("offset", b.emit("splat", form.base, type=lanes(made)), steps)
-    base = b.emit("bitcast", form.base, type=pointer(U8, made.space))
+    base = b.emit("bitcast", form.base, type=pointer(U8, pointer_of(form.base.type).space))
     steps = _spread_number(b, Strided(b.zero(I64), form.stride))
     moved = b.emit("offset", b.emit("splat", base, type=lanes(base.type)), steps)
     return b.emit("bitcast", moved, type=lanes(made))
@@ -217,9 +216,7 @@ def _offset(forms: Forms, b: Builder, op: Op) -> Strided:
     index, step = _index_terms(forms, b, i, guards)
     if forms.shapes.is_private(p):
         index, step = (interleaved(b, v, forms.shapes.lanes) for v in (index, step))
-    assert isinstance(p.type, Pointer)
-    size = layout_of(p.type.element).size
-    step = b.emit("mul", b.emit("convert", step, type=I64), b.constant(I64, size))
+    step = b.emit("mul", b.emit("convert", step, type=I64), b.constant(I64, element_size(p.type)))
     return Strided(b.emit("offset", base, index), b.emit("add", stride, step), both(b, guards))
 
 

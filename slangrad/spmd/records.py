@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from slangrad.ir.addresses import MEMBERS, place_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PURE, WRITE
-from slangrad.ir.types import BOOL, Lanes, Pointer, Scalar, Type, component, is_aggregate
+from slangrad.ir.types import BOOL, Pointer, Scalar, Type, component, is_aggregate, pointer_of
 
 MOST_COMPONENTS = 4
 
@@ -34,7 +35,7 @@ class Group:
 
 
 def join_records(kernel: Function) -> Function:
-    return replace(kernel, region=_Joining().region(kernel.region))
+    return replace(kernel, region=_Joining(kernel).region(kernel.region))
 
 
 def components_of(record: Type) -> tuple[Scalar, ...] | None:
@@ -64,8 +65,8 @@ def _leaves(t: Type) -> list[Scalar] | None:
 class _Joining:
     """Walks the regions of a kernel; ops are kept or replaced, values stay the same."""
 
-    def __init__(self) -> None:
-        self._places: dict[Value, tuple[Value, int]] = {}  # address: record and byte offset in it
+    def __init__(self, kernel: Function) -> None:
+        self._made_by = kernel.region.makers.get
 
     def region(self, region: Region) -> Region:
         ops = [self._inner(op) for op in region.ops]
@@ -74,9 +75,6 @@ class _Joining:
         return Region(region.parameters, joined, region.yields)
 
     def _inner(self, op: Op) -> Op:
-        if op.name == "member":
-            root, distance = self._places.get(op.operands[0], (op.operands[0], 0))
-            self._places[op.results[0]] = root, distance + _member_offset(op)
         if not op.regions:
             return op
         return replace(op, regions=tuple(self.region(r) for r in op.regions))
@@ -105,14 +103,14 @@ class _Joining:
 
     def _place(self, op: Op) -> tuple[Value, int] | None:
         """Record and number of the component that a load or store is for."""
-        if op.name not in ("load", "store") or op.operands[0] not in self._places:
+        if op.name not in ("load", "store"):
             return None
-        root, distance = self._places[op.operands[0]]
-        assert isinstance(root.type, Pointer)
-        if root.type.space != "global":
+        place = place_of(op.operands[0], self._made_by, MEMBERS)
+        record = place.root.type
+        if place.root is op.operands[0] or not isinstance(record, Pointer) or record.space != "global":
             return None
-        components = components_of(root.type.element)
-        return None if components is None else (root, distance // components[0].size)
+        components = components_of(record.element)
+        return None if components is None else (place.root, place.distance // components[0].size)
 
     def _finish_loads(self, loads: dict[Value, Group], replaced: dict[Op, tuple[Op, ...]]) -> None:
         for group in loads.values():
@@ -129,8 +127,7 @@ class _Joining:
             group = Group(root)
         group.ops.append(op)
         group.values[index] = op.operands[1]
-        assert isinstance(root.type, Pointer)
-        components = components_of(root.type.element)
+        components = components_of(pointer_of(root.type).element)
         assert components is not None
         if len(group.values) < len(components):
             return group
@@ -150,24 +147,16 @@ def _add(groups: dict[Value, Group], place: tuple[Value, int], op: Op, value: Va
 
 def _load_record(group: Group) -> Op:
     """One result for each component; nobody asks for some of them."""
-    assert isinstance(group.root.type, Pointer)
-    components = components_of(group.root.type.element)
+    components = components_of(pointer_of(group.root.type).element)
     assert components is not None
     results = tuple(group.values.get(i) or Value(t) for i, t in enumerate(components))
     return Op("load_record", (group.root,), results, {}, (), group.ops[0].span)
 
 
-def _member_offset(op: Op) -> int:
-    pointer, index = op.operands[0].type, op.attributes["index"]
-    assert isinstance(pointer, Pointer) and isinstance(index, int)
-    return layout_of(pointer.element).offsets[index]
-
-
 def addresses(b: Builder, record: Value) -> list[Value]:
     """The addresses of a record's scalars, in order; for lanes of records, too."""
-    pointer = record.type.element if isinstance(record.type, Lanes) else record.type
-    assert isinstance(pointer, Pointer)
-    if isinstance(pointer.element, Scalar):
+    whole = pointer_of(record.type).element
+    if isinstance(whole, Scalar):
         return [record]
-    parts = range(len(layout_of(pointer.element).offsets))
+    parts = range(len(layout_of(whole).offsets))
     return [leaf for i in parts for leaf in addresses(b, b.emit("member", record, index=i))]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from slangrad.ir.core import Op
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.numbers import Number
 from slangrad.ir.types import Pointer, Scalar, Type, is_integer
 
@@ -172,11 +172,6 @@ def is_private(pointer: Type, shape: Shape) -> bool:
 def is_shared(pointer: Type) -> bool:
     """Memory of a group, which its lanes have together."""
     return isinstance(pointer, Pointer) and pointer.space == "shared"
-
-
-def element_size(pointer: Type) -> int:
-    assert isinstance(pointer, Pointer)
-    return layout_of(pointer.element).size
 
 
 def _same(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:

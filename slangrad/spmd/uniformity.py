@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from slangrad.ir.addresses import LocalMemory
 from slangrad.ir.control import decides, merged
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PURE
 from slangrad.spmd.shapes import (
@@ -23,7 +25,6 @@ from slangrad.spmd.shapes import (
     UNIFORM,
     VARYING,
     Shape,
-    element_size,
     elementwise,
     is_private,
     is_shared,
@@ -45,8 +46,8 @@ class Shapes:
         self._results = results
         self._of: dict[Value, Shape] = {}
         self._numbers: dict[Value, Number] = {}
-        self._private: set[Value] = set()  # results of allocs that differ from lane to lane
-        self._root: dict[Value, Value] = {}  # from an address to the alloc that it came from
+        self._memory = LocalMemory(function.region)
+        self._private: set[Value] = set()  # allocs in it that differ from lane to lane; all others do
         self._changed = True
         for value, shape in zip(function.region.parameters, parameters, strict=True):
             self._of[value] = shape
@@ -77,10 +78,11 @@ class Shapes:
 
     def _region(self, region: Region, uniform_control: bool) -> None:
         for op in region.ops:
-            rule = _RULES.get(op.name)
-            if rule is not None:
-                rule(self, op, uniform_control)
-            else:
+            if op.name in _RULES:
+                _RULES[op.name](self, op, uniform_control)
+            elif op.name in _GIVEN:
+                self._set(op.results[0], _GIVEN[op.name])
+            elif op.results:
                 assert effect_of(op) == PURE, f"no shape for {op.name}"
                 self._elementwise(op)
 
@@ -93,25 +95,6 @@ class Shapes:
         if op.name == "const" and isinstance(value, (bool, int, float)):
             self._numbers[result] = value
         self._set(result, elementwise(op, self.all_of(op.operands), constant, self.lanes))
-        self._follow_address(op)
-
-    def _follow_address(self, op: Op) -> None:
-        """offset and member lead on from an alloc; where else an address of one goes cannot be followed."""
-        if op.name in ("offset", "member"):
-            if op.operands[0] in self._root:
-                self._root[op.results[0]] = self._root[op.operands[0]]
-        else:
-            self._let_go(op.operands)
-
-    def _let_go(self, values: Sequence[Value]) -> None:
-        for value in values:
-            if value in self._root:
-                self._make_private(self._root[value])
-
-    def _make_private(self, alloc: Value) -> None:
-        if alloc not in self._private:
-            self._private.add(alloc)
-            self._changed = True
 
     # --- memory
 
@@ -120,14 +103,12 @@ class Shapes:
         if is_shared(result.type):
             self._set(result, UNIFORM)
             return
-        self._root[result] = result
-        private = result in self._private
+        private = result in self._private or self._memory.of(result) is None
         self._set(result, strided(element_size(result.type)) if private else UNIFORM)
 
     def _variable(self, op: Op, uniform_control: bool) -> None:
         """Each lane has its own, whatever it holds: its address may be told to anybody."""
         (result,) = op.results
-        self._let_go(op.operands)
         same = all(s.is_uniform for s in self.all_of(op.operands))
         self._set(result, strided(element_size(result.type)) if same else VARYING)
 
@@ -135,71 +116,33 @@ class Shapes:
         (result,) = op.results
         self._set(result, strided(element_size(result.type)))
 
-    def _load(self, op: Op, uniform_control: bool) -> None:
-        self._set(op.results[0], UNIFORM if self._of[op.operands[0]].is_uniform else VARYING)
-
-    def _load_record(self, op: Op, uniform_control: bool) -> None:
+    def _same_where_asked_the_same(self, op: Op, uniform_control: bool) -> None:
+        shape = UNIFORM if all(s.is_uniform for s in self.all_of(op.operands)) else VARYING
         for result in op.results:
-            self._set(result, UNIFORM if self._of[op.operands[0]].is_uniform else VARYING)
+            self._set(result, shape)
 
     def _store(self, op: Op, uniform_control: bool) -> None:
         address, value = op.operands
-        root = self._root.get(address)
+        memory = self._memory.of(address)
         same = uniform_control and self._of[address].is_uniform and self._of[value].is_uniform
-        if root is not None and not same:
-            self._make_private(root)
-        self._let_go([value])
-
-    def _atomic(self, op: Op, uniform_control: bool) -> None:
-        self._let_go(op.operands)
-        self._set(op.results[0], VARYING)
-
-    def _tape_load(self, op: Op, uniform_control: bool) -> None:
-        self._set(op.results[0], VARYING)
-
-    def _tape_new(self, op: Op, uniform_control: bool) -> None:
-        """One handle for the wave; its elements have a place for each lane."""
-        self._set(op.results[0], UNIFORM)
+        if memory is not None and memory not in self._private and not same:
+            self._private.add(memory)
+            self._changed = True
 
     def _tape_copy(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], self._of[op.operands[0]])
 
-    def _effect(self, op: Op, uniform_control: bool) -> None:
-        self._let_go(op.operands)
-
-    def _in_bounds(self, op: Op, uniform_control: bool) -> None:
-        uniform = all(s.is_uniform for s in self.all_of(op.operands))
-        self._set(op.results[0], UNIFORM if uniform else VARYING)
-
-    def _is_memory(self, op: Op, uniform_control: bool) -> None:
-        self._in_bounds(op, uniform_control)
-        self._let_go(op.operands)
-
     def _thread_id(self, op: Op, uniform_control: bool) -> None:
         self._set(op.results[0], THREAD if op.attributes["axis"] == 0 else UNIFORM)
 
-    # --- waves: lanes that are on together get the same answer
-
-    def _wave_answer(self, op: Op, uniform_control: bool) -> None:
-        self._let_go(op.operands)
-        self._set(op.results[0], UNIFORM)
-
-    def _wave_scan(self, op: Op, uniform_control: bool) -> None:
-        self._set(op.results[0], VARYING)
-
     def _wave_read(self, op: Op, uniform_control: bool) -> None:
-        self._let_go(op.operands)
         self._set(op.results[0], UNIFORM if self._of[op.operands[1]].is_uniform else VARYING)
-
-    def _wave_lane(self, op: Op, uniform_control: bool) -> None:
-        self._set(op.results[0], strided(1))
 
     # --- calls
 
     def _call(self, op: Op, uniform_control: bool) -> None:
         """Arrays that are passed on differ from lane to lane."""
         assert self._results is not None, "a call in a kernel that was to have none"
-        self._let_go(op.operands)
         for result, shape in zip(op.results, self._results(op, self.all_of(op.operands)), strict=True):
             self._set(result, shape)
 
@@ -209,7 +152,6 @@ class Shapes:
         uniform = self._of[op.operands[0]].is_uniform
         for region in op.regions:
             self._region(region, uniform_control and uniform)
-            self._let_go(region.yields)
         for result, x, y in merged(op):
             a, b = self._of[x], self._of[y]
             self._set(result, a if x is y else join(a, b) if uniform else VARYING)
@@ -219,18 +161,15 @@ class Shapes:
         (region,) = op.regions
         index, *carried = region.parameters
         self._set(index, UNIFORM)  # the number of the iteration, which is the same for the lanes that are on
-        self._let_go(start)
         uniform = self._of[count].is_uniform
         together = uniform or not op.attributes.get("reverse")
         self._carry(carried, start, region.yields, together)
         self._region(region, uniform_control and uniform)
-        self._let_go(region.yields)
         self._leave(op, carried, region.yields, uniform)
 
     def _while(self, op: Op, uniform_control: bool) -> None:
         test, region = op.regions
         (condition,) = test.yields
-        self._let_go(op.operands)
         uniform = condition not in self._of or self._of[condition].is_uniform
         same = dict(zip(region.parameters, test.parameters, strict=True))
         ends = [same.get(y, y) for y in region.yields]
@@ -239,7 +178,6 @@ class Shapes:
         for inner, outer in zip(region.parameters, test.parameters, strict=True):
             self._set(inner, self._of[outer])
         self._region(region, uniform_control and uniform)
-        self._let_go(region.yields)
         self._leave(op, test.parameters, ends, uniform)
 
     def _carry(
@@ -263,33 +201,23 @@ class Shapes:
 Rule = Callable[[Shapes, Op, bool], None]
 
 _RULES: dict[str, Rule] = {
+    **dict.fromkeys(("load", "load_record", "in_bounds", "is_memory"), Shapes._same_where_asked_the_same),
     "alloc": Shapes._alloc,
     "variable": Shapes._variable,
     "accumulators": Shapes._accumulators,
-    "load": Shapes._load,
-    "load_record": Shapes._load_record,
     "store": Shapes._store,
-    "store_record": Shapes._effect,
-    "atomic": Shapes._atomic,
-    "tape_new": Shapes._tape_new,
     "tape_copy": Shapes._tape_copy,
-    "tape_free": Shapes._effect,
-    "tape_load": Shapes._tape_load,
-    "tape_store": Shapes._effect,
-    "tape_add": Shapes._effect,
-    "print": Shapes._effect,
-    "fence": Shapes._effect,
-    "barrier": Shapes._effect,
-    "in_bounds": Shapes._in_bounds,
-    "is_memory": Shapes._is_memory,
     "thread_id": Shapes._thread_id,
-    "wave_reduce": Shapes._wave_answer,
-    "wave_ballot": Shapes._wave_answer,
-    "wave_scan": Shapes._wave_scan,
     "wave_read": Shapes._wave_read,
-    "wave_lane": Shapes._wave_lane,
     "call": Shapes._call,
     "if": Shapes._if,
     "for": Shapes._for,
     "while": Shapes._while,
+}
+
+# Lanes that are on together get the same answer of a wave, and have one handle for a tape, with a place for each.
+_GIVEN: dict[str, Shape] = {
+    **dict.fromkeys(("tape_new", "wave_reduce", "wave_ballot"), UNIFORM),
+    **dict.fromkeys(("atomic", "tape_load", "wave_scan"), VARYING),
+    "wave_lane": strided(1),
 }

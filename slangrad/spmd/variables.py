@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
+from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64
 from slangrad.spmd.effects import in_lane_order
 from slangrad.spmd.forms import Strided
 from slangrad.spmd.lanes import Rule, Widening
-from slangrad.spmd.shapes import element_size
 
 
 def _variable(w: Widening, b: Builder, op: Op) -> None:
     (result,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     if not w.forms.shape(result).is_strided:
         _at_own_depth(w, b, op)
         return

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from slangrad.ir.control import LOOPS
 from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.layout import layout_of
-from slangrad.ir.types import Pointer, Scalar
+from slangrad.ir.layout import element_size, layout_of
+from slangrad.ir.types import Scalar
 from slangrad.spmd.uniformity import Shapes
 
 IN_FLIGHT = 8  # registers of results that two arithmetic units with a latency of four have under way
@@ -58,8 +58,7 @@ def _is_innermost(loop: Op) -> bool:
 
 def _local_bytes(op: Op) -> int:
     (place,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(place.type, Pointer) and isinstance(count, int)
-    return count * layout_of(place.type.element).size
+    return count * element_size(place.type)
 
 
 class _Body:

@@ -17,6 +17,7 @@ from slangrad.ir.types import (
     components,
     is_long,
     pointer,
+    pointer_of,
     value_of,
 )
 from slangrad.lower.calls.references import OneOf
@@ -102,8 +103,7 @@ def _on_elements(f: Frame, kind: str, place: Place, operands: list[Value]) -> Va
 
 
 def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Value:
-    assert isinstance(address.type, Pointer)
-    element = address.type.element
+    element = pointer_of(address.type).element
     if kind == "load":
         return f.emit("load", address, type=element, **f.access)
     if kind == "store":
@@ -115,16 +115,15 @@ def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Va
     if kind == "sub":
         kind, operands = "add", [f.emit("neg", operands[0])]
     assert kind in ATOMIC_KINDS, kind
-    return f.emit("atomic", address, *operands, type=element, kind=kind, **f.access)
+    return f.b.primitive("atomic", (address, *operands), element, {**f.access, "kind": kind})
 
 
 def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
     """A float compared as the number that its bits are."""
-    assert isinstance(address.type, Pointer)
-    whole = f.emit("bitcast", address, type=pointer(U32, address.type.space))
+    whole = f.emit("bitcast", address, type=pointer(U32, pointer_of(address.type).space))
     bits = (f.emit("bitcast", x, type=U32) for x in operands)
-    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange", **f.access)
-    return f.emit("bitcast", old, type=address.type.element)
+    old = f.b.primitive("atomic", (whole, *bits), U32, {**f.access, "kind": "compare_exchange"})
+    return f.emit("bitcast", old, type=pointer_of(address.type).element)
 
 
 ON_VALUES = {"add": "add", "sub": "sub", "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from slangrad.ir.core import Value
-from slangrad.ir.types import Pointer, Type
+from slangrad.ir.types import Type, pointer_of
 from slangrad.lower.model.flow import Flow
 
 
@@ -24,8 +24,7 @@ class Address:
 
     @property
     def form(self) -> Type:
-        assert isinstance(self.pointer.type, Pointer)
-        return self.pointer.type.element
+        return pointer_of(self.pointer.type).element
 
     def guarded(self, f: Flow, access: Callable[[], Value], t: Type) -> Value:
         """The value of an access to the memory, zero where there is none."""

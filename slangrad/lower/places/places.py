@@ -15,13 +15,13 @@ from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
 from slangrad.ir.types import (
     Array,
     Matrix,
-    Pointer,
     Struct,
     Type,
     Vector,
     component,
     components,
     pointer,
+    pointer_of,
     value_of,
 )
 from slangrad.lower.model.addresses import Address
@@ -279,10 +279,8 @@ class Memory(Address, Place):
     def _first(self, f: Frame) -> Value:
         """The address of the first element."""
         whole = self.inner(f)
-        assert isinstance(whole.pointer.type, Pointer)
-        return f.emit(
-            "bitcast", whole.pointer, type=pointer(component(whole.form, 0), whole.pointer.type.space)
-        )
+        first = pointer(component(whole.form, 0), pointer_of(whole.pointer.type).space)
+        return f.emit("bitcast", whole.pointer, type=first)
 
     def inner(self, f: Frame) -> Memory:
         """Where the parts are: inside of what a form has around them."""
@@ -294,8 +292,7 @@ class Memory(Address, Place):
         """A component of a vector of truth values, each of which is a word."""
         if part_of(self.form) != WORDS:
             return part
-        assert isinstance(part.type, Pointer)
-        return f.emit("bitcast", part, type=pointer(word_form(), part.type.space))
+        return f.emit("bitcast", part, type=pointer(word_form(), pointer_of(part.type).space))
 
 
 @dataclass(slots=True)

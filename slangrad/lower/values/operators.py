@@ -6,7 +6,7 @@ a > b   ->   less %b, %a          p + i   ->   offset %p, %i          p - q   ->
 from __future__ import annotations
 
 from slangrad.ir.core import Value
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.ir.types import BOOL, I32, I64, U64, Lanes, Pointer, Scalar, Type, scalar_of, with_scalar
 from slangrad.lower.model.frame import Frame
 
@@ -75,8 +75,7 @@ def _on_pointers(f: Frame, name: str, operands: list[Value]) -> Value:
         wide = f.emit("convert", y, type=I64)
         return f.emit("offset", x, f.emit("neg", wide))
     if name == "-":
-        assert isinstance(x.type, Pointer)
-        size = f.b.constant(I64, layout_of(x.type.element).size)
+        size = f.b.constant(I64, element_size(x.type))
         return f.emit("div", f.emit("bitcast", f.emit("sub", _address(f, x), _address(f, y)), type=I64), size)
     return apply(f, name, [_address(f, x), _address(f, y)], BOOL)
 
