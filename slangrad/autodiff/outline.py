@@ -15,9 +15,9 @@ from slangrad.autodiff.cutting import AT_MOST
 from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value
 from slangrad.ir.effects import primitive_effect
-from slangrad.ir.numbers import Number
+from slangrad.ir.integers import number_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
-from slangrad.ir.types import U32, Array, Struct, Type, components, is_integer
+from slangrad.ir.types import BOOL, U32, Array, Struct, Type, components, is_integer
 
 USUAL_TRIPS, MOST_RUNS = 8, 1_000_000  # guesses: of a loop that runs until it is done, and of a nest
 READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as it is
@@ -149,9 +149,7 @@ class Outline:
 
     def constant(self, value: Value) -> int | None:
         """The integer a value always is."""
-        op = self.makers.get(value)
-        number: Number | object = op.attributes["value"] if op is not None and op.name == "const" else None
-        return number if isinstance(number, int) and not isinstance(number, bool) else None
+        return number_of(value, self.makers.get) if value.type is not BOOL else None
 
     def is_index(self, value: Value) -> bool:
         loop = self.homes[value].loop

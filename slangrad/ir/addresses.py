@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from slangrad.ir.control import LOOPS, carried, merged
 from slangrad.ir.core import Op, Region, Value, walk
+from slangrad.ir.integers import number_of
 from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.ranges import number_of
 from slangrad.ir.types import Array, Lanes, Pointer, Struct, Type, pointer_of
 
 MEMBERS = frozenset({"member"})

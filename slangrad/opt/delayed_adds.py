@@ -31,7 +31,7 @@ from slangrad.opt.delayed_sums import (
     partials_of_lot,
     plan_of,
 )
-from slangrad.opt.intervals import Interval, Intervals
+from slangrad.opt.intervals import Bounds, Intervals
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.own_elements import own_elements
 from slangrad.opt.reach import Access, Survey
@@ -87,7 +87,7 @@ def _may_wait(op: Op, uses: Counter[Value]) -> bool:
 
 
 def _blocks(survey: Survey) -> list[Block] | None:
-    found: dict[tuple[Value, Scalar], list[tuple[Access, Interval]]] = {}
+    found: dict[tuple[Value, Scalar], list[tuple[Access, Bounds]]] = {}
     for access in survey.accesses:
         if access.op.name != "atomic" or not _is_float_add(access.op):
             continue
@@ -104,7 +104,7 @@ def _blocks(survey: Survey) -> list[Block] | None:
 
 
 def _block(
-    survey: Survey, root: Value, element: Scalar, members: list[tuple[Access, Interval]], room: int
+    survey: Survey, root: Value, element: Scalar, members: list[tuple[Access, Bounds]], room: int
 ) -> Block:
     v = survey.intervals
     reach = members[0][1]

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import LOOPS
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.integers import number_of
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64, Scalar, pointer
-from slangrad.opt.intervals import Interval
+from slangrad.opt.intervals import Bounds
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.reach import Survey
 
@@ -40,7 +41,7 @@ class Block:
 
     adds: tuple[Op, ...]
     root: Value  # a number in the plan
-    reach: Interval  # bytes from the root to where an element begins
+    reach: Bounds  # bytes from the root to where an element begins
     element: Scalar
     sums: Scalar  # what is summed up: f32 for f16
     accumulators: int
@@ -146,7 +147,7 @@ def _function(name: str, region: Region) -> Function:
     return Function(name, (), None, region)
 
 
-def _range(b: Builder, root: Value, reach: Interval, size: int, conditions: list[Value]) -> _Range:
+def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[Value]) -> _Range:
     conditions += reach.conditions
     high = b.emit("add", b.emit("add", root, reach.high), b.constant(I64, size))
     return _Range(b.emit("add", root, reach.low), high)
@@ -157,7 +158,7 @@ def _others(
 ) -> tuple[list[_Range], list[_Range]] | None:
     """What all other accesses read and write, each root's in one piece."""
     v = survey.intervals
-    found: dict[tuple[Value, bool], Interval] = {}
+    found: dict[tuple[Value, bool], Bounds] = {}
     for access in survey.accesses:
         if access.op in delayed:
             continue
@@ -276,7 +277,6 @@ def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list
 def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
     """About how many adds into blocks without accumulators a thread makes."""
     added = {op for block in blocks if not block.accumulators for op in block.adds}
-    constants = {op.results[0]: op.attributes["value"] for op in walk(region) if op.name == "const"}
 
     def count(region: Region) -> int:
         return sum(trips(op) * sum(map(count, op.regions)) + (op in added) for op in region.ops)
@@ -284,8 +284,8 @@ def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
     def trips(op: Op) -> int:
         if op.name not in LOOPS:
             return 1
-        known = constants.get(op.operands[0]) if op.name == "for" else None
-        return known if isinstance(known, int) else UNKNOWN_TRIPS
+        known = number_of(op.operands[0], region.makers.get) if op.name == "for" else None
+        return UNKNOWN_TRIPS if known is None else known
 
     return count(region)
 

@@ -19,7 +19,7 @@ from slangrad.ir.layout import element_size
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import defined_in
 from slangrad.ir.types import I64, pointer_of
-from slangrad.opt.intervals import Facts, Interval, Intervals
+from slangrad.opt.intervals import Bounds, Facts, Intervals
 
 # By effect: what they do to the memory behind their first operand.
 _READS, _WRITES = frozenset({"load"}), frozenset({"store", "atomic"})
@@ -86,7 +86,7 @@ class Survey:
 
     # --- ranges
 
-    def distances(self, access: Access) -> Interval | None:
+    def distances(self, access: Access) -> Bounds | None:
         """How many bytes from its root on an access begins."""
         v, place, facts = self.intervals, access.place, access.facts
         if place is None:

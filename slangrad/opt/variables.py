@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from slangrad.ir.addresses import STEPS
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.integers import number_of
 from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
 from slangrad.ir.types import (
     I64,
@@ -87,9 +89,9 @@ class _Known:
     """Where addresses lead, and the variables that nothing else leads to."""
 
     def __init__(self, function: Function) -> None:
-        self._makers = {r: (op, i) for op in walk(function.region) for i, r in enumerate(op.results)}
+        self._made_by = function.region.makers.get
         self._nesting = Nesting(function.region)
-        self.constants = {v for v, (op, _) in self._makers.items() if op.attributes.get("no_diff")}
+        self.constants = {v for v, op in function.region.makers.items() if op.attributes.get("no_diff")}
         self._targets: dict[Value, Target | None] = {}
         self._users: dict[Value, set[str]] = {}
         self.variables: set[Value]
@@ -118,18 +120,18 @@ class _Known:
         return self._targets[address]
 
     def _follow(self, address: Value) -> Target | None:
-        if not isinstance(address.type, Pointer) or address not in self._makers:
+        op = self._made_by(address)
+        if op is None or not isinstance(address.type, Pointer):
             return None
-        op, number = self._makers[address]
         if op.name == "variable":
             return Place(address)
         if op.name == "select":
             return self._either(op.operands[0], op.operands[1:])
         if op.name == "if":
-            ends = [region.yields[number] for region in op.regions]
+            ends = [region.yields[op.results.index(address)] for region in op.regions]
             found = self._either(op.operands[0], ends)
             return None if found is None or self._ends_inside(found, op) else found
-        if op.name not in ("member", "offset", "bitcast"):
+        if op.name not in STEPS:
             return None
         base = self._find(op.operands[0])
         return None if base is None else self._each(base, op)
@@ -177,7 +179,7 @@ class _Known:
 
     def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
         """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
-        known, steps = self._number(index), target.steps
+        known, steps = number_of(index, self._made_by), target.steps
         if known == 0:
             return target
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
@@ -189,11 +191,6 @@ class _Known:
         if chosen or is_row or last.indices is None or (at_first and last.number):
             return None
         return Place(target.variable, (*steps[:-1], Step(indices=(*last.indices, index))))
-
-    def _number(self, value: Value) -> int | None:
-        op, _ = self._makers.get(value, (None, 0))
-        number = op.attributes["value"] if op is not None and op.name == "const" else None
-        return number if isinstance(number, int) else None
 
     # --- which variables are lost sight of
 
@@ -220,7 +217,7 @@ class _Known:
             return True
         if op.name == "bitcast" and is_integer(op.results[0].type):
             return self._users.get(op.results[0], set()) <= SEEN
-        return op.name in ("member", "offset", "bitcast", "select") and self._find(op.results[0]) is not None
+        return op.name in STEPS | {"select"} and self._find(op.results[0]) is not None
 
     def _drop(self, lost: set[Value]) -> None:
         """Variables that are lost, and those that the same address may lead to."""

@@ -15,6 +15,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.control import carried, decides, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
+from slangrad.ir.integers import number_of
 from slangrad.ir.primitives import PURE
 
 FIXED, SAME, OWN = 0, 1, 2
@@ -65,10 +66,8 @@ class GroupValues:
             return ("group", axis) if self.size[axis] == 1 else None
         if op.name not in ("div", "rem"):
             return None
-        whole, by = (self.makers.get(operand) for operand in op.operands)
-        if whole is None or by is None or whole.name != "thread_id" or by.name != "const":
-            return None
-        if by.attributes["value"] != self.size[_axis(whole)]:
+        whole, by = self.makers.get(op.operands[0]), number_of(op.operands[1], self.makers.get)
+        if whole is None or whole.name != "thread_id" or by != self.size[_axis(whole)]:
             return None
         return ("group" if op.name == "div" else "thread", _axis(whole))
 
