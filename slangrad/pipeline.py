@@ -31,7 +31,7 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
-from slangrad.ir.core import KEPT, Function, walk
+from slangrad.ir.core import Function, walk
 from slangrad.ir.types import Struct
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
@@ -53,7 +53,7 @@ from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.sites import number_sites
-from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
+from slangrad.spmd.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
@@ -63,7 +63,7 @@ Listing = Callable[[], list[Line]]
 
 
 def is_kept(function: Function) -> bool:
-    return bool(function.attributes.get(KEPT))
+    return bool(function.attributes.get("kept"))
 
 
 # --- Passes that need more than their function -----------------------------------------------------------
@@ -315,7 +315,7 @@ def _compile(request: Request) -> CompiledKernel:
 def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
-    group = group_size(unit.function) if runs_in_groups(unit.function) else None
+    group = unit.function.attributes["group_size"] if runs_in_groups(unit.function) else None
     (*functions, kernel), sites = number_sites(unit.in_ir)
     return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 

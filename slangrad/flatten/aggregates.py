@@ -165,12 +165,6 @@ def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf
 # --- movement
 
 
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
-
-
 def _make(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parts = [f.leaves(operand) for operand in op.operands]
     if isinstance(op.results[0].type, Array):
@@ -188,8 +182,8 @@ def _array(f: _Flatten, b: Builder, t: Array, parts: Sequence[Leaves]) -> Sequen
 def _get(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, _number(op)))
-    start, end = span_of(t, _number(op))
+        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, op.attributes["index"]))
+    start, end = span_of(t, op.attributes["index"])
     return f.leaves(op.operands[0])[start:end]
 
 
@@ -197,8 +191,8 @@ def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     whole, part = (f.leaves(operand) for operand in op.operands)
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _put(f, b, t, whole, b.constant(U32, _number(op)), part, False)
-    start, end = span_of(t, _number(op))
+        return _put(f, b, t, whole, b.constant(U32, op.attributes["index"]), part, False)
+    start, end = span_of(t, op.attributes["index"])
     return (*whole[:start], *part, *whole[end:])
 
 
@@ -302,7 +296,6 @@ def _fill(f: _Flatten, b: Builder, t: Type, source: Type, leaves: Leaves) -> Lea
 
 def _shuffle(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     return [f.leaves(op.operands[0])[i] for i in indices]
 
 

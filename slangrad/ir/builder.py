@@ -11,10 +11,11 @@ made around functions that emit what is inside, or with `control` around regions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Unpack
 
 from slangrad.base.source import Span
 from slangrad.ir import algebra
-from slangrad.ir.core import Attribute, Op, Region, Value, alike
+from slangrad.ir.core import Attributes, Op, Region, Value, alike
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import PURE
@@ -50,13 +51,13 @@ class Builder:
         self._here |= inner._here
 
     def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
     ) -> Value:
         """Append a primitive with one result (or find a value that is the same) and return the result."""
         return self.primitive(name, operands, type, attributes)
 
     def primitive(
-        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: dict[str, Attribute]
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
     ) -> Value:
         """`emit` with the attributes as a dict."""
         made = result_type(name, operands, attributes, given)
@@ -73,7 +74,7 @@ class Builder:
             found = self._known[key] = self._append(name, operands, made, attributes)
         return found
 
-    def effect(self, name: str, /, *operands: Value, **attributes: Attribute) -> None:
+    def effect(self, name: str, /, *operands: Value, **attributes: Unpack[Attributes]) -> None:
         """Append a primitive without a result: store, print."""
         assert result_type(name, operands, attributes, None) is None
         self.ops.append(Op(name, operands, (), attributes, (), self.span))
@@ -83,7 +84,7 @@ class Builder:
         name: str,
         operands: tuple[Value, ...],
         regions: tuple[Region, ...],
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
     ) -> tuple[Value, ...]:
         """Append if, for or while. The results are what the last region yields."""
         return self.several(name, operands, [v.type for v in regions[-1].yields], regions, attributes)
@@ -93,11 +94,11 @@ class Builder:
         callee: str,
         operands: Iterable[Value],
         types: Iterable[Type],
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
         name: str = "call",
     ) -> tuple[Value, ...]:
         """Append a call, or a request of another name, with results of the given types."""
-        return self.several(name, operands, types, (), {**(attributes or {}), "callee": callee})
+        return self.several(name, operands, types, (), {**(attributes or Attributes()), "callee": callee})
 
     def several(
         self,
@@ -105,11 +106,11 @@ class Builder:
         operands: Iterable[Value],
         types: Iterable[Type],
         regions: tuple[Region, ...] = (),
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
     ) -> tuple[Value, ...]:
         """Append an op with any number of results."""
         results = tuple([Value(t) for t in types])
-        op = Op(name, tuple(operands), results, dict(attributes or {}), regions, self.span)
+        op = Op(name, tuple(operands), results, attributes or Attributes(), regions, self.span)
         self.ops.append(op)
         self._made_by.update(dict.fromkeys(results, op))
         self._here.update(results)
@@ -137,7 +138,7 @@ class Builder:
         count: Value,
         starts: Iterable[Value],
         body: Body,
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
         hint: str = "i",
     ) -> tuple[Value, ...]:
         """A counted loop of `body(builder, index, *carried)`, which gives what is carried on."""
@@ -183,9 +184,7 @@ class Builder:
         op = self._made_by.get(value)
         if op is None or op.name not in ("const", "zero") or scalar_of(value.type) is None:
             return None
-        number = op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
-        assert isinstance(number, (bool, int, float))
-        return number
+        return op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
 
     def _find(self, key: Key) -> Value | None:
         scope: Builder | None = self if key in self._keys else None
@@ -196,9 +195,7 @@ class Builder:
             scope = scope._outer
         return None
 
-    def _append(
-        self, name: str, operands: tuple[Value, ...], made: Type, attributes: dict[str, Attribute]
-    ) -> Value:
+    def _append(self, name: str, operands: tuple[Value, ...], made: Type, attributes: Attributes) -> Value:
         result = Value(made)
         op = Op(name, operands, (result,), attributes, (), self.span)
         self.ops.append(op)
@@ -207,9 +204,7 @@ class Builder:
         return result
 
 
-def attribute_key(attributes: dict[str, Attribute]) -> Key:
+def attribute_key(attributes: Attributes) -> Key:
     """Attributes as part of a key: the type tells True from 1, the text -0.0 from 0.0, and NaN equals NaN."""
-    names = sorted(attributes) if len(attributes) > 1 else attributes
-    return tuple(
-        [(k, type(v), repr(v) if isinstance(v, float) else v) for k in names for v in (attributes[k],)]
-    )
+    items = sorted(attributes.items()) if len(attributes) > 1 else attributes.items()
+    return tuple([(k, type(v), repr(v) if isinstance(v, float) else v) for k, v in items])

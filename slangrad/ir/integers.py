@@ -107,13 +107,6 @@ def whole(scalar: Scalar) -> tuple[int, int]:
     return (0, 1) if scalar.kind == "bool" else (int(least(scalar)), int(greatest(scalar)))
 
 
-def number_of(value: Value, made_by: Callable[[Value], Op | None]) -> int | None:
-    """The integer that a value is, if it is a constant."""
-    op = made_by(value)
-    found = None if op is None or op.name != "const" else op.attributes["value"]
-    return found if isinstance(found, int) else None
-
-
 # --- rules for ops
 
 
@@ -123,7 +116,7 @@ def _two(op: Op, of: Of[E]) -> tuple[Interval[E], Interval[E]] | None:
 
 
 def _const(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    number = int(op.attributes["value"])  # type: ignore[arg-type]
+    number = int(op.attributes["value"])
     return v.number(number, number)
 
 

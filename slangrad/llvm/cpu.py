@@ -124,6 +124,7 @@ def kernel_module(kernel: Kernel, target: Target, options: Options) -> Module:
     if kernel.delayed is not None:
         literal = kernel.delayed.literal
         parts += entry_and_drain(literal, "literal", "literal_drain")[0]
+        parts += _functions(literal, writer, options.limits.local_bytes)
         parts += _plan_and_finish(kernel, kernel.delayed, writer(), writer())
     parts += [*declarations.functions.values(), *declarations.intrinsics.values(), _FOOTER]
     return Module("\n".join(parts) + "\n", entry)

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import MadeBy
-from slangrad.ir.core import Op, Value
-from slangrad.ir.integers import number_of
+from slangrad.ir.core import MadeBy, Op, Value, number_of
 
 
 def counted_variables(loop: Op, made_by: MadeBy) -> Iterator[tuple[Value, Value, Value]]:

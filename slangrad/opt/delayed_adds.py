@@ -16,25 +16,19 @@ sums of the chunk's lot, or the memory itself where the plan finds that each thr
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.rebuild import Rebuild, count_uses
-from slangrad.ir.types import F16, F32, I64, Scalar, is_float, pointer, pointer_of
-from slangrad.opt.delayed_sums import (
-    Accumulators,
-    Block,
-    Plan,
-    adds_of_a_thread,
-    finish_of,
-    partials_of_lot,
-    plan_of,
-)
-from slangrad.opt.intervals import Bounds, Intervals
+from slangrad.ir.core import Function, Op, Value, walk
+from slangrad.ir.rebuild import count_uses
+from slangrad.ir.types import F16, F32, Scalar, is_float, pointer_of
+from slangrad.opt.delayed_calls import add_to_blocks
+from slangrad.opt.delayed_sums import Accumulators, Block, adds_of_a_thread, finish_of, plan_of
+from slangrad.opt.intervals import Bounds
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.own_elements import own_elements
-from slangrad.opt.reach import Access, Survey
+from slangrad.opt.reach import Access, Callees, Survey
 
 MOST_ACCUMULATORS = 1024  # of one kernel; more would not stay in the caches
 MOST_PLACES = 128  # of one block, each an address of its own
@@ -42,32 +36,38 @@ MOST_PLACES = 128  # of one block, each an address of its own
 
 @dataclass(frozen=True, slots=True)
 class DelayedAdds:
-    """The kernel that delays, what runs before and after it, and what is added up at the end of a chunk."""
+    """The kernel that delays, the functions that it calls, what runs before and after it, and what is added up at the
+    end of a chunk."""
 
     kernel: Function
+    functions: tuple[Function, ...]
     plan: Function
     finish: Function
     accumulators: tuple[Accumulators, ...]
 
 
-def delay_adds(kernel: Function) -> DelayedAdds | None:
-    """None where there is no such add, or where one of them or of the addresses cannot be followed."""
-    uses = count_uses(kernel.region)
-    atomics = [op for op in walk(kernel.region) if op.name == "atomic"]
+def delay_adds(kernel: Function, functions: Sequence[Function] = ()) -> DelayedAdds | None:
+    """None where there is no such add, or where one of them or of the addresses cannot be followed. `functions`: those
+    that the kernel calls."""
+    uses = Counter[Value]()
+    atomics: list[Op] = []
+    for function in (*functions, kernel):
+        uses.update(count_uses(function.region))
+        atomics += [op for op in walk(function.region) if op.name == "atomic"]
+        if any(op.name == "print" for op in walk(function.region)):
+            return None
     if not any(_is_float_add(op) for op in atomics) or not all(_may_wait(op, uses) for op in atomics):
         return None
-    if any(op.name == "print" for op in walk(kernel.region)):
-        return None
-    b = Builder(span=kernel.span)
-    launch = LaunchValues(kernel, b)
-    survey = Survey(Intervals(launch), kernel.region)
+    launch, callees = LaunchValues(kernel, Builder(span=kernel.span)), Callees({f.name: f for f in functions})
+    survey = Survey(launch, kernel, callees)
     blocks = _blocks(survey)
     if blocks is None:
         return None
-    plan = plan_of(survey, launch, blocks, adds_of_a_thread(kernel.region, blocks))
+    plan = plan_of(survey, launch, blocks, adds_of_a_thread(survey, blocks))
     if plan is None:
         return None
-    return DelayedAdds(_rewritten(kernel, plan, survey), plan.function, finish_of(plan), plan.accumulators())
+    *called, delaying = add_to_blocks(plan, [*callees.surveys.values(), survey])
+    return DelayedAdds(delaying, tuple(called), plan.function, finish_of(plan), plan.accumulators())
 
 
 def _is_float_add(op: Op) -> bool:
@@ -91,7 +91,8 @@ def _blocks(survey: Survey) -> list[Block] | None:
     for access in survey.accesses:
         if access.op.name != "atomic" or not _is_float_add(access.op):
             continue
-        root, reach, element = survey.root(access), survey.distances(access), access.op.results[0].type
+        root, reach = access.survey.root(access), access.survey.distances(access)
+        element = access.op.results[0].type
         if root is None or reach is None or not isinstance(element, Scalar):
             return None
         found.setdefault((root, element), []).append((access, reach))
@@ -112,111 +113,29 @@ def _block(
         reach = v.hull(reach, each)
     ends, size = v.constants(reach), element.size
     count = 0 if ends is None or ends[0] % size else (ends[1] - ends[0]) // size + 1
-    together = not any(_varies(survey, access) for access, _ in members)
+    together = not any(access.survey.varies(access) for access, _ in members)
     accumulators = count if together and 0 < count <= room else 0
     sums = F32 if element is F16 else element
     if together and not accumulators:
-        places, numbers = _places(survey, [access for access, _ in members])
+        places, numbers = _places([access for access, _ in members])
         if 0 < len(places) <= min(room, MOST_PLACES):
-            ops = tuple(numbers)
-            return Block(ops, root, reach, element, sums, len(places), places=places, numbers=numbers)
+            return Block(
+                tuple(numbers), root, reach, element, sums, len(places), places=places, numbers=numbers
+            )
     first = ends[0] if ends is not None and accumulators else 0
     direct = element is sums and not accumulators
-    own = own_elements(survey, [access for access, _ in members], size) if direct else None
-    return Block(
-        tuple(access.op for access, _ in members), root, reach, element, sums, accumulators, first, own
-    )
+    adds = tuple(access for access, _ in members)
+    own = own_elements(v, adds, size) if direct else None
+    return Block(adds, root, reach, element, sums, accumulators, first, own)
 
 
-def _places(survey: Survey, accesses: list[Access]) -> tuple[tuple[Value, ...], dict[Op, int]]:
+def _places(accesses: list[Access]) -> tuple[tuple[Value, ...], dict[Access, int]]:
     """Addresses that are the same for all threads, each once, and which of them each add is for; none if one varies."""
     places: dict[Value, int] = {}
     numbers = {}
     for access in accesses:
-        place = survey.address(access)
+        place = access.survey.address(access)
         if place is None:
             return (), {}
-        numbers[access.op] = places.setdefault(place, len(places))
+        numbers[access] = places.setdefault(place, len(places))
     return tuple(places), numbers
-
-
-def _varies(survey: Survey, access: Access) -> bool:
-    """Whether lanes of a wave may add to different elements."""
-    assert access.place is not None
-    values = [*(op.operands[0] for op in access.place.choices), *(index for index, _ in access.place.steps)]
-    return any(survey.varies_with_lane(value) for value in values)
-
-
-# --- the kernel
-
-
-def _rewritten(kernel: Function, plan: Plan, survey: Survey) -> Function:
-    places = {access.op: access for access in survey.accesses}
-    numbers = {op: i for i, block in enumerate(plan.blocks) for op in block.adds}
-
-    def atomic(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        address, value = walk.values(op.operands)
-        if op not in numbers:
-            return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
-        number = numbers[op]
-        block = plan.blocks[number]
-        index = _element_of(walk, b, number, block, places[op], address, survey)
-        place = b.emit("offset", _start(b, number, block), index)
-        wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
-        ways = {} if block.own is None else {"own": True}
-        b.emit("atomic", place, wide, type=block.sums, kind="add", alone=True, **ways)
-        return (b.zero(block.element),)  # nobody asks
-
-    b = Builder(span=kernel.span)
-    for number, block in enumerate(plan.blocks):  # before the loops, as they are the same for all waves
-        _start(b, number, block)
-    rebuilt = Rebuild({"atomic": atomic})
-    rebuilt.inline(b, kernel.region)
-    region = Region((), b.ops, ())
-    return Function(kernel.name, (), None, region, attributes=kernel.attributes, span=kernel.span)
-
-
-def _start(b: Builder, number: int, block: Block) -> Value:
-    """The address of a block's first element."""
-    if block.accumulators:
-        made = pointer(block.sums, "local")
-        return b.emit("accumulators", type=made, block=number, count=block.accumulators)
-    offset = b.emit("planned", type=I64, index=Plan.offset_index(number))
-    at = b.emit("add", partials_of_lot(b), offset)
-    if block.own is not None:
-        base = b.emit("planned", type=I64, index=Plan.base_index(number))
-        at = b.emit("select", b.emit("less", offset, b.constant(I64, 0)), base, at)
-    return b.emit("bitcast", at, type=pointer(block.sums))
-
-
-def _element_of(
-    walk: Rebuild, b: Builder, number: int, block: Block, access: Access, address: Value, survey: Survey
-) -> Value:
-    """Which element of its block an add is for: by the steps that lead there, or by how far it is from the first."""
-    place, size = access.place, block.element.size
-    assert place is not None
-    if block.places:
-        return b.constant(I64, block.numbers[access.op])
-    inside = survey.defined_in_choices(place)
-    known = place.root not in inside and not inside.intersection(index for index, _ in place.steps)
-    exact = known and all(bytes % size == 0 for _, bytes in place.steps)
-    if not exact or (place.distance - block.first) % size:
-        return _elements_before(b, number, block, address)
-    if block.own is None and len(place.steps) == 1 and place.steps[0][1] == size:  # as narrow as it is
-        index = walk.value(place.steps[0][0])
-    else:
-        index = b.zero(I64)
-        for step, bytes in place.steps:
-            wide = b.emit("convert", walk.value(step), type=I64)
-            index = b.emit("add", index, b.emit("mul", wide, b.constant(I64, bytes // size)))
-    if block.accumulators:
-        return b.emit("add", index, b.constant(index.type, (place.distance - block.first) // size))
-    before = _elements_before(b, number, block, walk.value(place.root))
-    start = b.emit("add", before, b.constant(I64, place.distance // size))
-    return b.emit("add", index, b.emit("convert", start, type=index.type))
-
-
-def _elements_before(b: Builder, number: int, block: Block, address: Value) -> Value:
-    base = b.emit("planned", type=I64, index=Plan.base_index(number))
-    distance = b.emit("sub", b.emit("bitcast", address, type=I64), base)
-    return b.emit("shr", distance, b.constant(I64, block.element.size.bit_length() - 1))

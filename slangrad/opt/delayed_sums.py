@@ -16,14 +16,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.control import LOOPS
+from slangrad.ir.control import LOOPS, constant_trips
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.integers import number_of
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64, Scalar, pointer
 from slangrad.opt.intervals import Bounds
 from slangrad.opt.launch_values import LaunchValues
-from slangrad.opt.reach import Survey
+from slangrad.opt.reach import Access, Survey
 
 CHEAP_BYTES = 1 << 20  # of partial sums, for any launch
 BYTES_OF_AN_ADD = 8  # more for each add to partial sums; to make and add up a byte takes about a nanosecond
@@ -39,7 +38,7 @@ class Block:
     """Elements that adds of one type reach from one root. `accumulators`: how many elements there are where each has
     an accumulator for each lane; 0 where the lot has one number for each element."""
 
-    adds: tuple[Op, ...]
+    adds: tuple[Access, ...]
     root: Value  # a number in the plan
     reach: Bounds  # bytes from the root to where an element begins
     element: Scalar
@@ -50,7 +49,7 @@ class Block:
     places: tuple[
         Value, ...
     ] = ()  # in the plan: addresses of the accumulators' elements, if they do not follow each other
-    numbers: Mapping[Op, int] = field(
+    numbers: Mapping[Access, int] = field(
         default_factory=dict
     )  # where there are `places`: which of them an add is for
 
@@ -112,7 +111,7 @@ def plan_of(survey: Survey, launch: LaunchValues, blocks: list[Block], adds: int
     delayed = [
         (_range(b, block.root, block.reach, block.element.size, conditions), block) for block in blocks
     ]
-    others = _others(survey, {op for block in blocks for op in block.adds}, conditions)
+    others = _others(survey, {add for block in blocks for add in block.adds}, conditions)
     if others is None:
         return None
     reads, writes = others
@@ -154,15 +153,15 @@ def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[V
 
 
 def _others(
-    survey: Survey, delayed: set[Op], conditions: list[Value]
+    survey: Survey, delayed: set[Access], conditions: list[Value]
 ) -> tuple[list[_Range], list[_Range]] | None:
     """What all other accesses read and write, each root's in one piece."""
     v = survey.intervals
     found: dict[tuple[Value, bool], Bounds] = {}
     for access in survey.accesses:
-        if access.op in delayed:
+        if access in delayed:
             continue
-        root, reach = survey.root(access), survey.distances(access)
+        root, reach = access.survey.root(access), access.survey.distances(access)
         if root is None or reach is None:
             return None
         end = v.sum(reach, v.number(0, access.size))  # from where the first begins to where the last ends
@@ -274,17 +273,29 @@ def _offsets(b: Builder, blocks: list[Block], counts: list[Value]) -> tuple[list
     return offsets, end
 
 
-def adds_of_a_thread(region: Region, blocks: list[Block]) -> int:
+def adds_of_a_thread(survey: Survey, blocks: list[Block]) -> int:
     """About how many adds into blocks without accumulators a thread makes."""
-    added = {op for block in blocks if not block.accumulators for op in block.adds}
+    added = {add for block in blocks if not block.accumulators for add in block.adds}
+    return _adds(survey, added, {})
+
+
+def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
+    """Those of a function that is called many times are counted once, in `known`."""
+    region = survey.function.region
 
     def count(region: Region) -> int:
-        return sum(trips(op) * sum(map(count, op.regions)) + (op in added) for op in region.ops)
+        return sum(trips(op) * (sum(map(count, op.regions)) + within(op)) for op in region.ops)
+
+    def within(op: Op) -> int:
+        callee = survey.called.get(op)
+        if callee is not None and callee not in known:
+            known[callee] = _adds(callee, added, known)
+        return (survey.own.get(op) in added) if callee is None else known[callee]
 
     def trips(op: Op) -> int:
         if op.name not in LOOPS:
             return 1
-        known = number_of(op.operands[0], region.makers.get) if op.name == "for" else None
+        known = constant_trips(op, region.makers)
         return UNKNOWN_TRIPS if known is None else known
 
     return count(region)

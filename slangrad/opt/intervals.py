@@ -75,9 +75,7 @@ class Intervals(Integers[Value]):
             return Interval(wide, wide)
         op = self.launch.made_by(value)
         if op is not None and op.name == "thread_id":
-            axis = op.attributes["axis"]
-            assert isinstance(axis, int)
-            made: Bounds | None = Interval(*self.launch.threads(axis))
+            made: Bounds | None = Interval(*self.launch.threads(op.attributes["axis"]))
         elif op is not None and op.name == "select":
             condition, *chosen = op.operands
             x, y = (self.of(v, self.assuming(facts, condition, t)) for v, t in zip(chosen, (True, False)))

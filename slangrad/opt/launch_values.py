@@ -22,16 +22,22 @@ _OF_THREADS = frozenset({"thread_id", "wave_lane", "accumulators"})
 
 
 class LaunchValues:
-    """Copies of a kernel's values in the plan, made when they are asked for."""
+    """Copies of a function's values in the plan, made when they are asked for. `loads`: those of the kernel, where
+    it calls the function."""
 
-    def __init__(self, kernel: Function, plan: Builder) -> None:
+    def __init__(self, function: Function, plan: Builder, loads: dict[Value, Value] | None = None) -> None:
         self.plan = plan
-        self.loads: dict[Value, Value] = {}  # address in global memory: what was loaded, both in the plan
-        self._made_by = kernel.region.makers
+        # Address in global memory: what was loaded, both in the plan.
+        self.loads: dict[Value, Value] = {} if loads is None else loads
+        self._made_by = function.region.makers
         self._copies: dict[Value, Value | None] = {}
 
+    def learn(self, value: Value, copy: Value) -> None:
+        """What a parameter of the function is, or the result of a call."""
+        self._copies[value] = copy
+
     def made_by(self, value: Value) -> Op | None:
-        """The op of the kernel; None for parameters of regions."""
+        """The op of the function; None for parameters of regions."""
         return self._made_by.get(value)
 
     def threads(self, axis: int) -> tuple[Value, Value]:

@@ -20,7 +20,7 @@ from slangrad.ir.core import Op, Value
 from slangrad.ir.integers import Interval
 from slangrad.ir.types import I64
 from slangrad.opt.intervals import Bounds, Facts, Intervals
-from slangrad.opt.reach import Access, Survey
+from slangrad.opt.reach import Access
 
 FIELDS = ("nx", "ny", "nz")
 DEEPEST = 100
@@ -34,10 +34,9 @@ class Affine:
     rest: Bounds
 
 
-def own_elements(survey: Survey, accesses: Sequence[Access], size: int) -> Value | None:
+def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value | None:
     """Whether no two threads add to the same element, as a condition of the plan; None where that cannot be said."""
-    v = survey.intervals
-    found = [_address(survey, access) for access in accesses]
+    found = [_address(access) for access in accesses]
     first = found[0]
     if first is None or not first.coefficients:
         return None
@@ -80,12 +79,12 @@ def _apart(b: Builder, coefficients: dict[int, Value], span: Value) -> Value:
     return some
 
 
-def _address(survey: Survey, access: Access) -> Affine | None:
+def _address(access: Access) -> Affine | None:
     """How far from its root an access begins, in bytes."""
-    v, place = survey.intervals, access.place
+    v, place = access.survey.intervals, access.place
     if place is None or place.choices:
         return None
-    total = Affine({}, v.number(place.distance, place.distance))
+    total = Affine({}, access.survey.start(place))
     for index, size in place.steps:
         step = _affine(v, index, access.facts, DEEPEST)
         scaled = None if step is None else _scaled(v, step, v.number(size, size))
@@ -100,7 +99,6 @@ def _affine(v: Intervals, value: Value, facts: Facts, depth: int) -> Affine | No
         op = v.launch.made_by(value)
         if op is not None and op.name == "thread_id":
             axis = op.attributes["axis"]
-            assert isinstance(axis, int)
             return Affine({axis: v.plan.constant(I64, 1)}, v.number(0, 0))
         if op is not None and op.name in ("convert", "add", "sub", "mul", "shl"):
             made = _combined(v, op, facts, depth - 1)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from slangrad.ir.addresses import STEPS
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
-from slangrad.ir.integers import number_of
+from slangrad.ir.control import merged
+from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
 from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
 from slangrad.ir.types import (
     I64,
@@ -89,9 +89,9 @@ class _Known:
     """Where addresses lead, and the variables that nothing else leads to."""
 
     def __init__(self, function: Function) -> None:
-        self._made_by = function.region.makers.get
+        self._makers = function.region.makers
         self._nesting = Nesting(function.region)
-        self.constants = {v for v, op in function.region.makers.items() if op.attributes.get("no_diff")}
+        self.constants = {v for v, op in self._makers.items() if op.attributes.get("no_diff")}
         self._targets: dict[Value, Target | None] = {}
         self._users: dict[Value, set[str]] = {}
         self.variables: set[Value]
@@ -120,15 +120,15 @@ class _Known:
         return self._targets[address]
 
     def _follow(self, address: Value) -> Target | None:
-        op = self._made_by(address)
-        if op is None or not isinstance(address.type, Pointer):
+        if not isinstance(address.type, Pointer) or address not in self._makers:
             return None
+        op = self._makers[address]
         if op.name == "variable":
             return Place(address)
         if op.name == "select":
             return self._either(op.operands[0], op.operands[1:])
         if op.name == "if":
-            ends = [region.yields[op.results.index(address)] for region in op.regions]
+            (ends,) = (each[1:] for each in merged(op) if each[0] is address)
             found = self._either(op.operands[0], ends)
             return None if found is None or self._ends_inside(found, op) else found
         if op.name not in STEPS:
@@ -158,7 +158,6 @@ class _Known:
             return None if then is None or otherwise is None else Choice(target.condition, then, otherwise)
         if op.name == "member":
             index = op.attributes["index"]
-            assert isinstance(index, int)
             return Place(target.variable, (*target.steps, Step(index)))
         if op.name == "bitcast":
             return self._seen_as(target, op)
@@ -179,7 +178,7 @@ class _Known:
 
     def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
         """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
-        known, steps = number_of(index, self._made_by), target.steps
+        known, steps = number_of(index, self._makers.get), target.steps
         if known == 0:
             return target
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):

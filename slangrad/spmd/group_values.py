@@ -15,7 +15,6 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.control import carried, decides, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
-from slangrad.ir.integers import number_of
 from slangrad.ir.primitives import PURE
 
 FIXED, SAME, OWN = 0, 1, 2
@@ -27,18 +26,11 @@ def runs_in_groups(kernel: Function) -> bool:
     return any(op.name in GROUP_OPS for op in walk(kernel.region))
 
 
-def group_size(kernel: Function) -> tuple[int, int, int]:
-    size = kernel.attributes["group_size"]
-    assert isinstance(size, tuple)
-    x, y, z = size
-    return x, y, z
-
-
 class GroupValues:
     """The result of the analysis of a flat kernel."""
 
     def __init__(self, kernel: Function) -> None:
-        self.size = group_size(kernel)
+        self.size = kernel.attributes["group_size"]
         self.makers = kernel.region.makers
         self._ranks: dict[Value, int] = {}
         self._holding: dict[Op, bool] = {}
@@ -62,14 +54,16 @@ class GroupValues:
     def place_in_grid(self, op: Op) -> tuple[str, int] | None:
         """("group", axis) or ("thread", axis): the number of the group, or of the thread in it."""
         if op.name == "thread_id":
-            axis = _axis(op)
+            axis = op.attributes["axis"]
             return ("group", axis) if self.size[axis] == 1 else None
         if op.name not in ("div", "rem"):
             return None
-        whole, by = self.makers.get(op.operands[0]), number_of(op.operands[1], self.makers.get)
-        if whole is None or whole.name != "thread_id" or by != self.size[_axis(whole)]:
+        whole, by = (self.makers.get(operand) for operand in op.operands)
+        if whole is None or by is None or whole.name != "thread_id" or by.name != "const":
             return None
-        return ("group" if op.name == "div" else "thread", _axis(whole))
+        if by.attributes["value"] != self.size[whole.attributes["axis"]]:
+            return None
+        return ("group" if op.name == "div" else "thread", whole.attributes["axis"])
 
     # --- the fixpoint
 
@@ -117,12 +111,6 @@ class GroupValues:
                 self._raise(value, rank)
         for region in op.regions:
             self._region(region)
-
-
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    return axis
 
 
 _OWN = frozenset({

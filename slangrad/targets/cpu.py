@@ -46,7 +46,7 @@ class Summed:
     @property
     def in_ir(self) -> list[Function]:
         adds = self.adds
-        return self.flat.in_ir if adds is None else [adds.kernel, adds.plan, adds.finish]
+        return self.flat.in_ir if adds is None else [*adds.functions, adds.kernel, adds.plan, adds.finish]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,16 +71,14 @@ class Written:
 
 
 def find_delayed_adds(flat: FlatKernel) -> Summed:
-    """None where functions stay: what they add to and read is not followed."""
-    waits = flat.group is None and not flat.functions
-    return Summed(flat, delay_adds(flat.function) if waits else None)
+    return Summed(flat, delay_adds(flat.function, flat.functions) if flat.group is None else None)
 
 
 def widen_kernel(summed: Summed) -> Widened:
     flat, adds = summed.flat, summed.adds
     machine = native.target_of(flat.options)
     function = _for_machine(flat.function if adds is None else adds.kernel, machine)
-    functions = [_for_machine(each, machine) for each in flat.functions]
+    functions = [_for_machine(f, machine) for f in (flat.functions if adds is None else adds.functions)]
     lanes = _lanes_for(function, machine, flat.options.lanes)
     if flat.group is not None:
         grouped = run_in_groups(function, lanes)
@@ -111,7 +109,8 @@ def write_llvm(widened: Widened) -> Written:
     flat, adds, machine = widened.summed.flat, widened.summed.adds, widened.machine
     kernel = _kernel_of(flat, widened.wide)
     if adds is not None:
-        literal = widen(_for_machine(flat.function, machine), flat.function.wave or 1, exclusive=True)
+        function, *functions = (_for_machine(f, machine) for f in (flat.function, *flat.functions))
+        literal = widen(function, function.wave or 1, exclusive=True, functions=functions)
         sums = chunk_sums(adds.accumulators, widened.wide.lanes)
         after = cpu.Delayed(adds.plan, sums, adds.finish, _kernel_of(flat, literal))
         kernel = replace(kernel, delayed=after)

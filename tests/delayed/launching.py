@@ -16,7 +16,7 @@ from struct import pack_into
 
 import numpy as np
 
-from slangrad.base.options import Options
+from slangrad.base.options import AUTO, Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
 from slangrad.ir.layout import layout_of
@@ -49,8 +49,10 @@ class WatchedDevice(CpuDevice):
 
 
 @cache
-def compiled(text: str, target: str = "cpu", lanes: int = 0, contraction: bool = False) -> CompiledKernel:
-    options = Options(lanes=lanes, contraction=contraction, verify=True)
+def compiled(
+    text: str, target: str = "cpu", lanes: int = 0, contraction: bool = False, calls: str = AUTO
+) -> CompiledKernel:
+    options = Options(lanes=lanes, contraction=contraction, calls=calls, verify=True)
     return compile_kernel(Program(options, []), SourceFile("kernel", text), "main", options, target)
 
 
@@ -59,8 +61,8 @@ def may_wait(text: str) -> bool:
     return not compiled(text).text("delayed").startswith("// no float add")
 
 
-def run(text, arguments, threads, lanes=0, workers=2, target="cpu") -> Outcome:
-    kernel = compiled(text, target, lanes)
+def run(text, arguments, threads, lanes=0, workers=2, target="cpu", calls=AUTO) -> Outcome:
+    kernel = compiled(text, target, lanes, calls=calls)
     copies = _copies(arguments)
     block = argument_block(kernel.arguments, copies)
     device = WatchedDevice(Options(threads=workers))
