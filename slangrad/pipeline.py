@@ -32,7 +32,7 @@ from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
 from slangrad.ir.core import Function, walk
-from slangrad.ir.types import Struct
+from slangrad.ir.types import Array, Struct
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.dead import remove_dead
@@ -131,6 +131,15 @@ def has_maths(function: Function, context: Context) -> bool:
     return any(op.name in EXPANDED for op in walk(function.region))
 
 
+def has_arrays(function: Function, context: Context) -> bool:
+    made = (r for op in walk(function.region) for r in op.results)
+    return any(isinstance(v.type, Array) for v in (*function.region.parameters, *made))
+
+
+def has_branches(function: Function, context: Context) -> bool:
+    return any(op.regions for op in function.region.ops)
+
+
 def has_steps_to_write_out(function: Function, context: Context) -> bool:
     return has_steps(function)
 
@@ -152,13 +161,13 @@ INLINING = Passes((
 ))
 
 CLEANING = Passes((
-    Pass("opt",     simplify_branches),
+    Pass("opt",     simplify_branches, when=has_branches),
     Pass("opt",     remove_dead),
     Pass("opt",     write_out,         asks=True),
     Pass("opt",     remove_dead,       when=has_steps_to_write_out),
     Pass("opt",     unroll_steps,      when=has_steps_to_write_out,                needs=("remove_dead",)),
-    Pass("opt",     simplify_branches),
-    Pass("opt",     hoist),
+    Pass("opt",     simplify_branches, when=has_branches),
+    Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     remove_dead),
     Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
 ))
@@ -166,21 +175,21 @@ CLEANING = Passes((
 FLATTENING = Passes((
     Pass("flatten", scalars,           asks=True),
     Pass("opt",     remove_dead),
-    Pass("flatten", split_small_arrays,                                            needs=("scalars",)),
-    Pass("flatten", flatten_arrays,                                                needs=("scalars",)),
+    Pass("flatten", split_small_arrays, when=has_arrays,                           needs=("scalars",)),
+    Pass("flatten", flatten_arrays,    when=has_arrays,                            needs=("scalars",)),
 ))
 
 TIDYING = Passes((
     Pass("opt",     forward_loads),
-    Pass("opt",     simplify_branches),
-    Pass("opt",     hoist),
+    Pass("opt",     simplify_branches, when=has_branches),
+    Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     hoist_checks),
     Pass("opt",     remove_dead),
 ))
 
 MATHS = Passes((
     Pass("flatten", maths,             asks=True, when=has_maths),
-    Pass("opt",     hoist,             after_change=True),
+    Pass("opt",     hoist,             after_change=True, when=has_branches),
     Pass("opt",     remove_dead,       after_change=True),
     Pass("spmd",    even_barriers),
 ))

@@ -25,8 +25,9 @@ from slangrad.flatten.leaves import (
 from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.integers import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WAVES
-from slangrad.ir.ranges import Ranges
+from slangrad.ir.rebuild import same_region
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,
@@ -35,6 +36,8 @@ from slangrad.ir.types import (
     U64,
     Array,
     Matrix,
+    Pointer,
+    Scalar,
     Type,
     Vector,
     components,
@@ -97,24 +100,38 @@ class _Flatten:
             leaves = leaves[count:]
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        made = tuple(Value(t) for v in old for t in leaf_types(v.type))
-        self.define_all(old, made)
-        return made
+        made = [(v,) if _is_leaf(v.type) else tuple(map(Value, leaf_types(v.type))) for v in old]
+        for value, leaves in zip(old, made, strict=True):
+            self.define(value, leaves)
+        return tuple(leaf for leaves in made for leaf in leaves)
 
     # --- ops
 
     def ops(self, b: Builder, region: Region) -> None:
         for op in region.ops:
+            if self._stays(op):
+                self._leaves[op.results[0]] = b.again(op)
+                continue
             outer, b.span = b.span, op.span or b.span
             made = RULES[op.name](self, b, op)
             b.span = outer
             self.define_all(op.results, made)
+
+    def _stays(self, op: Op) -> bool:
+        """Whether it is on scalars, all of which are in the new function."""
+        if op.key is None or op.name not in ON_LEAVES or not _is_leaf(op.results[0].type):
+            return False
+        return all(self._leaves[v] == (v,) for v in op.operands)
 
     def report(self, b: Builder, op: Op, index: Value, extent: int) -> None:
         """Let the program check an index when it runs, if that is asked for and not proved."""
         wanted = op.attributes.get("check") and self.bounds_checks
         if wanted and not self.ranges.is_below(b, index, extent):
             b.emit("in_bounds", index, b.constant(U32, extent))
+
+
+def _is_leaf(t: Type) -> bool:
+    return isinstance(t, (Scalar, Pointer))
 
 
 Rule = Callable[[_Flatten, Builder, Op], Sequence[Leaf]]
@@ -384,7 +401,7 @@ def _print(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 def _in_bounds(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     """Kept when it may report; true where the ranges prove it."""
     index, extent = (f.single(operand) for operand in op.operands)
-    if f.ranges.is_below(b, index, f.ranges.of(b, extent)[0]):
+    if f.ranges.is_below(b, index, f.ranges.of(b, extent).low):
         return [b.constant(BOOL, True)]
     if f.bounds_checks or "text" in op.attributes:
         return [b.primitive("in_bounds", (index, extent), None, op.attributes)]
@@ -404,9 +421,15 @@ def _nested(f: _Flatten, b: Builder, region: Region, parameters: tuple[Value, ..
     return Region(parameters, nested.ops, f.values(nested, region.yields))
 
 
+def _control(b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]) -> Sequence[Leaf]:
+    if operands == op.operands and all(map(same_region, regions, op.regions)):
+        return b.again(op)
+    return b.control(op.name, operands, regions, op.attributes)
+
+
 def _if(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     regions = tuple(_nested(f, b, region, ()) for region in op.regions)
-    return b.control("if", (f.single(op.operands[0]),), regions, op.attributes)
+    return _control(b, op, (f.single(op.operands[0]),), regions)
 
 
 def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -414,13 +437,13 @@ def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parameters = f.parameters(body.parameters)
     f.ranges.counted(b, count, parameters[0])
     region = _nested(f, b, body, parameters)
-    return b.control("for", (count, *starts), (region,), op.attributes)
+    return _control(b, op, (count, *starts), (region,))
 
 
 def _while(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     starts = f.values(b, op.operands)
     regions = tuple(_nested(f, b, region, f.parameters(region.parameters)) for region in op.regions)
-    return b.control("while", starts, regions, op.attributes)
+    return _control(b, op, starts, regions)
 
 
 def _call(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -465,3 +488,4 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "call": _call,
 }
+ON_LEAVES = frozenset(name for name, rule in RULES.items() if rule in (_elementwise, _plain, _const))

@@ -46,15 +46,17 @@ def kept_maths(functions: Iterable[Function], library: Library) -> list[Function
 
 def expand_math(function: Function, library: Library, kept: Mapping[str, Function]) -> Function:
     """The function without maths primitives, for targets that have none of them. Those of `kept` are called."""
+    used = {_name(_key(op)) for op in walk(function.region) if op.name in EXPANDED}
+    effects = {name: effect_of_call(kept[name]) for name in used if name in kept}
 
-    def expand(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        operands = walk.values(op.operands)
+    def expand(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        operands = rebuild.values(op.operands)
         (t,) = {x.type for x in operands}
         name, wide = _key(op)
         arguments = tuple(b.emit("convert", x, type=wide) for x in operands)
-        if _name((name, wide)) in kept:
-            callee = kept[_name((name, wide))]
-            (result,) = b.call(callee.name, arguments, (wide,), {"effect": effect_of_call(callee)})
+        if _name((name, wide)) in effects:
+            callee = _name((name, wide))
+            (result,) = b.call(callee, arguments, (wide,), {"effect": effects[callee]})
             return (b.emit("convert", result, type=t),)
         inner = Rebuild()
         body = library[name, wide].region

@@ -71,13 +71,27 @@ class Builder:
         found = self._find(key)
         if found is None:
             self._keys.add(key)
-            found = self._known[key] = self._append(name, operands, made, attributes)
+            found = self._known[key] = self._append(name, operands, made, attributes, key)
         return found
 
     def effect(self, name: str, /, *operands: Value, **attributes: Unpack[Attributes]) -> None:
         """Append a primitive without a result: store, print."""
         assert result_type(name, operands, attributes, None) is None
         self.ops.append(Op(name, operands, (), attributes, (), self.span))
+
+    def again(self, op: Op) -> tuple[Value, ...]:
+        """Append an op as it is, or find a value that is the same."""
+        if op.key is not None:
+            found = self._find(op.key)
+            if found is not None:
+                return (found,)
+            self._keys.add(op.key)
+            self._known[op.key] = op.results[0]
+        self.ops.append(op)
+        for result in op.results:
+            self._made_by[result] = op
+        self._here.update(op.results)
+        return op.results
 
     def control(
         self,
@@ -195,9 +209,16 @@ class Builder:
             scope = scope._outer
         return None
 
-    def _append(self, name: str, operands: tuple[Value, ...], made: Type, attributes: Attributes) -> Value:
+    def _append(
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        made: Type,
+        attributes: Attributes,
+        key: Key | None = None,
+    ) -> Value:
         result = Value(made)
-        op = Op(name, operands, (result,), attributes, (), self.span)
+        op = Op(name, operands, (result,), attributes, (), self.span, key)
         self.ops.append(op)
         self._made_by[result] = op
         self._here.add(result)

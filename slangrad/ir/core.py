@@ -100,12 +100,15 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Op:
+    """`key`: of a pure op that a builder made, and so simplified; two of equal keys in sight of each other are one."""
+
     name: str
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
     attributes: Attributes = field(default_factory=Attributes)
     regions: tuple[Region, ...] = ()
     span: Span | None = None
+    key: tuple[object, ...] | None = None
 
 
 MadeBy = Callable[[Value], Op | None]  # as `makers.get` of a region

@@ -17,8 +17,8 @@ from slangrad.ir.addresses import is_step, root_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
+from slangrad.ir.integers import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import U32, Array, Pointer, Type, components
 
@@ -205,7 +205,7 @@ class _Remove(Rebuild):
         self, b: Builder, op: Op, operands: tuple[Value, ...], live: list[bool], regions: tuple[Region, ...]
     ) -> tuple[Value, ...]:
         """The op with its live results; the others get a value that nobody uses."""
-        made = iter(b.control(op.name, self.values(operands), regions, op.attributes))
+        made = iter(self.control(b, op, self.values(operands), regions))
         return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))
 
 
