@@ -208,20 +208,6 @@ COMMON: tuple[Stage, ...] = (
 # fmt: on
 
 TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
-STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
-
-
-def _unmet_needs(stages: Sequence[Stage]) -> list[str]:
-    """Rows whose needed passes do not come before them."""
-    seen: set[str] = set()
-    unmet = []
-    for row in (row for stage in stages for row in stage.rows):
-        unmet += [f"{row.name} needs {each}" for each in row.needs if each not in seen]
-        seen.add(row.name)
-    return unmet
-
-
-assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 
 
 # --- Compiling ----------------------------------------------------------------------------------------
