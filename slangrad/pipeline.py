@@ -31,8 +31,8 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
-from slangrad.ir.core import KEPT, Function, walk
-from slangrad.ir.types import Struct
+from slangrad.ir.core import Function, walk
+from slangrad.ir.types import Array, Struct
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
 from slangrad.opt.dead import remove_dead
@@ -53,7 +53,7 @@ from slangrad.opt.variables import settle_variables
 from slangrad.runtime.device import Kernel
 from slangrad.runtime.image import KernelImage
 from slangrad.sites import number_sites
-from slangrad.spmd.group_values import check_barriers, group_size, runs_in_groups
+from slangrad.spmd.group_values import check_barriers, runs_in_groups
 from slangrad.stages import Context, Pass, Passes, Stage, check, differentiate, lower
 from slangrad.syntax import ast
 from slangrad.targets import c_text, cpu, interpreter
@@ -63,7 +63,7 @@ Listing = Callable[[], list[Line]]
 
 
 def is_kept(function: Function) -> bool:
-    return bool(function.attributes.get(KEPT))
+    return bool(function.attributes.get("kept"))
 
 
 # --- Passes that need more than their function -----------------------------------------------------------
@@ -131,6 +131,15 @@ def has_maths(function: Function, context: Context) -> bool:
     return any(op.name in EXPANDED for op in walk(function.region))
 
 
+def has_arrays(function: Function, context: Context) -> bool:
+    made = (r for op in walk(function.region) for r in op.results)
+    return any(isinstance(v.type, Array) for v in (*function.region.parameters, *made))
+
+
+def has_branches(function: Function, context: Context) -> bool:
+    return any(op.regions for op in function.region.ops)
+
+
 def has_steps_to_write_out(function: Function, context: Context) -> bool:
     return has_steps(function)
 
@@ -152,13 +161,13 @@ INLINING = Passes((
 ))
 
 CLEANING = Passes((
-    Pass("opt",     simplify_branches),
+    Pass("opt",     simplify_branches, when=has_branches),
     Pass("opt",     remove_dead),
     Pass("opt",     write_out,         asks=True),
     Pass("opt",     remove_dead,       when=has_steps_to_write_out),
     Pass("opt",     unroll_steps,      when=has_steps_to_write_out,                needs=("remove_dead",)),
-    Pass("opt",     simplify_branches),
-    Pass("opt",     hoist),
+    Pass("opt",     simplify_branches, when=has_branches),
+    Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     remove_dead),
     Pass("opt",     null_checks,       asks=True,                                  needs=("hoist",)),
 ))
@@ -166,21 +175,21 @@ CLEANING = Passes((
 FLATTENING = Passes((
     Pass("flatten", scalars,           asks=True),
     Pass("opt",     remove_dead),
-    Pass("flatten", split_small_arrays,                                            needs=("scalars",)),
-    Pass("flatten", flatten_arrays,                                                needs=("scalars",)),
+    Pass("flatten", split_small_arrays, when=has_arrays,                           needs=("scalars",)),
+    Pass("flatten", flatten_arrays,    when=has_arrays,                            needs=("scalars",)),
 ))
 
 TIDYING = Passes((
     Pass("opt",     forward_loads),
-    Pass("opt",     simplify_branches),
-    Pass("opt",     hoist),
+    Pass("opt",     simplify_branches, when=has_branches),
+    Pass("opt",     hoist,             when=has_branches),
     Pass("opt",     hoist_checks),
     Pass("opt",     remove_dead),
 ))
 
 MATHS = Passes((
     Pass("flatten", maths,             asks=True, when=has_maths),
-    Pass("opt",     hoist,             after_change=True),
+    Pass("opt",     hoist,             after_change=True, when=has_branches),
     Pass("opt",     remove_dead,       after_change=True),
     Pass("spmd",    even_barriers,     asks=True),
 ))
@@ -315,7 +324,7 @@ def _compile(request: Request) -> CompiledKernel:
 def flat_kernel(unit: Unit) -> FlatKernel:
     """The seam: what every target begins with."""
     assert unit.program.arguments is not None
-    group = group_size(unit.function) if runs_in_groups(unit.function) else None
+    group = unit.function.attributes["group_size"] if runs_in_groups(unit.function) else None
     (*functions, kernel), sites = number_sites(unit.in_ir)
     return FlatKernel(unit.name, kernel, tuple(functions), unit.program.arguments, group, sites, unit.options)
 

@@ -49,8 +49,8 @@ Run = Callable[..., Function]
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A row: the folder that does the work, and the function. `asks`: it takes the context, too. `when`: a condition of
-    function and context. `after_change`: only if the pass before it gave another function than it took. `needs`: names
-    of passes that come before it, checked when the table is made."""
+    function and context. `after_change`: only if the last pass without this mark gave another function than it took.
+    `needs`: names of passes that come before it, checked when the table is made."""
 
     folder: str
     run: Run
@@ -79,11 +79,14 @@ class Passes:
         return Passes(self.rows + others.rows)
 
     def over(self, function: Function, context: Context) -> Function:
-        changed = True
+        changed, idle = True, set[object]()  # `idle`: what found nothing to do in this very function
         for row in self.rows:
-            if changed or not row.after_change:
-                made = row(function, context)
-                function, changed = made, made is not function
+            if (row.run, row.when) in idle or (row.after_change and not changed):
+                continue
+            made = row(function, context)
+            changed = row.after_change or made is not function
+            idle = {*idle, (row.run, row.when)} if made is function else set()
+            function = made
         return function
 
     def __call__(self, unit: Unit) -> Unit:

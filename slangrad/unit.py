@@ -19,7 +19,7 @@ from slangrad.check.conforming import Conformance
 from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir.calls import callees_first
-from slangrad.ir.core import KEPT, Function, Program
+from slangrad.ir.core import Function, Program
 from slangrad.ir.types import Struct
 from slangrad.runtime.reports import Site
 from slangrad.syntax import ast
@@ -80,7 +80,7 @@ class Unit:
         """The kernel and the functions that stay, each by a change, callees first. Only these are left."""
         program = self.program
         for each in callees_first(program, [self.name]):
-            if each.name == self.name or each.attributes.get(KEPT):
+            if each.name == self.name or each.attributes.get("kept"):
                 made = change(each, program)
                 program = replace(program, functions={**program.functions, each.name: made})
         left = {f.name: f for f in callees_first(program, [self.name])}

@@ -16,6 +16,7 @@ LATE_MODULES = {
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments
+    ("call", "slangrad.call.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.formats"),  # kernels that print
     ("tensors", "torch"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
@@ -32,6 +33,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
+    ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),

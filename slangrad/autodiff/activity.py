@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from slangrad.autodiff.vectorspace import VectorSpace
-from slangrad.ir.calls import callee_of
 from slangrad.ir.control import carried
 from slangrad.ir.core import Op, Region, Value, walk
 from slangrad.ir.primitives import LINEAR, PRIMITIVES
@@ -208,7 +207,7 @@ class Activity:
                 self.callee(op)
 
     def _callee(self, op: Op) -> Callee:
-        return self._callees(callee_of(op))
+        return self._callees(op.attributes["callee"])
 
 
 def _carries(name: str) -> bool:

@@ -128,7 +128,6 @@ class Cotangents:
             part = self._changed(self.b.emit("index", ct, index), deeper, change)
             return self.b.emit("set_index", ct, index, part)
         number = op.attributes["index"]
-        assert isinstance(number, int)
         position = self.space.field(op.operands[0].type, number)
         if position is None:
             return ct

@@ -16,13 +16,9 @@ from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value, alike
+from slangrad.ir.core import Function, Op, Region, Value, alike, without
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
 from slangrad.ir.types import U32
-
-SEGMENT = "segment"  # attribute of functions: one segment of a loop
-SEGMENTED = "segmented"  # of loops: each iteration runs a segment
-AT_MOST = "at_most"  # of loops: how often they run at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,7 @@ class _Cut(Rebuild):
             size = b.emit("min", b.emit("sub", left, done), trips)
             return _call(b, segment, (b.emit("add", begin, done), size, count, *carried, *shared))
 
-        return b.for_(number, state, run, {SEGMENTED: True}, "k")
+        return b.for_(number, state, run, {"segmented": True}, "k")
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         how = self._chosen.get(op)
@@ -91,7 +87,7 @@ class _Cut(Rebuild):
         test = self.region(b.nested(), op.regions[0])
         parameters = alike([each.parameter for each in carried(op)])
         body = b.region(parameters, lambda inner: _call(inner, segment, (*parameters, *shared)))
-        return b.control("while", state, (test, body), {SEGMENTED: True})
+        return b.control("while", state, (test, body), {"segmented": True})
 
     def _segment(self, op: Op, how: Segments) -> tuple[Function, tuple[Value, ...]]:
         """The function of a segment, and its last operands: what it uses of the code around."""
@@ -115,8 +111,8 @@ class _Cut(Rebuild):
         return made, self.values(outer)
 
     def _function(self, op: Op, region: Region) -> Function:
-        name = f"{self._name}.{SEGMENT}{len(self.segments)}"
-        return Function(name, (), None, region, attributes={SEGMENT: True}, span=op.span).on(region)
+        name = f"{self._name}.segment{len(self.segments)}"
+        return Function(name, (), None, region, attributes={"segment": True}, span=op.span).on(region)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +134,7 @@ def _counted(walk: Rebuild, b: Builder, op: Op, part: _Stretch, state: Sequence[
         number = nb.emit("sub", nb.emit("sub", part.count, nb.constant(index.type, 1)), number)
     walk.new.update(zip((index, *carried), (number, *made), strict=True))
     body = Region((k, *made), nb.ops, walk.inline(nb, op.regions[0]))
-    return b.control("for", (part.size, *state), (body,), {AT_MOST: part.most})
+    return b.control("for", (part.size, *state), (body,), {"at_most": part.most})
 
 
 def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]) -> tuple[Value, ...]:
@@ -153,7 +149,7 @@ def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]
     more = nb.emit("add", done, nb.constant(U32, 1))
     body = Region((*body.parameters, done), nb.ops, (*body.yields, more))
     start = (*state, b.constant(U32, 0))
-    made = b.control("while", start, (test, body), {AT_MOST: most})
+    made = b.control("while", start, (test, body), {"at_most": most})
     return made[: len(state)]
 
 
@@ -174,7 +170,7 @@ def quiet(function: Function) -> tuple[Function, dict[Value, Value]]:
 def _without_check(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     if not op.attributes.get("check"):
         return copy_op(walk, b, op)
-    attributes = {k: v for k, v in op.attributes.items() if k != "check"}
+    attributes = without(op.attributes, "check")
     return (b.primitive(op.name, walk.values(op.operands), op.results[0].type, attributes),)
 
 

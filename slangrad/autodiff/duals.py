@@ -17,7 +17,6 @@ from dataclasses import replace
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
 from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Parameter, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
@@ -285,7 +284,7 @@ class _Dual(Rebuild):
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        found = self._dual_of(callee_of(op))
+        found = self._dual_of(op.attributes["callee"])
         if found is None:
             return copy_op(walk, b, op)
         f, dual = found
@@ -312,7 +311,6 @@ def _names(t: Type) -> list[str]:
 def _field_of(op: Op, half: Struct) -> int | None:
     """Which field of the other half has the name of that which an op reads or sets."""
     index, names = op.attributes["index"], _names(half)
-    assert isinstance(index, int)
     name = _names(op.operands[0].type)[index]
     return names.index(name) if name in names else None
 

@@ -20,7 +20,6 @@ from slangrad.autodiff.outline import Loop, Outline, holds_array
 from slangrad.autodiff.plan import Plan
 from slangrad.autodiff.residuals import position
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Op, Region, Value, alike
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
 from slangrad.ir.types import U32, is_integer
@@ -153,7 +152,7 @@ class ForwardSweep:
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        callee = self._callees(callee_of(op))
+        callee = self._callees(op.attributes["callee"])
         if callee.drop_primal:
             return tuple(b.zero(r.type) for r in op.results)
         if callee.opened is None:

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from slangrad.autodiff.cutting import AT_MOST
 from slangrad.ir.control import LOOPS, carried
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Op, Region, Value, number_of
 from slangrad.ir.effects import primitive_effect
-from slangrad.ir.numbers import Number
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import U32, Array, Struct, Type, components, is_integer
 
@@ -25,11 +23,6 @@ READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as
 
 def _times(runs: int, trips: int | None) -> int:
     return min(runs * max(1, USUAL_TRIPS if trips is None else trips), MOST_RUNS)
-
-
-def _limit(loop: Op) -> int | None:
-    found = loop.attributes.get(AT_MOST)
-    return found if isinstance(found, int) else None
 
 
 def holds_array(t: Type) -> bool:
@@ -137,21 +130,15 @@ class Outline:
         body = op.regions[-1]
         if op.name == "for":
             count = op.operands[0]
-            constant = self.constant(count)
-            most = _limit(op) if constant is None else constant
+            constant = number_of(count, self.makers.get)
+            most = op.attributes.get("at_most") if constant is None else constant
             loop = Loop(op, place, body, body.parameters[0], count, constant, most)
         else:
-            loop = Loop(op, place, body, None, Value(U32, "trips"), None, _limit(op))
+            loop = Loop(op, place, body, None, Value(U32, "trips"), None, op.attributes.get("at_most"))
             self._define(loop.trips, place)
         self._define(loop.base, place)
         self.loops[op] = loop
         return loop
-
-    def constant(self, value: Value) -> int | None:
-        """The integer a value always is."""
-        op = self.makers.get(value)
-        number: Number | object = op.attributes["value"] if op is not None and op.name == "const" else None
-        return number if isinstance(number, int) and not isinstance(number, bool) else None
 
     def is_index(self, value: Value) -> bool:
         loop = self.homes[value].loop

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Value
+from slangrad.ir.core import Attributes, Op, Value
 from slangrad.ir.formula import Choice, Formula, Partial
 from slangrad.ir.primitives import INEXACT, PRIMITIVES
 from slangrad.ir.types import F16, F32, Type, scalar_of, with_scalar
@@ -38,7 +38,7 @@ def scaled(b: Builder, partial: Partial, derivative: Value, masks_only: bool = F
     if isinstance(partial, Choice):
         return _selected(b, partial, derivative, masks_only)
     if isinstance(partial, Formula):
-        attributes: dict[str, Attribute] = {"masks_only": True} if masks_only else {}
+        attributes: Attributes = {"masks_only": True} if masks_only else {}
         return b.primitive("scale", (partial.value, derivative), None, attributes)
     if partial == 0:
         return None

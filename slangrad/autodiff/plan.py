@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from slangrad.autodiff.cutting import SEGMENTED
 from slangrad.autodiff.minimum_cut import INFINITE, Network
 from slangrad.autodiff.outline import Loop, Outline, Place, holds_array
 from slangrad.base.options import CUT, STORE
@@ -230,7 +229,7 @@ def _reason_of_op(maker: Op) -> str:
 
 
 def _reason_of_parameter(value: Value, loop: Loop | None) -> str:
-    if loop is not None and loop.op.attributes.get(SEGMENTED):
+    if loop is not None and loop.op.attributes.get("segmented"):
         return "a state from which a segment of the loop is run again"
     if loop is not None and value in loop.body.parameters:
         return "the loop carries it from one iteration to the next"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slangrad.autodiff.cutting import SEGMENTED
 from slangrad.autodiff.outline import Loop
 from slangrad.autodiff.plan import fixed_length
 from slangrad.autodiff.reverse import Reversed
@@ -103,7 +102,7 @@ def _stored(made: Reversed, value: Value, reason: str) -> Stored:
     home, maker = made.outline.homes[value], made.outline.makers.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
     name = value.hint or ("value" if maker is None else maker.name)
-    segmented = home.loop is not None and home.loop.op.attributes.get(SEGMENTED)
+    segmented = home.loop is not None and home.loop.op.attributes.get("segmented")
     size, round_ = layout_of(value.type).size, SEGMENT if segmented else ITERATION
     return Stored(name, str(value.type), size, _count(home.loop), span, reason, round_)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from slangrad.autodiff.activity import Callee
-from slangrad.autodiff.cutting import SEGMENT, Segments, cut, quiet
+from slangrad.autodiff.cutting import Segments, cut, quiet
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
 from slangrad.autodiff.forward import jvp
 from slangrad.autodiff.outline import Outline
@@ -39,8 +39,7 @@ from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import CUT
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
-from slangrad.ir.core import BODILESS, KEPT, Derivatives, Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
@@ -114,14 +113,14 @@ class _Requests:
         for used in _used(function):
             self.process(used)
         if "dual_of" in function.attributes:
-            self._dual(str(function.attributes["dual_of"]))
+            self._dual(function.attributes["dual_of"])
             return
         if any(op.name in REQUESTS for op in walk(function.region)):
             function = Rebuild({"jvp": self._request, "vjp": self._request}).function(function)
         self._new[name] = function
 
     def _request(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        derivative = self._derivative(callee_of(op), op.name, op.span)
+        derivative = self._derivative(op.attributes["callee"], op.name, op.span)
         types = tuple(r.type for r in op.results)
         f = self._new[derivative]
         operands = walk.values(op.operands)
@@ -138,7 +137,7 @@ class _Requests:
             return self._derivative(self._substitute(f, mode), mode, span)
         made = f"{name}.{mode}"
         if made not in self._new:
-            if custom is None and f.attributes.get(BODILESS):
+            if custom is None and f.attributes.get("bodiless"):
                 raise CompileError([_missing(f, mode, span)])
             self._new[made] = self._settled(name, _MAKE[mode](self, f, custom))
         return made
@@ -180,7 +179,7 @@ class _Requests:
             return ready, self._wishes[f.region].moved(old)
         ready, of_values = self._expanded(self._ready(f, "vjp", _has_preference))
         preferences = _Preferences(_preference(f), of_values)
-        if not f.attributes.get(SEGMENT):
+        if not f.attributes.get("segment"):
             return ready, preferences
         ready, old = quiet(ready)
         return ready, preferences.moved(old)
@@ -218,7 +217,7 @@ class _Requests:
         is, the function is run again by its vjp."""
         parameters = parameters_with(f, inputs, results)
         flags = "".join(str(int(flag)) for flag in (*inputs, *results))
-        attributes = f.attributes | {SEGMENT: True}
+        attributes: FunctionAttributes = {**f.attributes, "segment": True}
         flagged = Function(
             f"{f.name}.{flags}", parameters, None, f.region, attributes=attributes, span=f.span
         )
@@ -237,14 +236,14 @@ class _Requests:
             return self._stays(g, mode) or _is_substituted(g, mode) or also_keep(g)
 
         def substitute(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-            g = self._new[callee_of(op)]
+            g = self._new[op.attributes["callee"]]
             if not _is_substituted(g, mode):
                 return copy_op(walk, b, op)
             types, name = tuple(r.type for r in op.results), self._substitute(g, mode)
             return b.call(name, walk.values(op.operands), types)
 
         ready = self._inline(self.result.program, f, keep)
-        while any(_is_substituted(self._new[callee_of(op)], mode) for op in _calls(ready)):
+        while any(_is_substituted(self._new[op.attributes["callee"]], mode) for op in _calls(ready)):
             changed = Rebuild({"call": substitute}).function(ready)
             ready = self._inline(self.result.program, changed, keep)
         return ready
@@ -256,7 +255,7 @@ class _Requests:
         assert name is not None, f.name
         made = self._new[name]
         context = made.attributes.get("context")
-        if context is not None and any(callee_of(op) != context for op in _calls(made)):
+        if context is not None and any(op.attributes["callee"] != context for op in _calls(made)):
             self._new[name] = self._inline(self.result.program, made, lambda g: g.name == context)
         return name
 
@@ -265,7 +264,7 @@ class _Requests:
         preferences: dict[Value, str] = {}
 
         def call(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-            g = self._new[callee_of(op)]
+            g = self._new[op.attributes["callee"]]
             if self._stays(g, "vjp"):
                 return copy_op(walk, b, op)
             body, inner = self._expanded(self._ready(g, "vjp", _has_preference))
@@ -276,7 +275,7 @@ class _Requests:
                 preferences.setdefault(walk.new[old], inner.get(old, _preference(g)))
             return made
 
-        if all(self._stays(self._new[callee_of(op)], "vjp") for op in _calls(f)):
+        if all(self._stays(self._new[op.attributes["callee"]], "vjp") for op in _calls(f)):
             return f, preferences
         return Rebuild({"call": call}).function(f), preferences
 
@@ -293,7 +292,7 @@ class _Requests:
             return made
         stay = lambda g: g.derivatives is not None or "of_pointers" in g.attributes
         ready = self._inline(self.result.program, f, stay)
-        _refuse_nested(f, [self._new[callee_of(op)] for op in _calls(ready)])
+        _refuse_nested(f, [self._new[op.attributes["callee"]] for op in _calls(ready)])
         function = dual_function(ready, self._duals, self._dual_of)
         if f.derivatives is not None:
             given = f.derivatives
@@ -341,7 +340,7 @@ class _Requests:
         derivative = self._derivative(f.name, mode, f.span)
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
         brings = mode == "jvp" and (
-            bool(f.attributes.get(BODILESS)) or self._brings(derivative, inputs, results)
+            bool(f.attributes.get("bodiless")) or self._brings(derivative, inputs, results)
         )
         source = self._acts(derivative) or brings
         drop = bool(f.attributes.get("drop_primal"))
@@ -365,7 +364,7 @@ class _Requests:
 
     def _op_acts(self, op: Op) -> bool:
         if op.name == "call":
-            return self._acts(callee_of(op))
+            return self._acts(op.attributes["callee"])
         return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == WRITE
 
     def _changes(self, name: str) -> bool:
@@ -377,14 +376,14 @@ class _Requests:
 
     def _op_changes(self, op: Op) -> bool:
         if op.name == "call":
-            return self._changes(callee_of(op))
+            return self._changes(op.attributes["callee"])
         return op.name in PRIMITIVES and op.name != "in_bounds" and effect_of(op) == WRITE
 
     def _op_gives(self, op: Op) -> bool:
         """Whether the reverse sweep of a call writes, perhaps to where a segment reads: gradients are added so."""
         if op.name != "call":
             return False
-        derivative = self._vjp_callee(callee_of(op)).derivative
+        derivative = self._vjp_callee(op.attributes["callee"]).derivative
         return bool(derivative) and self._changes(derivative)
 
     def _reads(self, name: str) -> bool:
@@ -394,22 +393,22 @@ class _Requests:
 
     def _op_reads(self, op: Op) -> bool:
         if op.name == "call":
-            return self._reads(callee_of(op))
+            return self._reads(op.attributes["callee"])
         return op.name in PRIMITIVES and effect_of(op) == READ
 
     def _stays(self, f: Function, mode: str) -> bool:
         """Whether calls of a function are differentiated as calls. Those of pointers are if these have two halves."""
-        if f.attributes.get(SEGMENT):
+        if f.attributes.get("segment"):
             return not self._changes(f.name)
         if self._duals.has_any(f):
             return False
-        if f.attributes.get(KEPT):
+        if f.attributes.get("kept"):
             return not self._changes(f.name)
-        return _custom(f, mode) is not None or bool(f.attributes.get(BODILESS))
+        return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
-        f = self._new[callee_of(op)]
+        f = self._new[op.attributes["callee"]]
         return _preference(f) == "recompute" and not self._acts(f.name)
 
 
@@ -439,11 +438,11 @@ def _is_substituted(f: Function, mode: str) -> bool:
 
 def _is_repeated(f: Function) -> bool:
     """Whether it stays a function, whose derivative is made for what is active at a call."""
-    return bool(f.attributes.get(SEGMENT) or f.attributes.get(KEPT))
+    return bool(f.attributes.get("segment") or f.attributes.get("kept"))
 
 
 def _preference(f: Function) -> str:
-    return str(f.attributes.get("prefer", ""))
+    return f.attributes.get("prefer", "")
 
 
 def _has_preference(f: Function) -> bool:
@@ -456,9 +455,9 @@ def _calls(f: Function) -> list[Op]:
 
 def _used(f: Function) -> list[str]:
     """The functions that a function calls, differentiates or has as its derivatives."""
-    names = [callee_of(op) for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
+    names = [op.attributes["callee"] for op in walk(f.region) if op.name == "call" or op.name in REQUESTS]
     if "dual_of" in f.attributes:
-        names.append(str(f.attributes["dual_of"]))
+        names.append(f.attributes["dual_of"])
     return names if f.derivatives is None else names + f.derivatives.names
 
 

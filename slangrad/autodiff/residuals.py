@@ -17,7 +17,7 @@ from typing import Protocol
 from slangrad.autodiff.outline import Loop, Outline, Place
 from slangrad.autodiff.plan import Plan
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value
+from slangrad.ir.core import Op, Region, Value, without
 from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.types import U32
 
@@ -141,8 +141,7 @@ class Residuals:
         if op.name not in PRIMITIVES:
             types = [r.type for r in op.results]
             return scope.b.several(op.name, operands, types, (), op.attributes)[op.results.index(value)]
-        attributes = {k: v for k, v in op.attributes.items() if k != "check"}
-        return scope.b.primitive(op.name, operands, value.type, attributes)
+        return scope.b.primitive(op.name, operands, value.type, without(op.attributes, "check"))
 
     def _not_made_yet(self, scope: Scope, op: Op) -> list[Value]:
         """What else is to be computed again, operands first (a long chain would be too deep a recursion)."""

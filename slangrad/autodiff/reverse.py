@@ -27,7 +27,7 @@ from slangrad.autodiff.transposes import TRANSPOSES
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
-from slangrad.ir.core import Attribute, Op, Region, Value, alike
+from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
 from slangrad.ir.formula import Formula
 from slangrad.ir.rebuild import FreeValues
 from slangrad.ir.types import U32, Type
@@ -216,9 +216,9 @@ class Reverse:
             to.give(v, ct)
 
 
-def _flipped(op: Op) -> dict[str, Attribute]:
+def _flipped(op: Op) -> Attributes:
     """The attributes of a loop for its reverse."""
-    attributes = {k: v for k, v in op.attributes.items() if k != "reverse"}
+    attributes = without(op.attributes, "reverse")
     forwards = op.name == "while" or not op.attributes.get("reverse")
     return {**attributes, "reverse": True} if forwards else attributes
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from slangrad.autodiff.activity import Activity
-from slangrad.autodiff.cutting import AT_MOST, SEGMENTED, Segments
+from slangrad.autodiff.cutting import Segments
 from slangrad.autodiff.outline import Outline, holds_array
 from slangrad.autodiff.plan import Plan
 from slangrad.ir.control import LOOPS
@@ -57,7 +57,7 @@ class Choice:
                 self._visit(inner, again)
 
     def _cut(self, op: Op, often: bool) -> Segments | None:
-        if op.attributes.get(SEGMENTED) or op.attributes.get(AT_MOST):
+        if op.attributes.get("segmented") or op.attributes.get("at_most"):
             return None
         own, inner = self._bound(op), self._inside(op)
         total = None if own is None or inner is None else own * inner
@@ -77,7 +77,7 @@ class Choice:
 
     def _bound(self, op: Op) -> int | None:
         """How often the loop runs at most, as far as is known or promised."""
-        if op.attributes.get(SEGMENTED):
+        if op.attributes.get("segmented"):
             return 1
         loop, promised = self._outline.loops[op], op.attributes.get("max_trips")
         return loop.most if loop.most is not None or not isinstance(promised, int) else promised

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import LIBRARY, Attribute, Function, Parameter, Region, Value
+from slangrad.ir.core import Function, FunctionAttributes, Parameter, Region, Value
 from slangrad.ir.types import Struct, Type
 
 
@@ -62,7 +62,7 @@ def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
 
 
 def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], region: Region) -> Function:
-    attributes: dict[str, Attribute] = {LIBRARY: True} if f.attributes.get(LIBRARY) else {}
+    attributes: FunctionAttributes = {"library": True} if f.attributes.get("library") else {}
     return Function(f"{f.name}.{mode}", parameters, None, region, attributes=attributes, span=f.span)
 
 

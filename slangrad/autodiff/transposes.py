@@ -13,7 +13,7 @@ from collections.abc import Callable
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Value
+from slangrad.ir.core import Op, Value, without
 from slangrad.ir.types import Scalar, Struct, components
 
 Fetch = Callable[[Value], Value]
@@ -42,12 +42,12 @@ def _make(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
 
 
 def _get(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
-    to.give_component(op.operands[0], _number(op), ct)
+    to.give_component(op.operands[0], op.attributes["index"], ct)
 
 
 def _set(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
     whole, part = op.operands
-    position = to.space.field(whole.type, _number(op))
+    position = to.space.field(whole.type, op.attributes["index"])
     if position is None:
         to.give(whole, ct)
         return
@@ -73,7 +73,6 @@ def _splat(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
 
 def _shuffle(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     single = isinstance(ct.type, Scalar)
     for i, source in enumerate(indices):
         to.give_component(op.operands[0], source, ct if single else to.b.emit("get", ct, index=i))
@@ -98,12 +97,6 @@ def _add_index(op: Op, fetch: Fetch, ct: Value, to: Cotangents) -> None:
     if to.wants(element):
         to.give(element, to.b.emit("index", ct, fetch(index)))
     to.give(array, ct)
-
-
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
 
 
 TRANSPOSES: dict[str, Callable[[Op, Fetch, Value, Cotangents], None]] = {
@@ -137,8 +130,7 @@ def move_tangent(
     if op.name == "make" and isinstance(made, Struct):
         return _make_struct(b, space, op, tangents)
     operands = [_or_zero(b, space, p, d) for p, d in zip(primals, tangents, strict=True)]
-    attributes = {k: v for k, v in op.attributes.items() if k != "check"}
-    return b.primitive(op.name, tuple(operands), made, attributes)
+    return b.primitive(op.name, tuple(operands), made, without(op.attributes, "check"))
 
 
 def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) -> Value:
@@ -149,7 +141,7 @@ def _or_zero(b: Builder, space: VectorSpace, primal: Value, tangent: Tangent) ->
 
 
 def _move_field(b: Builder, space: VectorSpace, op: Op, tangents: tuple[Tangent, ...]) -> Tangent:
-    whole, position = tangents[0], space.field(op.operands[0].type, _number(op))
+    whole, position = tangents[0], space.field(op.operands[0].type, op.attributes["index"])
     if op.name == "get":
         return None if position is None or whole is None else b.emit("get", whole, index=position)
     if position is None:

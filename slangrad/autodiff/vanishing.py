@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slangrad.ir.calls import callee_of
 from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.types import components
@@ -79,7 +78,7 @@ class _Walk:
             forms = made
 
     def call(self, op: Op) -> list[Form]:
-        return self.function(callee_of(op), self.all_of(op.operands))
+        return self.function(op.attributes["callee"], self.all_of(op.operands))
 
 
 _CONTROL: dict[str, Callable[[_Walk, Op], list[Form]]] = {
@@ -110,20 +109,14 @@ def _parts(form: Form, count: int) -> list[Form]:
 
 def _get(op: Op, forms: list[Form]) -> Form:
     (form,) = forms
-    return form[_index(op)] if isinstance(form, tuple) else form
+    return form[op.attributes["index"]] if isinstance(form, tuple) else form
 
 
 def _set(op: Op, forms: list[Form]) -> Form:
     whole, part = forms
     parts = _parts(whole, len(list(components(op.results[0].type))))
-    parts[_index(op)] = part
+    parts[op.attributes["index"]] = part
     return _joined(parts)
-
-
-def _index(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
 
 
 def _all(op: Op, forms: list[Form]) -> Form:

@@ -27,6 +27,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.ranges import Ranges
+from slangrad.ir.rebuild import same_region
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     BOOL,
@@ -35,6 +36,8 @@ from slangrad.ir.types import (
     U64,
     Array,
     Matrix,
+    Pointer,
+    Scalar,
     Type,
     Vector,
     components,
@@ -97,24 +100,38 @@ class _Flatten:
             leaves = leaves[count:]
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        made = tuple(Value(t) for v in old for t in leaf_types(v.type))
-        self.define_all(old, made)
-        return made
+        made = [(v,) if _is_leaf(v.type) else tuple(map(Value, leaf_types(v.type))) for v in old]
+        for value, leaves in zip(old, made, strict=True):
+            self.define(value, leaves)
+        return tuple(leaf for leaves in made for leaf in leaves)
 
     # --- ops
 
     def ops(self, b: Builder, region: Region) -> None:
         for op in region.ops:
+            if self._stays(op):
+                self._leaves[op.results[0]] = b.again(op)
+                continue
             outer, b.span = b.span, op.span or b.span
             made = RULES[op.name](self, b, op)
             b.span = outer
             self.define_all(op.results, made)
+
+    def _stays(self, op: Op) -> bool:
+        """Whether it is on scalars, all of which are in the new function."""
+        if op.key is None or op.name not in ON_LEAVES or not _is_leaf(op.results[0].type):
+            return False
+        return all(self._leaves[v] == (v,) for v in op.operands)
 
     def report(self, b: Builder, op: Op, index: Value, extent: int) -> None:
         """Let the program check an index when it runs, if that is asked for and not proved."""
         wanted = op.attributes.get("check") and self.bounds_checks
         if wanted and not self.ranges.is_below(b, index, extent):
             b.emit("in_bounds", index, b.constant(U32, extent))
+
+
+def _is_leaf(t: Type) -> bool:
+    return isinstance(t, (Scalar, Pointer))
 
 
 Rule = Callable[[_Flatten, Builder, Op], Sequence[Leaf]]
@@ -165,12 +182,6 @@ def _choose(f: _Flatten, b: Builder, condition: Value, x: Leaf, y: Leaf) -> Leaf
 # --- movement
 
 
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
-
-
 def _make(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parts = [f.leaves(operand) for operand in op.operands]
     if isinstance(op.results[0].type, Array):
@@ -188,8 +199,8 @@ def _array(f: _Flatten, b: Builder, t: Array, parts: Sequence[Leaves]) -> Sequen
 def _get(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, _number(op)))
-    start, end = span_of(t, _number(op))
+        return _element(f, b, t, f.leaves(op.operands[0]), b.constant(U32, op.attributes["index"]))
+    start, end = span_of(t, op.attributes["index"])
     return f.leaves(op.operands[0])[start:end]
 
 
@@ -197,8 +208,8 @@ def _set(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     whole, part = (f.leaves(operand) for operand in op.operands)
     t = op.operands[0].type
     if isinstance(t, Array):
-        return _put(f, b, t, whole, b.constant(U32, _number(op)), part, False)
-    start, end = span_of(t, _number(op))
+        return _put(f, b, t, whole, b.constant(U32, op.attributes["index"]), part, False)
+    start, end = span_of(t, op.attributes["index"])
     return (*whole[:start], *part, *whole[end:])
 
 
@@ -302,7 +313,6 @@ def _fill(f: _Flatten, b: Builder, t: Type, source: Type, leaves: Leaves) -> Lea
 
 def _shuffle(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     indices = op.attributes["indices"]
-    assert isinstance(indices, tuple)
     return [f.leaves(op.operands[0])[i] for i in indices]
 
 
@@ -411,9 +421,15 @@ def _nested(f: _Flatten, b: Builder, region: Region, parameters: tuple[Value, ..
     return Region(parameters, nested.ops, f.values(nested, region.yields))
 
 
+def _control(b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]) -> Sequence[Leaf]:
+    if operands == op.operands and all(map(same_region, regions, op.regions)):
+        return b.again(op)
+    return b.control(op.name, operands, regions, op.attributes)
+
+
 def _if(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     regions = tuple(_nested(f, b, region, ()) for region in op.regions)
-    return b.control("if", (f.single(op.operands[0]),), regions, op.attributes)
+    return _control(b, op, (f.single(op.operands[0]),), regions)
 
 
 def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -421,13 +437,13 @@ def _for(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     parameters = f.parameters(body.parameters)
     f.ranges.counted(b, count, parameters[0])
     region = _nested(f, b, body, parameters)
-    return b.control("for", (count, *starts), (region,), op.attributes)
+    return _control(b, op, (count, *starts), (region,))
 
 
 def _while(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     starts = f.values(b, op.operands)
     regions = tuple(_nested(f, b, region, f.parameters(region.parameters)) for region in op.regions)
-    return b.control("while", starts, regions, op.attributes)
+    return _control(b, op, starts, regions)
 
 
 def _call(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
@@ -472,3 +488,4 @@ RULES: dict[str, Rule] = {
     "while": _while,
     "call": _call,
 }
+ON_LEAVES = frozenset(name for name, rule in RULES.items() if rule in (_elementwise, _plain, _const))

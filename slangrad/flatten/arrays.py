@@ -19,7 +19,7 @@ from slangrad.flatten.lifetimes import Lifetimes, is_array, is_tape
 from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
-from slangrad.ir.core import EFFECT, KEPT, Attribute, Function, Op, Region, Value
+from slangrad.ir.core import Attributes, Function, Op, Region, Value
 from slangrad.ir.primitives import WRITE
 from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
@@ -73,7 +73,7 @@ class _Arrays(Rebuild):
         places = tuple(Value(_passed_type(v.type), v.hint) for v in left)
         for value, place in zip(left, places, strict=True):
             self._copy(b, value.type, self._source(b, value), place)
-        if function.attributes.get(KEPT):  # tapes of a kernel end with its wave
+        if function.attributes.get("kept"):  # tapes of a kernel end with its wave
             self._free_tapes(b, old)
         yields = self.values(v for v in old.yields if not is_array(v))
         return function.on(Region((*parameters, *places), b.ops, yields))
@@ -118,12 +118,12 @@ class _Arrays(Rebuild):
         """`start`: the zero that the memory begins as; it is not cleared if nobody reads that."""
         t = version.type
         assert isinstance(t, Array)
-        attributes: dict[str, Attribute] = {}
-        if start in self._lifetimes.written_first:
-            zero, attributes = False, {"written_first": True}
+        written_first = start in self._lifetimes.written_first
+        attributes: Attributes = {"written_first": True} if written_first else {}
         if t.length is None:
-            return self._noted(b.emit("tape_new", type=storage_type(t), **attributes), version)
-        return b.emit("alloc", type=pointer(_element(t), "local"), count=t.length, zero=zero, **attributes)
+            return self._noted(b.primitive("tape_new", (), storage_type(t), attributes), version)
+        attributes = {"count": t.length, "zero": zero and not written_first, **attributes}
+        return b.primitive("alloc", (), pointer(_element(t), "local"), attributes)
 
     def _noted(self, tape: Value, version: Value) -> Value:
         """A tape that was made in the current region."""
@@ -175,7 +175,6 @@ class _Arrays(Rebuild):
     def _position(self, b: Builder, op: Op) -> Value:
         if op.name in ("get", "set"):
             index = op.attributes["index"]
-            assert isinstance(index, int)
             return b.constant(U32, index)
         return self.value(op.operands[1])
 
@@ -260,7 +259,7 @@ class _Arrays(Rebuild):
         left = [r for r in op.results if is_array(r)]
         passed += [self._new_place(b, r, zero=False) for r in left]
         others = [r for r in op.results if not is_array(r)]
-        attributes = op.attributes | ({EFFECT: WRITE} if left else {})
+        attributes = op.attributes | ({"effect": WRITE} if left else {})
         made = b.several("call", passed, [r.type for r in others], (), attributes)
         self._define(others, made)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import EFFECT, KEPT, Attribute, Function, Op, Value, walk
+from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.effects import effect_of_call
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import F16, F32, Scalar
@@ -40,22 +40,23 @@ def kept_maths(functions: Iterable[Function], library: Library) -> list[Function
     if sum(n * sizes[key] for key, n in uses.items()) <= MOST_INLINED:
         return []
     return [
-        replace(library[key], name=_name(key), attributes={KEPT: True}) for key, n in uses.items() if n > 1
+        replace(library[key], name=_name(key), attributes={"kept": True}) for key, n in uses.items() if n > 1
     ]
 
 
 def expand_math(function: Function, library: Library, kept: Mapping[str, Function]) -> Function:
     """The function without maths primitives, for targets that have none of them. Those of `kept` are called."""
+    used = {_name(_key(op)) for op in walk(function.region) if op.name in EXPANDED}
+    effects = {name: effect_of_call(kept[name]) for name in used if name in kept}
 
-    def expand(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        operands = walk.values(op.operands)
+    def expand(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        operands = rebuild.values(op.operands)
         (t,) = {x.type for x in operands}
         name, wide = _key(op)
         arguments = tuple(b.emit("convert", x, type=wide) for x in operands)
-        if _name((name, wide)) in kept:
-            callee = kept[_name((name, wide))]
-            attributes: dict[str, Attribute] = {"callee": callee.name, EFFECT: effect_of_call(callee)}
-            (result,) = b.several("call", arguments, (wide,), (), attributes)
+        if _name((name, wide)) in effects:
+            callee = _name((name, wide))
+            (result,) = b.call(callee, arguments, (wide,), {"effect": effects[callee]})
             return (b.emit("convert", result, type=t),)
         inner = Rebuild()
         body = library[name, wide].region

@@ -72,7 +72,9 @@ class _Split(Rebuild):
         if op.regions:
             self._define(op.results, self._control(b, op))
         elif op.name == "get" and self._kept.splits(op.operands[0]):
-            self.new[op.results[0]] = self._elements(b, op.operands[0], op.operands[0])[_number(op)]
+            self.new[op.results[0]] = self._elements(b, op.operands[0], op.operands[0])[
+                op.attributes["index"]
+            ]
         elif op.name in ("make", "set") and self._kept.splits(op.results[0]):
             self._parts[op.results[0]] = self._made(b, op)
         else:
@@ -82,7 +84,7 @@ class _Split(Rebuild):
     def _made(self, b: Builder, op: Op) -> tuple[Value, ...]:
         if op.name == "make":
             return self.values(op.operands)
-        whole, index = self._elements(b, op.operands[0], op.results[0]), _number(op)
+        whole, index = self._elements(b, op.operands[0], op.results[0]), op.attributes["index"]
         return (*whole[:index], self.value(op.operands[1]), *whole[index + 1 :])
 
     def _elements(self, b: Builder, old: Value, place: Value) -> tuple[Value, ...]:
@@ -130,9 +132,3 @@ class _Split(Rebuild):
         for op in region.ops:
             self.op(b, op)
         return Region(parameters, b.ops, self._all(b, region.yields, places))
-
-
-def _number(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index

@@ -11,13 +11,12 @@ If %v is a `variable`, all of them lead there (`leads_to_variables`). `made_by` 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slangrad.ir.control import LOOPS, carried, merged
-from slangrad.ir.core import Op, Region, Value, walk
+from slangrad.ir.core import MadeBy, Op, Region, Value, number_of, walk
 from slangrad.ir.layout import element_size, layout_of
-from slangrad.ir.ranges import number_of
 from slangrad.ir.types import Array, Lanes, Pointer, Struct, Type, pointer_of
 
 MEMBERS = frozenset({"member"})
@@ -25,7 +24,6 @@ STEPS = MEMBERS | {"offset", "bitcast"}
 ACCESSES = frozenset({"load", "store", "atomic"})
 
 Values = Sequence[Value]
-MadeBy = Callable[[Value], Op | None]
 
 
 def _is_address(t: Type) -> bool:
@@ -67,7 +65,7 @@ def place_of(address: Value, made_by: MadeBy, steps: frozenset[str] = STEPS, cho
             break
         address = before
         if op.name == "member":
-            distance += layout_of(pointer_of(address.type).element).offsets[int(op.attributes["index"])]  # type: ignore[arg-type]
+            distance += layout_of(pointer_of(address.type).element).offsets[op.attributes["index"]]
         elif op.name == "offset":
             size, number = element_size(address.type), number_of(op.operands[1], made_by)
             indices += [(op.operands[1], size)] if number is None else []

@@ -11,21 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, Unpack
 
-from slangrad.ir.core import Attribute, Op, Value
+from slangrad.ir.core import Attributes, Op, Value
 from slangrad.ir.numbers import Number, bitcast, convert
 from slangrad.ir.primitives import INEXACT, PRIMITIVES
 from slangrad.ir.types import Array, Scalar, Struct, Type, components, scalar_of
-
-Attributes = dict[str, Attribute]
 
 
 class Scope(Protocol):
     """What a rule asks of the builder."""
 
     def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
     ) -> Value: ...
     def primitive(
         self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
@@ -239,7 +237,6 @@ def _make(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -
 
 def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     op, index = b.made_by(xs[0]), attributes["index"]
-    assert isinstance(index, int)
     if op is None:
         return None
     if op.name == "make":
@@ -252,20 +249,13 @@ def _get(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) ->
         return b.emit("get", op.operands[0], index=index)
     if op.name == "zero":
         return b.zero(made)
-    return b.constant(made, _number(op)) if op.name == "const" else None
-
-
-def _number(op: Op) -> Number:
-    value = op.attributes["value"]
-    assert isinstance(value, (bool, int, float))
-    return value
+    return b.constant(made, op.attributes["value"]) if op.name == "const" else None
 
 
 def _set(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """A component put where it is; one that is written twice."""
     part, whole = b.made_by(xs[1]), b.made_by(xs[0])
     index = attributes["index"]
-    assert isinstance(index, int)
     if part is not None and part.name == "get" and part.operands == xs[:1] and part.attributes == attributes:
         return xs[0]
     if whole is not None and whole.name == "set" and whole.attributes["index"] == index:
@@ -324,7 +314,7 @@ def _reported(attributes: Attributes, other: Op) -> bool:
     return bool(other.attributes.get("check")) or not attributes.get("check")
 
 
-def _check(op: Op) -> dict[str, bool]:
+def _check(op: Op) -> Attributes:
     return {"check": True} if op.attributes.get("check") else {}
 
 
@@ -362,7 +352,6 @@ def _splat(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) 
 def _shuffle(b: Scope, xs: tuple[Value, ...], attributes: Attributes, made: Type) -> Value | None:
     """A swizzle is written as components, so that `get` sees through it."""
     indices = attributes["indices"]
-    assert isinstance(indices, tuple)
     picked = [b.emit("get", xs[0], index=i) for i in indices]
     return picked[0] if made is picked[0].type else b.emit("make", *picked, type=made)
 

@@ -11,10 +11,11 @@ made around functions that emit what is inside, or with `control` around regions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Unpack
 
 from slangrad.base.source import Span
 from slangrad.ir import algebra
-from slangrad.ir.core import Attribute, Op, Region, Value, alike
+from slangrad.ir.core import Attributes, Op, Region, Value, alike
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import PURE
@@ -50,13 +51,13 @@ class Builder:
         self._here |= inner._here
 
     def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Attribute
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
     ) -> Value:
         """Append a primitive with one result (or find a value that is the same) and return the result."""
         return self.primitive(name, operands, type, attributes)
 
     def primitive(
-        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: dict[str, Attribute]
+        self, name: str, operands: tuple[Value, ...], given: Type | None, attributes: Attributes
     ) -> Value:
         """`emit` with the attributes as a dict."""
         made = result_type(name, operands, attributes, given)
@@ -70,20 +71,34 @@ class Builder:
         found = self._find(key)
         if found is None:
             self._keys.add(key)
-            found = self._known[key] = self._append(name, operands, made, attributes)
+            found = self._known[key] = self._append(name, operands, made, attributes, key)
         return found
 
-    def effect(self, name: str, /, *operands: Value, **attributes: Attribute) -> None:
+    def effect(self, name: str, /, *operands: Value, **attributes: Unpack[Attributes]) -> None:
         """Append a primitive without a result: store, print."""
         assert result_type(name, operands, attributes, None) is None
         self.ops.append(Op(name, operands, (), attributes, (), self.span))
+
+    def again(self, op: Op) -> tuple[Value, ...]:
+        """Append an op as it is, or find a value that is the same."""
+        if op.key is not None:
+            found = self._find(op.key)
+            if found is not None:
+                return (found,)
+            self._keys.add(op.key)
+            self._known[op.key] = op.results[0]
+        self.ops.append(op)
+        for result in op.results:
+            self._made_by[result] = op
+        self._here.update(op.results)
+        return op.results
 
     def control(
         self,
         name: str,
         operands: tuple[Value, ...],
         regions: tuple[Region, ...],
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
     ) -> tuple[Value, ...]:
         """Append if, for or while. The results are what the last region yields."""
         return self.several(name, operands, [v.type for v in regions[-1].yields], regions, attributes)
@@ -93,11 +108,11 @@ class Builder:
         callee: str,
         operands: Iterable[Value],
         types: Iterable[Type],
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
         name: str = "call",
     ) -> tuple[Value, ...]:
         """Append a call, or a request of another name, with results of the given types."""
-        return self.several(name, operands, types, (), {**(attributes or {}), "callee": callee})
+        return self.several(name, operands, types, (), {**(attributes or Attributes()), "callee": callee})
 
     def several(
         self,
@@ -105,11 +120,11 @@ class Builder:
         operands: Iterable[Value],
         types: Iterable[Type],
         regions: tuple[Region, ...] = (),
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
     ) -> tuple[Value, ...]:
         """Append an op with any number of results."""
         results = tuple([Value(t) for t in types])
-        op = Op(name, tuple(operands), results, dict(attributes or {}), regions, self.span)
+        op = Op(name, tuple(operands), results, attributes or Attributes(), regions, self.span)
         self.ops.append(op)
         self._made_by.update(dict.fromkeys(results, op))
         self._here.update(results)
@@ -137,7 +152,7 @@ class Builder:
         count: Value,
         starts: Iterable[Value],
         body: Body,
-        attributes: dict[str, Attribute] | None = None,
+        attributes: Attributes | None = None,
         hint: str = "i",
     ) -> tuple[Value, ...]:
         """A counted loop of `body(builder, index, *carried)`, which gives what is carried on."""
@@ -183,9 +198,7 @@ class Builder:
         op = self._made_by.get(value)
         if op is None or op.name not in ("const", "zero") or scalar_of(value.type) is None:
             return None
-        number = op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
-        assert isinstance(number, (bool, int, float))
-        return number
+        return op.attributes["value"] if op.name == "const" else wrap(scalar_type(value), 0)
 
     def _find(self, key: Key) -> Value | None:
         scope: Builder | None = self if key in self._keys else None
@@ -197,19 +210,22 @@ class Builder:
         return None
 
     def _append(
-        self, name: str, operands: tuple[Value, ...], made: Type, attributes: dict[str, Attribute]
+        self,
+        name: str,
+        operands: tuple[Value, ...],
+        made: Type,
+        attributes: Attributes,
+        key: Key | None = None,
     ) -> Value:
         result = Value(made)
-        op = Op(name, operands, (result,), attributes, (), self.span)
+        op = Op(name, operands, (result,), attributes, (), self.span, key)
         self.ops.append(op)
         self._made_by[result] = op
         self._here.add(result)
         return result
 
 
-def attribute_key(attributes: dict[str, Attribute]) -> Key:
+def attribute_key(attributes: Attributes) -> Key:
     """Attributes as part of a key: the type tells True from 1, the text -0.0 from 0.0, and NaN equals NaN."""
-    names = sorted(attributes) if len(attributes) > 1 else attributes
-    return tuple(
-        [(k, type(v), repr(v) if isinstance(v, float) else v) for k in names for v in (attributes[k],)]
-    )
+    items = sorted(attributes.items()) if len(attributes) > 1 else attributes.items()
+    return tuple([(k, type(v), repr(v) if isinstance(v, float) else v) for k, v in items])

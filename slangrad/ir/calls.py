@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import Function, Op, Program, walk
+from slangrad.ir.core import Function, Program, walk
 
 CALL = ("call",)
-
-
-def callee_of(op: Op) -> str:
-    """The function that a call or a request names."""
-    name = op.attributes["callee"]
-    assert isinstance(name, str)
-    return name
 
 
 def called(function: Function, ops: Iterable[str] = CALL) -> list[str]:
     """The functions that ops of these names name, each once, in order."""
     wanted = frozenset(ops)
-    return list(dict.fromkeys(callee_of(op) for op in walk(function.region) if op.name in wanted))
+    return list(dict.fromkeys(op.attributes["callee"] for op in walk(function.region) if op.name in wanted))
 
 
 def callees_first(program: Program, roots: Iterable[str], ops: Iterable[str] = CALL) -> list[Function]:

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from slangrad.ir.core import Op, Value
+from slangrad.ir.core import Op, Value, number_of
 
 LOOPS = frozenset({"for", "while"})
 
@@ -50,6 +51,11 @@ def merged(op: Op) -> list[tuple[Value, Value, Value]]:
 def versions(op: Op) -> list[tuple[Value, ...]]:
     """Values around a branch or loop that are one value at different times, the result first."""
     return [each.versions for each in carried(op)] if op.name != "if" else list(merged(op))
+
+
+def constant_trips(op: Op, makers: Mapping[Value, Op]) -> int | None:
+    """How many iterations a `for` has, where that is a constant; None for all other ops."""
+    return number_of(op.operands[0], makers.get) if op.name == "for" else None
 
 
 def decides(op: Op) -> Value:

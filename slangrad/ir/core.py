@@ -14,19 +14,80 @@ in a circle, and the collector rests while a program is compiled (`base/compilin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypedDict, TypeVar, cast
 
 from slangrad.base.source import Span
+from slangrad.ir.numbers import Number
 from slangrad.ir.types import Struct, Type
 
-Attribute = bool | int | float | str | Type | tuple[int, ...]
+
+class Attributes(TypedDict, total=False):
+    """What ops may say besides their operands; which op says what is written in its row (`primitives.py`)."""
+
+    alone: bool  # of an atomic: no other thread of the machine reaches the address at the time
+    arms: str  # of an `if`: "branch" or "flatten", as the program asks for
+    at_most: int  # of a loop: how often it runs at most
+    axis: int
+    block: int
+    bytes: int
+    callee: str
+    check: bool  # report an index that is out of range
+    count: int
+    effect: str  # of a call of a function that stays: what it does (effects.py)
+    field: str
+    format: str
+    index: int
+    indices: tuple[int, ...]
+    kind: str
+    masks_only: bool
+    max_trips: int  # of a loop: how often it runs at most, as the program promises
+    name: str
+    no_diff: bool
+    own: bool
+    reverse: bool  # of a loop: the last iteration first
+    site: int  # of a report: the number of its place (slangrad/sites.py)
+    segmented: bool  # of a loop: each iteration runs a segment (autodiff/cutting.py)
+    stored: bool  # of a select: what it chooses is stored where the other operand was loaded
+    text: str
+    trusted: bool
+    unroll: bool
+    value: Number
+    which: str
+    write: bool
+    written_first: bool
+    zero: bool
 
 
-BODILESS = "bodiless"  # the attribute of a function of which there is only a declaration, and derivatives
-KEPT = "kept"  # the attribute of a function that stays one, and its calls stay calls
-LIBRARY = "library"  # the attribute of its functions, whose errors are told at the place of the call
-EFFECT = "effect"  # the attribute of a call that stays: what the function does (ir/effects.py)
+class FunctionAttributes(TypedDict, total=False):
+    """What functions may say besides their parameters."""
+
+    bodiless: bool  # there is only a declaration, and derivatives
+    context: str
+    cost: int
+    drop_primal: bool
+    dual_of: str
+    group_size: tuple[int, int, int]
+    initializes: str  # the static variable whose first value it gives
+    kept: bool  # it stays a function, and its calls stay calls
+    kernel: bool
+    lanes: int
+    library: bool  # it is one of the library, whose errors are told at the place of the call
+    of_pointers: bool
+    open_primal: bool
+    order: int  # of initializers: the place among them
+    prefer: str
+    segment: bool  # one segment of a loop (autodiff/cutting.py)
+    wave: int  # how many threads a wave of the kernel has
+
+
+A = TypeVar("A", Attributes, FunctionAttributes)
+
+
+def without(attributes: A, name: str) -> A:
+    """The attributes but for one."""
+    return cast(A, {key: value for key, value in attributes.items() if key != name})
 
 
 @dataclass(slots=True, eq=False)
@@ -39,12 +100,18 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Op:
+    """`key`: of a pure op that a builder made, and so simplified; two of equal keys in sight of each other are one."""
+
     name: str
     operands: tuple[Value, ...]
     results: tuple[Value, ...]
-    attributes: dict[str, Attribute] = field(default_factory=dict)
+    attributes: Attributes = field(default_factory=Attributes)
     regions: tuple[Region, ...] = ()
     span: Span | None = None
+    key: tuple[object, ...] | None = None
+
+
+MadeBy = Callable[[Value], Op | None]  # as `makers.get` of a region
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +176,7 @@ class Function:
     region: Region
     return_differentiable: bool = True
     derivatives: Derivatives | None = None
-    attributes: dict[str, Attribute] = field(default_factory=dict)
+    attributes: FunctionAttributes = field(default_factory=FunctionAttributes)
     span: Span | None = None
 
     @property
@@ -137,9 +204,7 @@ class Function:
     @property
     def wave(self) -> int:
         """How many threads a wave of this kernel has; 0 where it does not use waves."""
-        size = self.attributes.get("wave", 0)
-        assert isinstance(size, int)
-        return size
+        return self.attributes.get("wave", 0)
 
     @property
     def differentiable_results(self) -> tuple[bool, ...]:
@@ -191,8 +256,15 @@ class Program:
 def initializers(program: Program) -> list[tuple[str, str]]:
     """The static variables that have a first value, and the functions that give it, in the order in which they run."""
     found = [f for f in program.functions.values() if "initializes" in f.attributes]
-    found.sort(key=lambda f: int(f.attributes["order"]))  # type: ignore[arg-type]
-    return [(str(f.attributes["initializes"]), f.name) for f in found]
+    found.sort(key=lambda f: f.attributes["order"])
+    return [(f.attributes["initializes"], f.name) for f in found]
+
+
+def number_of(value: Value, made_by: MadeBy) -> int | None:
+    """The integer that a value is, if it is a constant."""
+    op = made_by(value)
+    number = op.attributes["value"] if op is not None and op.name == "const" else None
+    return number if isinstance(number, int) else None
 
 
 def alike(values: Iterable[Value]) -> tuple[Value, ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slangrad.ir.core import EFFECT, Function, Op, Value, walk
+from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import PRIMITIVES, PURE, READ, WRITE
 from slangrad.ir.types import pointer_of
 
@@ -32,7 +32,7 @@ def effect_of(op: Op) -> str:
     if op.name in PRIMITIVES:
         return primitive_effect(op.name, op.operands)
     if not op.regions:
-        return str(op.attributes.get(EFFECT, WRITE))
+        return str(op.attributes.get("effect", WRITE))
     return strongest(effect_of(inner) for region in op.regions for inner in region.ops)
 
 

@@ -57,7 +57,7 @@ class Recorded:
         self.bounds.append((index, extent))
 
     def print(self, op: Op, values: Sequence[Number]) -> None:
-        self.prints.append((str(op.attributes["format"]), tuple(values)))
+        self.prints.append((op.attributes["format"], tuple(values)))
 
 
 def evaluate(
@@ -151,7 +151,6 @@ class Machine:
     def groups(self, kernel: Function, grid: Point) -> None:
         """Runs threads in groups: those of one go on together, and share memory that begins as zero."""
         size = kernel.attributes["group_size"]
-        assert isinstance(size, tuple)
         run = Waves(Compiler(self), kernel.wave or 1).function(kernel)
         starts = [range(0, count, step) for count, step in zip(grid, size, strict=True)]
         for z, y, x in product(*reversed(starts)):
@@ -296,7 +295,6 @@ def _while(c: Compiler, op: Op) -> Step:
 def _call(c: Compiler, op: Op) -> Step:
     places, results, machine = c.places(op.operands), c.places(op.results), c.machine
     name = op.attributes["callee"]
-    assert isinstance(name, str)
 
     def step(frame: Frame) -> None:
         _move(frame, results, machine.call(name, tuple([frame[p] for p in places])))
@@ -309,7 +307,6 @@ def _call(c: Compiler, op: Op) -> Step:
 
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     size, zero = element_size(op.results[0].type) * count, bool(op.attributes.get("zero"))
 
     def step(frame: Frame) -> None:
@@ -330,7 +327,6 @@ def _variable(c: Compiler, op: Op) -> Step:
 
 def _is_memory(c: Compiler, op: Op) -> Step:
     (p,), (r,), size, machine = c.places(op.operands), c.places(op.results), op.attributes["bytes"], c.machine
-    assert isinstance(size, int)
 
     def step(frame: Frame) -> None:
         assert machine.is_memory is not None, "nobody told which memory there is"
@@ -352,7 +348,6 @@ def _offset(c: Compiler, op: Op) -> Step:
 
 def _member(c: Compiler, op: Op) -> Step:
     (p,), (r,), index = c.places(op.operands), c.places(op.results), op.attributes["index"]
-    assert isinstance(index, int)
     distance = layout_of(t.pointer_of(op.operands[0].type).element).offsets[index]
 
     def step(frame: Frame) -> None:
@@ -382,7 +377,7 @@ def _store(c: Compiler, op: Op) -> Step:
 def _atomic(c: Compiler, op: Op) -> Step:
     """Threads take turns here, so an atomic is a load and a store."""
     element, kind = op.results[0].type, op.attributes["kind"]
-    assert isinstance(kind, str) and isinstance(element, t.Scalar)
+    assert isinstance(element, t.Scalar)
     (p, *values), (r,), combine = c.places(op.operands), c.places(op.results), _combination(kind, element)
     read, write = reader_of(element), writer_of(element)
 
@@ -407,7 +402,7 @@ def _combination(kind: str, element: t.Scalar) -> Callable[..., Datum]:
 
 
 def _read_static(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
     zero = zero_of(op.results[0].type)
 
     def step(frame: Frame) -> None:
@@ -417,7 +412,7 @@ def _read_static(c: Compiler, op: Op) -> Step:
 
 
 def _write_static(c: Compiler, op: Op) -> Step:
-    (v,), machine, name = c.places(op.operands), c.machine, str(op.attributes["name"])
+    (v,), machine, name = c.places(op.operands), c.machine, op.attributes["name"]
 
     def step(frame: Frame) -> None:
         machine.statics[name] = frame[v]
@@ -426,7 +421,7 @@ def _write_static(c: Compiler, op: Op) -> Step:
 
 
 def _shared(c: Compiler, op: Op) -> Step:
-    (r,), machine, name = c.places(op.results), c.machine, str(op.attributes["name"])
+    (r,), machine, name = c.places(op.results), c.machine, op.attributes["name"]
     size = element_size(op.results[0].type)
 
     def step(frame: Frame) -> None:
@@ -489,7 +484,7 @@ def _first_lane(c: Compiler, op: Op) -> Step:
 def _parameter(c: Compiler, op: Op) -> Step:
     (r,), machine = c.places(op.results), c.machine
     block, name = machine.program.arguments, op.attributes["name"]
-    assert block is not None and isinstance(name, str)
+    assert block is not None
     offset = layout_of(block).offsets[block.index(name)]
 
     def step(frame: Frame) -> None:
@@ -500,7 +495,6 @@ def _parameter(c: Compiler, op: Op) -> Step:
 
 def _thread_id(c: Compiler, op: Op) -> Step:
     (r,), machine, axis = c.places(op.results), c.machine, op.attributes["axis"]
-    assert isinstance(axis, int)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.thread[axis]

@@ -105,7 +105,7 @@ def _copy(op: Op, places: list[int], r: int, report: Report) -> Step:
 def _const(op: Op, places: list[int], r: int, report: Report) -> Step:
     number, made = op.attributes["value"], op.results[0].type
     scalar = t.scalar_of(made)
-    assert isinstance(number, (bool, int, float)) and scalar is not None
+    assert scalar is not None
     value = fill(made, wrapper(scalar)(number), scalar)
 
     def step(frame: Frame) -> None:
@@ -136,12 +136,6 @@ def integer_of(value: Datum) -> int:
     return value
 
 
-def _constant_index(op: Op) -> int:
-    index = op.attributes["index"]
-    assert isinstance(index, int)
-    return index
-
-
 def _make(op: Op, places: list[int], r: int, report: Report) -> Step:
     def step(frame: Frame) -> None:
         frame[r] = tuple([frame[p] for p in places])
@@ -150,7 +144,7 @@ def _make(op: Op, places: list[int], r: int, report: Report) -> Step:
 
 
 def _get(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a,), index = places, _constant_index(op)
+    (a,), index = places, op.attributes["index"]
 
     def step(frame: Frame) -> None:
         frame[r] = tuple_of(frame[a])[index]
@@ -159,7 +153,7 @@ def _get(op: Op, places: list[int], r: int, report: Report) -> Step:
 
 
 def _set(op: Op, places: list[int], r: int, report: Report) -> Step:
-    (a, v), index = places, _constant_index(op)
+    (a, v), index = places, op.attributes["index"]
 
     def step(frame: Frame) -> None:
         whole = tuple_of(frame[a])
@@ -179,7 +173,6 @@ def _splat(op: Op, places: list[int], r: int, report: Report) -> Step:
 
 def _shuffle(op: Op, places: list[int], r: int, report: Report) -> Step:
     (a,), indices = places, op.attributes["indices"]
-    assert isinstance(indices, tuple)
     single = isinstance(op.results[0].type, t.Scalar)
 
     def step(frame: Frame) -> None:

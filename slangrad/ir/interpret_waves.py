@@ -182,7 +182,7 @@ def _while(w: Waves, op: Op) -> WaveStep:
 def _combination(op: Op) -> tuple[str, Scalar, Callable[[Datum, Datum], Number]]:
     """Kind, type, and the op on two numbers."""
     kind, scalar = op.attributes["kind"], op.operands[0].type
-    assert isinstance(kind, str) and isinstance(scalar, Scalar)
+    assert isinstance(scalar, Scalar)
     primal, wrap = PRIMITIVES[kind].primal, wrapper(scalar)
     assert primal is not None
     return kind, scalar, lambda x, y: wrap(primal(scalar, x, y))

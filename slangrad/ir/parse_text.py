@@ -12,22 +12,24 @@ import json
 import math
 import re
 from collections.abc import Iterable
+from typing import cast
 
 from slangrad.ir import types as t
 from slangrad.ir.core import (
-    Attribute,
+    Attributes,
     Derivatives,
     Differential,
     Function,
+    FunctionAttributes,
     Op,
     Parameter,
     Program,
     Region,
     Value,
 )
-from slangrad.ir.numbers import wrap
+from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import CONTROL, PRIMITIVES, REQUESTS
-from slangrad.ir.type_rules import result_type
+from slangrad.ir.type_rules import RuleError, check_attributes, result_type
 
 NUMBERED = re.compile(r"(\.\d+)+\Z")  # what makes a name unique: %x.1
 
@@ -200,7 +202,7 @@ class _Parser:
         differentiable = not self._accept("no_diff")
         returned = None if self._peek() == ")" else self._type()
         self._expect(")")
-        derivatives, attributes = self._derivatives(), self._attributes()
+        derivatives, attributes = self._derivatives(), cast(FunctionAttributes, self._attributes())
         region = self._region(tuple(inputs))
         return Function(name, tuple(parameters), returned, region, differentiable, derivatives, attributes)
 
@@ -259,7 +261,7 @@ class _Parser:
         name = self._take("name")
         sugar = self._sugar(name)
         operands = self._operands()
-        attributes = {**sugar, **self._attributes()}
+        attributes = self._checked(name, {**sugar, **self._attributes()})
         types = self._types() if self._accept(":") else self._known_type(name, operands, attributes)
         if len(types) != len(names):
             raise self._error(f"{name} has {len(types)} results, not {len(names)}")
@@ -269,21 +271,26 @@ class _Parser:
         results = tuple(self._define(n, type) for n, type in zip(names, types, strict=True))
         return Op(name, operands, results, attributes, regions)
 
-    def _sugar(self, name: str) -> dict[str, Attribute]:
+    def _sugar(self, name: str) -> dict[str, object]:
         if name == "const":
             return {"value": self._attribute()}
         return {"callee": self._take_symbol()} if name in ("call", *REQUESTS) else {}
 
-    def _fitting(self, value: Attribute, type: t.Type) -> Attribute:
+    def _checked(self, name: str, attributes: dict[str, object]) -> Attributes:
+        try:
+            check_attributes(name, attributes)
+        except RuleError as error:
+            raise self._error(str(error)) from None
+        return cast(Attributes, attributes)
+
+    def _fitting(self, value: Number, type: t.Type) -> Number:
         """The number as a constant of the type holds it."""
         scalar = t.scalar_of(type)
-        if scalar is None or not isinstance(value, (bool, int, float)):
+        if scalar is None:
             raise self._error(f"{type} has no constant {value}")
         return wrap(scalar, value)
 
-    def _known_type(
-        self, name: str, operands: tuple[Value, ...], attributes: dict[str, Attribute]
-    ) -> list[t.Type]:
+    def _known_type(self, name: str, operands: tuple[Value, ...], attributes: Attributes) -> list[t.Type]:
         made = None if name not in PRIMITIVES else result_type(name, operands, attributes, None)
         return [] if made is None else [made]
 
@@ -321,8 +328,8 @@ class _Parser:
 
     # --- attributes and types
 
-    def _attributes(self) -> dict[str, Attribute]:
-        found: dict[str, Attribute] = {}
+    def _attributes(self) -> dict[str, object]:
+        found: dict[str, object] = {}
         if self._peek() != "{" or self._peek(2) != "=" or self._tokens[self._at + 1][0] != "name":
             return found
         self._expect("{")
@@ -333,14 +340,15 @@ class _Parser:
             self._accept(",")
         return found
 
-    def _attribute(self) -> Attribute:
+    def _attribute(self) -> object:
         if self._kind() == "string":
             return _unquote(self._take("string"))
         if self._kind() == "number":
             return _number(self._take("number"))
         if self._peek() in _CONSTANTS:
             return _CONSTANTS[self._take("name")]
-        return self._tuple() if self._accept("(") else self._type()
+        self._expect("(")
+        return self._tuple()
 
     def _tuple(self) -> tuple[int, ...]:
         found = []

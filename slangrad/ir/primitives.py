@@ -55,6 +55,9 @@ class Primitive:
     cost: int  # of recomputing it, in simple instructions, against 4 for a load from a tape
     effect: str = PURE
     kinds: str = "bsuf"  # operand scalars it takes: bool, signed, unsigned, float; "*" for anything
+    says: str = (
+        ""  # its attributes; those with a "?" may be absent. Their types are those of `Attributes` in core.py
+    )
 
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -68,11 +71,12 @@ def row(
     cost: int,
     effect: str = PURE,
     kinds: str = "bsuf",
+    says: str = "",
 ) -> None:
     assert name not in PRIMITIVES and (
         callable(partials) or partials in (CONSTANT, NOT_DIFFERENTIABLE, LINEAR)
     )
-    PRIMITIVES[name] = Primitive(name, rule, primal, partials, cost, effect, kinds)
+    PRIMITIVES[name] = Primitive(name, rule, primal, partials, cost, effect, kinds, says)
 
 
 LN2, LN10 = math.log(2.0), math.log(10.0)
@@ -90,7 +94,7 @@ row("neg",           SAME,    lambda t, x: -x,             lambda x, r: (-1,),  
 row("fma",           SAME,    n.fused_multiply_add,        lambda x, y, z, r: (y, x, 1),                1, kinds="f")
 # Zero where an operand is, be the other infinite or NaN: a derivative that a mask took away stays away. With `masks_only` that
 # matters only where a mask may have made the zero. opt/products.py makes it `mul` and what else it takes.
-row("scale",         SAME,    n.scale,                     lambda x, y, r: (y, x),                      1, kinds="f")
+row("scale",         SAME,    n.scale,                     lambda x, y, r: (y, x),                      1, kinds="f", says="masks_only?")
 # min and max: a NaN loses against a number; min(x, y) is x if x < y, else y. At a tie the derivative splits in
 # half, as in Slang.
 row("min",           SAME,    n.minimum,                   f.taken,                                    1, kinds="suf")
@@ -146,79 +150,79 @@ row("leading_zeros", SAME,    n.leading_zeros,             NOT_DIFFERENTIABLE,  
 row("trailing_zeros", SAME,   n.trailing_zeros,            NOT_DIFFERENTIABLE,                          2, kinds="su")
 row("reverse_bits",  SAME,    n.reverse_bits,              NOT_DIFFERENTIABLE,                          4, kinds="su")
 # --- choice and conversion. `convert` saturates from float to integer (NaN gives 0); `bitcast` keeps the bits; pointers, too.
-row("select",        SELECT,  None,                        LINEAR,                                      1, kinds="*")
+row("select",        SELECT,  None,                        LINEAR,                                      1, kinds="*", says="stored?")
 row("convert",       GIVEN,   None,                        LINEAR,                                      1)
 row("bitcast",       GIVEN,   None,                        CONSTANT,                                    1, kinds="*")
 row("detach",        SAME,    None,                        CONSTANT,                                    0, kinds="*")
 # --- constants: `const` is a scalar (splatted when the type is a vector or matrix); `zero` is any type's. Of an array
 # `zero{written_first}` and its versions nobody reads an element that was not written: its memory need not be cleared.
-row("const",         GIVEN,   None,                        CONSTANT,                                    0, kinds="*")
-row("zero",          GIVEN,   None,                        CONSTANT,                                    0, kinds="*")
+row("const",         GIVEN,   None,                        CONSTANT,                                    0, kinds="*", says="value")
+row("zero",          GIVEN,   None,                        CONSTANT,                                    0, kinds="*", says="written_first?")
 # --- movement: aggregates are values. index, set_index and add_index are total: out of range reads zero, drops the
 # write; with the attribute `check` they also report it when the program runs.
 row("make",          GIVEN,   None,                        LINEAR,                                      0, kinds="*")
-row("get",           COMPONENT, None,                      LINEAR,                                      0, kinds="*")
-row("set",           FIRST,   None,                        LINEAR,                                      0, kinds="*")
+row("get",           COMPONENT, None,                      LINEAR,                                      0, kinds="*", says="index")
+row("set",           FIRST,   None,                        LINEAR,                                      0, kinds="*", says="index")
 row("splat",         GIVEN,   None,                        LINEAR,                                      0, kinds="*")
-row("shuffle",       GIVEN,   None,                        LINEAR,                                      0, kinds="*")
-row("index",         ELEMENT, None,                        LINEAR,                                      4, kinds="*")
-row("set_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
-row("add_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*")
+row("shuffle",       GIVEN,   None,                        LINEAR,                                      0, kinds="*", says="indices")
+row("index",         ELEMENT, None,                        LINEAR,                                      4, kinds="*", says="check?")
+row("set_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*", says="check?")
+row("add_index",     FIRST,   None,                        LINEAR,                                      8, kinds="*", says="check?")
 # --- memory. A load's derivative is zero: accessors that carry one have a custom derivative in std. `load`, `store` and
 # `atomic` of the library are `trusted`: where they follow its own pointers (Program.trusted), a check of bounds stands before.
 # `alloc{count, zero}` is memory of the thread for `count` elements, anew each time it is executed; undefined unless `zero`.
-row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*")
+row("alloc",         GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="count? zero? written_first?")
 # `variable` is memory of the thread for one value, the same each time the op is executed, and where its operand, the depth of
 # a call that calls itself, is the same. Others may be told its address, but must not use it when the thread is done.
-row("variable",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*")
+row("variable",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, WRITE, kinds="*", says="no_diff? count?")
 row("offset",        FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
-row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
-row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
+row("member",        MEMBER,  None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="index")
+row("load",          GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*", says="trusted?")
+row("store",         NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*", says="trusted?")
 # `read_static{name}` and `write_static{name} %v`: a variable of the thread that lives as long as it. No derivative passes through it.
-row("read_static",   GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*")
-row("write_static",  NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*")
+row("read_static",   GIVEN,   None,                        CONSTANT,                                    4, READ, kinds="*", says="name")
+row("write_static",  NOTHING, None,                        CONSTANT,                                    4, WRITE, kinds="*", says="name")
 # `atomic{kind} %p, %value` gives what was there before; compare_exchange takes the expected value before the new one.
 # With `alone`, no other thread of the machine reaches the address at the time.
-row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*")
+row("atomic",        GIVEN,   None,                        CONSTANT,                                   20, WRITE, kinds="*", says="kind alone? own? trusted?")
 # --- tapes after flattening: a growable array of scalars or pointers behind a handle `ptr<T, tape>`. An element is zero
 # until it is written, but of a `tape_new{written_first}`, where nobody reads such elements; handle 0 reads zero everywhere
 # and is never written. Written indices are not negative. Memory is freed by `tape_free` or when the thread is done.
-row("tape_new",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
+row("tape_new",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*", says="written_first?")
 row("tape_copy",     FIRST,   None,                        NOT_DIFFERENTIABLE,                        100, WRITE, kinds="*")
 row("tape_free",     NOTHING, None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
 row("tape_store",    NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
 row("tape_add",      NOTHING, None,                        NOT_DIFFERENTIABLE,                          8, WRITE, kinds="*")
 row("tape_load",     POINTEE, None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
 # --- threads, the launch's parameters (`parameter{name}` is the address of one in the argument block), run-time reports
-row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su")
+row("parameter",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="name")
+row("thread_id",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="axis")
+row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="su", says="text? site?")
 # `is_memory{bytes} %p`: whether so many bytes behind an address are within memory that the host knows.
-row("is_memory",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                         50, READ, kinds="*")
-row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*")
+row("is_memory",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                         50, READ, kinds="*", says="bytes")
+row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*", says="format site?")
 # --- groups: `shared{name}` is the address of memory that the threads of a group share, zero when the group begins. At a
 # `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory. `group_id` is for kernels
 # that run a whole group (spmd/groups.py).
-row("shared",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("shared",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="name")
 row("barrier",       NOTHING, None,                        NOT_DIFFERENTIABLE,                         50, WRITE, kinds="*")
 row("fence",         NOTHING, None,                        NOT_DIFFERENTIABLE,                         20, WRITE, kinds="*")
-row("chunk_thread",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-row("group_id",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("chunk_thread",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="which")
+row("group_id",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="axis")
 # --- waves: what the lanes that are on at this place tell each other. WRITE, as the place decides who is on: they stay
 # where they are. `wave_reduce{kind}` combines lanes as `lane_reduce` does, lanes that are off adding nothing;
 # `wave_scan{kind}` those before this one, in order. `wave_ballot` has a bit for each lane. `wave_read %x, %lane`
 # gives a lane's value, zero when it is off. `wave_lane` is the lane's number.
-row("wave_reduce",   FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="suf")
-row("wave_scan",     FIRST,   None,                        CONSTANT,                                   50, WRITE, kinds="suf")
+row("wave_reduce",   FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="suf", says="kind")
+row("wave_scan",     FIRST,   None,                        CONSTANT,                                   50, WRITE, kinds="suf", says="kind")
 row("wave_ballot",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="b")
 row("wave_read",     FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="*")
 row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # --- delayed adds: `launch{field}` is a number of the launch record, `planned{index}` a result of the plan that ran before
 # the launch, `accumulators{block, count}` memory of the wave that lives, from zero on, as long as a chunk of threads.
-row("launch",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
-row("planned",       GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-row("accumulators",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
+row("launch",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*", says="field")
+row("planned",       GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="index")
+row("accumulators",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="block count")
 # --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
 # `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
 # combines all lanes by a primitive, in a fixed order. `tape_address{write} %tape, %i` is where lane 0 has element i: when
@@ -228,8 +232,8 @@ row("lane_index",    GIVEN,   None,                        NOT_DIFFERENTIABLE,  
 row("lane_get",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("lane_set",      FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
 row("lane_bits",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="b")
-row("lane_reduce",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, kinds="*")
-row("tape_address",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
+row("lane_reduce",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, kinds="*", says="kind")
+row("tape_address",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*", says="write?")
 row("tape_reserve",  NOTHING, None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
 row("tape_capacity", GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
 row("tape_elements", GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
@@ -244,6 +248,13 @@ INEXACT = frozenset({
 
 CONTROL = frozenset({"if", "for", "while", "call"})
 REQUESTS = frozenset({"jvp", "vjp"})
+CONTROL_SAYS = {
+    "if": "arms?",
+    "for": "reverse? unroll? max_trips? segmented? at_most?",
+    "while": "unroll? max_trips? segmented? at_most?",
+    "call": "callee effect?",
+    **dict.fromkeys(REQUESTS, "callee"),
+}
 STATICS = frozenset({"read_static", "write_static"})
 GROUP_SIZE = (
     "group size"  # a static variable that is there before all others: threads of a group in x, y and z

@@ -28,13 +28,6 @@ class Makers(Protocol):
     def made_by(self, value: Value) -> Op | None: ...
 
 
-def number_of(value: Value, made_by: Callable[[Value], Op | None]) -> int | None:
-    """The integer that a value is, if it is a constant."""
-    op = made_by(value)
-    found = None if op is None or op.name != "const" else op.attributes["value"]
-    return found if isinstance(found, int) else None
-
-
 class Ranges:
     """The ranges of values, remembered. Indices of loops are told by `counted`."""
 
@@ -80,7 +73,6 @@ def _operands(op: Op, of: Of) -> tuple[Range, Range]:
 
 def _const(op: Op, of: Of) -> Range:
     number = op.attributes["value"]
-    assert isinstance(number, int)
     return (int(number), int(number))
 
 

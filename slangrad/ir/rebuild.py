@@ -4,7 +4,8 @@
     Rebuild(rules).function(old)     every `load` through widen_load, all else copied with mapped operands
 
 A rule gets the walk (with the map from old values to new), the builder to emit into, and the old op; it
-returns the new values of the op's results.
+returns the new values of the op's results. An op of a function that is rebuilt as a whole stays the op that it is if
+its operands do, and so does the function: a pass that changes little costs little.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Generic, TypeVar
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, alike, walk
-from slangrad.ir.primitives import PRIMITIVES
+from slangrad.ir.effects import primitive_effect
+from slangrad.ir.primitives import PRIMITIVES, PURE
 
 Rule = Callable[["Rebuild", Builder, Op], tuple[Value, ...]]
 
@@ -31,6 +33,9 @@ class Rebuild:
         self.default = default or copy_op
         self.new: dict[Value, Value] = {}
         self._site: Span | None = None
+        self._stays: set[Op] | None = (
+            None  # ops of the function that are in the new one; None: all are made anew
+        )
         self._placed: dict[int, Span] = {}  # places in code that is being inlined, by identity
 
     @contextmanager
@@ -50,8 +55,11 @@ class Rebuild:
         return self._placed[key]
 
     def function(self, function: Function) -> Function:
-        """The function rebuilt, under its name and with parameters of the same types."""
-        return replace(function, region=self.region(Builder(span=function.span), function.region))
+        """The function rebuilt, under its name and with parameters of the same types; itself if nothing changes."""
+        self._stays = set()
+        region = self.region(Builder(span=function.span), function.region)
+        self._stays = None
+        return function if same_region(region, function.region) else replace(function, region=region)
 
     def region(self, b: Builder, region: Region) -> Region:
         """The region rebuilt into `b`, which must be empty, with new parameters of the same types."""
@@ -59,10 +67,28 @@ class Rebuild:
         return Region(parameters, b.ops, self.inline(b, region))
 
     def parameters(self, old: Sequence[Value]) -> tuple[Value, ...]:
-        """New parameters of the same types and names."""
-        made = alike(old)
+        """Those of a new region: of the same types and names."""
+        is_first = self._stays is not None and self.new.keys().isdisjoint(old)
+        made = tuple(old) if is_first else alike(old)
         self.new.update(zip(old, made, strict=True))
         return made
+
+    def control(
+        self, b: Builder, op: Op, operands: tuple[Value, ...], regions: tuple[Region, ...]
+    ) -> tuple[Value, ...]:
+        """A branch or loop on operands and regions that are rebuilt."""
+        if all(map(same_region, regions, op.regions)) and self.stays(b, op, operands):
+            return b.again(op)
+        return b.control(op.name, operands, regions, op.attributes)
+
+    def stays(self, b: Builder, op: Op, operands: tuple[Value, ...]) -> bool:
+        """Whether the op can be used as it is; it is asked for an op that is then used."""
+        if self._stays is None or operands != op.operands or op in self._stays:
+            return False
+        if op.span is not None and op.span is not b.span:
+            return False
+        self._stays.add(op)
+        return True
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
         """Emits the region's ops into `b`; its parameters must be mapped already. Returns what it yields."""
@@ -93,7 +119,7 @@ class Rebuild:
             yields += () if tests else tuple(leave(inner, region))
             regions.append(Region(parameters, inner.ops, yields))
         operands = (*self.values(op.operands), *(starts if is_loop else ()))
-        made, count = b.control(op.name, operands, tuple(regions), op.attributes), len(op.results)
+        made, count = self.control(b, op, operands, tuple(regions)), len(op.results)
         return made[:count], made[count:]
 
     def op(self, b: Builder, op: Op) -> None:
@@ -144,15 +170,23 @@ class Holding(Rebuild, Generic[K]):
 def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     """The same op on the mapped operands."""
     operands = walk.values(op.operands)
-    if op.name in PRIMITIVES:
-        if not op.results:
-            b.effect(op.name, *operands, **op.attributes)
-            return ()
-        return (b.primitive(op.name, operands, op.results[0].type, op.attributes),)
     if op.regions:
-        regions = tuple(walk.region(b.nested(), r) for r in op.regions)
-        return b.control(op.name, operands, regions, op.attributes)
+        return walk.control(b, op, operands, tuple([walk.region(b.nested(), r) for r in op.regions]))
+    is_primitive = op.name in PRIMITIVES
+    is_settled = not is_primitive or op.key is not None or primitive_effect(op.name, operands) != PURE
+    if is_settled and walk.stays(b, op, operands):
+        return b.again(op)
+    if not op.results and is_primitive:
+        b.effect(op.name, *operands, **op.attributes)
+        return ()
+    if is_primitive:
+        return (b.primitive(op.name, operands, op.results[0].type, op.attributes),)
     return b.several(op.name, operands, [r.type for r in op.results], (), op.attributes)
+
+
+def same_region(one: Region, other: Region) -> bool:
+    """Whether two regions hold the same objects."""
+    return one.parameters == other.parameters and one.yields == other.yields and one.ops == other.ops
 
 
 def defined_in(region: Region) -> set[Value]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +24,6 @@ import numpy as np
 from slangrad.base.source import Line, Span, text_of
 from slangrad.ir import types as t
 from slangrad.ir.core import (
-    Attribute,
     Derivatives,
     Differential,
     Function,
@@ -148,7 +147,7 @@ def _is_typed(name: str) -> bool:
     return name not in PRIMITIVES or PRIMITIVES[name].rule == GIVEN
 
 
-def _sugar(op: Op, attributes: dict[str, Attribute]) -> str:
+def _sugar(op: Op, attributes: dict[str, object]) -> str:
     """What is written without braces, removed from `attributes`: the number of a `const`, a callee."""
     if op.name == "const":
         return _constant(op.results[0].type, attributes.pop("value"))
@@ -157,7 +156,7 @@ def _sugar(op: Op, attributes: dict[str, Attribute]) -> str:
     return ""
 
 
-def _constant(type: t.Type, value: Attribute) -> str:
+def _constant(type: t.Type, value: object) -> str:
     """The shortest text that gives the number back in its type: 0.1 for the f32 nearest to 0.1."""
     scalar = t.scalar_of(type)
     if isinstance(value, float) and scalar is t.F32:
@@ -169,11 +168,11 @@ def _symbol(name: str) -> str:
     return "@" + (name if _PLAIN_NAME.match(name) else json.dumps(name))
 
 
-def _attributes(attributes: dict[str, Attribute]) -> str:
+def _attributes(attributes: Mapping[str, object]) -> str:
     return " {" + ", ".join(f"{k}={_attribute(v)}" for k, v in attributes.items()) + "}" if attributes else ""
 
 
-def _attribute(value: Attribute) -> str:
+def _attribute(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -235,7 +234,6 @@ def _types_in(function: Function) -> Iterable[t.Type]:
     for op in walk(function.region):
         yield from (r.type for r in op.results)
         yield from (p.type for region in op.regions for p in region.parameters)
-        yield from (a for a in op.attributes.values() if isinstance(a, t.Type))
 
 
 def _collect(mentioned: t.Type, found: dict[t.Type, None]) -> None:

@@ -2,16 +2,18 @@
 
     result_type("less", (f32x3, f32x3)) = boolx3
 
-Which rule an op has is written in its row in primitives.py; verify.py asks what goes beyond types.
+Which rule and which attributes an op has is written in its row in primitives.py; verify.py asks what goes beyond types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from types import UnionType
+from typing import get_args, get_origin, get_type_hints
 
 from slangrad.ir import primitives as p
-from slangrad.ir.core import Attribute, Value
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.types import (
     BOOL,
     Array,
@@ -27,11 +29,37 @@ from slangrad.ir.types import (
     with_scalar,
 )
 
-Attributes = dict[str, Attribute]
-
 
 class RuleError(AssertionError):
     """Operands that an op does not take: the compiler made wrong IR."""
+
+
+@cache
+def _said(name: str) -> dict[str, bool]:
+    """The attributes that an op has, and whether it needs them."""
+    row = p.PRIMITIVES.get(name)
+    words = p.CONTROL_SAYS.get(name, "") if row is None else row.says
+    return {word.removesuffix("?"): not word.endswith("?") for word in words.split()}
+
+
+@cache
+def _classes() -> dict[str, tuple[type, ...]]:
+    """Of the values of attributes."""
+    hints = get_type_hints(Attributes)
+    return {n: get_args(t) if isinstance(t, UnionType) else (get_origin(t) or t,) for n, t in hints.items()}
+
+
+def check_attributes(name: str, attributes: Mapping[str, object]) -> None:
+    """RuleError where the row of an op does not say what its attributes are."""
+    said = _said(name)
+    for key, value in attributes.items():
+        if key not in said:
+            raise RuleError(f"{name} has no attribute {key!r}")
+        if type(value) not in _classes()[key]:
+            raise RuleError(f"the attribute {key!r} of {name} is {value!r}")
+    for key, is_needed in said.items():
+        if is_needed and key not in attributes:
+            raise RuleError(f"{name} lacks the attribute {key!r}")
 
 
 def result_type(
@@ -92,13 +120,7 @@ def _given(name: str, types: tuple[Type, ...], attributes: Attributes, given: Ty
 
 
 def _component(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
-    return component(types[0], _index(attributes))
-
-
-def _index(attributes: Attributes) -> int:
-    index = attributes["index"]
-    assert isinstance(index, int)
-    return index
+    return component(types[0], attributes["index"])
 
 
 def _first(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
@@ -115,7 +137,7 @@ def _element(name: str, types: tuple[Type, ...], attributes: Attributes, given: 
 
 def _member(name: str, types: tuple[Type, ...], attributes: Attributes, given: Type | None) -> Type:
     address = pointer_of(types[0])
-    moved = pointer(component(address.element, _index(attributes)), address.space)
+    moved = pointer(component(address.element, attributes["index"]), address.space)
     return lanes(moved) if isinstance(types[0], Lanes) else moved
 
 

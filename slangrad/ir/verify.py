@@ -29,7 +29,7 @@ from slangrad.ir.primitives import (
     WRITE,
 )
 from slangrad.ir.text import print_op
-from slangrad.ir.type_rules import RuleError, result_type
+from slangrad.ir.type_rules import RuleError, check_attributes, result_type
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,10 @@ class _Verifier:
         self.require(op.name in self.stage.ops, f"{op.name} is not an op of this stage", op)
         for operand in op.operands:
             self.require(operand in self._visible, f"an operand of {op.name} is out of scope", op)
+        try:
+            check_attributes(op.name, op.attributes)
+        except RuleError as error:
+            self.fail(str(error), op)
         if op.name in PRIMITIVES:
             self._primitive(op)
         else:
@@ -207,9 +211,8 @@ def _while(v: _Verifier, op: Op) -> None:
 
 
 def _callee(v: _Verifier, op: Op) -> Function:
-    name = op.attributes.get("callee")
-    v.require(isinstance(name, str) and name in v.program.functions, f"there is no function {name!r}", op)
-    assert isinstance(name, str)
+    name = op.attributes["callee"]
+    v.require(name in v.program.functions, f"there is no function {name!r}", op)
     v.regions(op, 0)
     return v.program.functions[name]
 
@@ -266,7 +269,7 @@ def _count(v: _Verifier, op: Op, count: int) -> None:
 
 def _const(v: _Verifier, op: Op) -> None:
     _count(v, op, 0)
-    number, scalar = op.attributes.get("value"), t.scalar_of(op.results[0].type)
+    number, scalar = op.attributes["value"], t.scalar_of(op.results[0].type)
     v.require(scalar is not None, f"{op.results[0].type} has no constants", op)
     wanted = {"bool": bool, "float": float}.get(scalar.kind if scalar else "", int)
     v.require(type(number) is wanted, f"the constant is {number!r}", op)
@@ -290,9 +293,9 @@ def _component_count(x: t.Type) -> int:
 
 
 def _constant_index(v: _Verifier, op: Op) -> int:
-    index, count = op.attributes.get("index"), _component_count(op.operands[0].type)
-    v.require(type(index) is int and 0 <= index < count, f"there is no component {index} of {count}", op)
-    return index if isinstance(index, int) else 0
+    index, count = op.attributes["index"], _component_count(op.operands[0].type)
+    v.require(0 <= index < count, f"there is no component {index} of {count}", op)
+    return index
 
 
 def _get(v: _Verifier, op: Op) -> None:
@@ -317,9 +320,9 @@ def _splat(v: _Verifier, op: Op) -> None:
 
 def _shuffle(v: _Verifier, op: Op) -> None:
     _count(v, op, 1)
-    source, indices, made = op.operands[0].type, op.attributes.get("indices"), op.results[0].type
+    source, indices, made = op.operands[0].type, op.attributes["indices"], op.results[0].type
     v.require(isinstance(source, t.Vector), "shuffle takes a vector", op)
-    assert isinstance(source, t.Vector) and isinstance(indices, tuple)
+    assert isinstance(source, t.Vector)
     v.require(all(0 <= i < source.length for i in indices), "shuffle picks what is not there", op)
     wanted = source.element if len(indices) == 1 else t.vector(source.element, len(indices))
     v.require(made is wanted, f"shuffle makes {wanted}", op)
@@ -350,7 +353,6 @@ def _variable(v: _Verifier, op: Op) -> None:
 def _is_memory(v: _Verifier, op: Op) -> None:
     _count(v, op, 1)
     pointee(op.operands[0].type)
-    v.require(type(op.attributes.get("bytes")) is int, "is_memory asks for a number of bytes", op)
 
 
 def _moved(v: _Verifier, op: Op) -> None:
@@ -361,8 +363,8 @@ def _moved(v: _Verifier, op: Op) -> None:
 
 def _member(v: _Verifier, op: Op) -> None:
     _count(v, op, 1)
-    index, count = op.attributes.get("index"), _component_count(pointee(op.operands[0].type))
-    v.require(type(index) is int and 0 <= index < count, f"there is no member {index} of {count}", op)
+    index, count = op.attributes["index"], _component_count(pointee(op.operands[0].type))
+    v.require(0 <= index < count, f"there is no member {index} of {count}", op)
 
 
 def _per_lane(x: t.Type) -> t.Type:
@@ -379,7 +381,7 @@ def _store(v: _Verifier, op: Op) -> None:
 
 
 def _atomic(v: _Verifier, op: Op) -> None:
-    kind, memory = op.attributes.get("kind"), pointee(op.operands[0].type)
+    kind, memory = op.attributes["kind"], pointee(op.operands[0].type)
     v.require(kind in ATOMIC_KINDS, f"there is no atomic {kind!r}", op)
     v.require(isinstance(memory, t.Scalar), "an atomic takes a scalar", op)
     values = [_per_lane(x.type) for x in (*op.operands[1:], *op.results)]
@@ -406,20 +408,20 @@ def _tape_access(v: _Verifier, op: Op) -> None:
 
 
 def _parameter(v: _Verifier, op: Op) -> None:
-    block, name = v.program.arguments, op.attributes.get("name")
-    v.require(block is not None and isinstance(name, str), "there is no argument block", op)
-    assert block is not None and isinstance(name, str)
+    block, name = v.program.arguments, op.attributes["name"]
+    v.require(block is not None, "there is no argument block", op)
+    assert block is not None
     wanted = t.pointer(block.fields[block.index(name)][1], "constant")
     v.same_types(op, "address", _types(op.results), [wanted])
 
 
 def _thread_id(v: _Verifier, op: Op) -> None:
-    v.require(op.attributes.get("axis") in (0, 1, 2), "there is no such axis", op)
+    v.require(op.attributes["axis"] in (0, 1, 2), "there is no such axis", op)
 
 
 def _combined(v: _Verifier, op: Op) -> None:
     _count(v, op, 1)
-    kind, kinds = op.attributes.get("kind"), WAVE_KINDS[op.name]
+    kind, kinds = op.attributes["kind"], WAVE_KINDS[op.name]
     v.require(kind in kinds, f"there is no {op.name} of kind {kind!r}", op)
     v.require(isinstance(op.operands[0].type, t.Scalar), f"{op.name} takes a scalar", op)
 
@@ -440,14 +442,9 @@ def _wave_read(v: _Verifier, op: Op) -> None:
     v.require(plain and t.is_integer(op.operands[1].type), "wave_read takes a scalar and a number", op)
 
 
-def _print(v: _Verifier, op: Op) -> None:
-    v.require(isinstance(op.attributes.get("format"), str), "a print has a format", op)
-
-
 def _shared(v: _Verifier, op: Op) -> None:
     made = op.results[0].type
-    shared = isinstance(made, t.Pointer) and made.space == "shared"
-    v.require(shared and isinstance(op.attributes.get("name"), str), "shared memory has a name", op)
+    v.require(isinstance(made, t.Pointer) and made.space == "shared", "shared makes memory of a group", op)
 
 
 RULES: dict[str, Callable[[_Verifier, Op], None]] = {
@@ -475,7 +472,6 @@ RULES: dict[str, Callable[[_Verifier, Op], None]] = {
     "parameter": _parameter,
     "thread_id": _thread_id,
     "group_id": _thread_id,
-    "print": _print,
     "wave_reduce": _combined,
     "wave_scan": _combined,
     "wave_ballot": _ballot,

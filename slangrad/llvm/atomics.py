@@ -30,7 +30,7 @@ _INSTRUCTIONS = {
 
 def _atomic(e: Emitter, op: Op) -> None:
     kind, scalar = op.attributes["kind"], scalar_type(op.results[0])
-    assert isinstance(kind, str) and scalar.kind != "bool", op
+    assert scalar.kind != "bool", op
     if op.attributes.get("alone"):
         pointer, name = e.typed(op.operands[0]), e.names.of(scalar)
         old = e.w.value(f"load {name}, {pointer}, align {scalar.size}")

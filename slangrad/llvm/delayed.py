@@ -18,7 +18,6 @@ from slangrad.llvm.memory import WAVE_ALIGNMENT, clear
 
 def _launch(e: Emitter, op: Op) -> None:
     name = op.attributes["field"]
-    assert isinstance(name, str)
     value = read_field(e.w, e.environment.launch, name)
     pointer = name == "partials"
     e.define(op.results[0], e.w.value(f"ptrtoint ptr {value} to i64") if pointer else value)
@@ -26,13 +25,11 @@ def _launch(e: Emitter, op: Op) -> None:
 
 def _planned(e: Emitter, op: Op) -> None:
     index = op.attributes["index"]
-    assert isinstance(index, int)
     e.define(op.results[0], e.environment.planned[index])
 
 
 def _accumulators(e: Emitter, op: Op) -> None:
     block, count = op.attributes["block"], op.attributes["count"]
-    assert isinstance(block, int) and isinstance(count, int)
     known = e.environment.accumulators
     if block not in known:
         size = element_size(op.results[0].type) * count * e.names.lanes

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Value
 from slangrad.llvm.emit import Emitter, Environment, Rule, carried_type, carry
 from slangrad.llvm.memory import WAVE_ALIGNMENT, Locals
@@ -122,7 +121,7 @@ def _call(e: Emitter, op: Op) -> None:
     if len(op.results) > 1:
         memory = w.slot(struct, 1, WAVE_ALIGNMENT)
         arguments.append(f"ptr {memory}")
-    call = f"call fastcc {result} {_symbol(callee_of(op))}({', '.join(arguments)})"
+    call = f"call fastcc {result} {_symbol(op.attributes['callee'])}({', '.join(arguments)})"
     if result != "void":
         e.arrive(op.results, (w.value(call),))
         return

@@ -99,7 +99,7 @@ def clear(e: Emitter, place: str, size: int) -> None:
 
 def _parameter(e: Emitter, op: Op) -> None:
     name, block = op.attributes["name"], e.environment.block
-    assert isinstance(name, str) and block is not None
+    assert block is not None
     distance = layout_of(block).offsets[block.index(name)]
     e.define(op.results[0], move(e, "ptr", e.environment.arguments, f"i64 {distance}"))
 
@@ -133,7 +133,6 @@ def element_name(e: Emitter, t: Type) -> str:
 
 def _member(e: Emitter, op: Op) -> None:
     (p,), (r,), index = op.operands, op.results, op.attributes["index"]
-    assert isinstance(index, int)
     distance = layout_of(pointer_of(p.type).element).offsets[index]
     e.define(r, move(e, e.type(p), e.operand(p), f"i64 {distance}"))
 
@@ -159,7 +158,7 @@ def _load(e: Emitter, op: Op) -> None:
 
 
 def _plain_load(e: Emitter, name: str, p: Value) -> str:
-    invariant = ", !invariant.load !0" if _space(p) == "constant" else ""
+    invariant = ", !invariant.load !0" if pointer_of(p.type).space == "constant" else ""
     return e.w.value(f"load {name}, {e.typed(p)}, align {_alignment(p)}{invariant}")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from slangrad.ir.control import constant_trips
 from slangrad.ir.core import Op, Region, Value
 from slangrad.llvm.emit import Emitter
 from slangrad.llvm.launch import field_at
@@ -112,9 +113,8 @@ def _trips(e: Emitter, op: Op, makers: Mapping[Value, Op]) -> int | None:
     """How many iterations a `for` has, if that is a constant."""
     if op.name != "for":
         return None
-    count = op.operands[0]
-    known = makers[count].attributes.get("value") if count in makers else None
-    if isinstance(known, int):
+    known = constant_trips(op, makers)
+    if known is not None:
         return known
-    text = e.known(count)
+    text = e.known(op.operands[0])
     return int(text) if text is not None and is_constant(text) and text.isdecimal() else None

@@ -56,7 +56,7 @@ class _Branches(Rebuild):
             return tuple(value for value in decided if value is not None)
         arms_left = ((then, x), (otherwise, y))
         regions = tuple(Region((), made.ops, tuple(yields[i] for i in left)) for made, yields in arms_left)
-        results = iter(b.control("if", (condition,), regions, op.attributes))
+        results = iter(self.control(b, op, (condition,), regions))
         return tuple(next(results) if value is None else value for value in decided)
 
     def _arm(
@@ -85,7 +85,7 @@ class _Branches(Rebuild):
         index, *parameters = body.parameters
         loop = _Carried(starts, body.yields, parameters)
         region = self._loop_region(b, loop, body, (index,), parameters, loop.kept(body.yields))
-        return loop.all(b.control("for", (count, *loop.kept(starts)), (region,), op.attributes))
+        return loop.all(self.control(b, op, (count, *loop.kept(starts)), (region,)))
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         starts, (test, body) = self.values(op.operands), op.regions
@@ -96,7 +96,7 @@ class _Branches(Rebuild):
             self._loop_region(b, loop, test, (), test.parameters, test.yields),
             self._loop_region(b, loop, body, (), body.parameters, loop.kept(body.yields)),
         )
-        return loop.all(b.control("while", loop.kept(starts), regions, op.attributes))
+        return loop.all(self.control(b, op, loop.kept(starts), regions))
 
     def _never_turns(self, b: Builder, test: Region, starts: tuple[Value, ...]) -> bool:
         """Whether the test is false at once, and does nothing else."""

@@ -9,11 +9,9 @@ Lowering makes such code of `for (j = i; j < n; j += 256)`; here it is read back
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from slangrad.ir.core import Op, Value
-
-MadeBy = Callable[[Value], Op | None]
+from slangrad.ir.core import MadeBy, Op, Value, number_of
 
 
 def counted_variables(loop: Op, made_by: MadeBy) -> Iterator[tuple[Value, Value, Value]]:
@@ -35,13 +33,15 @@ def _bounds(count: Value, made_by: MadeBy) -> tuple[Value, Value, int] | None:
     """Start, bound and step of a count of trips."""
     chosen = made_by(count)
     test = None if chosen is None or chosen.name != "select" else made_by(chosen.operands[0])
-    if chosen is None or test is None or test.name != "less" or _number(chosen.operands[2], made_by) != 0:
+    if chosen is None or test is None or test.name != "less" or number_of(chosen.operands[2], made_by) != 0:
         return None
     (start, bound), distance, step = test.operands, chosen.operands[1], 1
     rest = _without(distance, "add", 1, made_by)
     if rest is not None:
         quotient = made_by(rest)
-        size = None if quotient is None or quotient.name != "div" else _number(quotient.operands[1], made_by)
+        size = (
+            None if quotient is None or quotient.name != "div" else number_of(quotient.operands[1], made_by)
+        )
         before = None if quotient is None else _without(quotient.operands[0], "sub", 1, made_by)
         if size is None or before is None:
             return None
@@ -63,16 +63,10 @@ def _plain(value: Value, made_by: MadeBy) -> Value:
     return value
 
 
-def _number(value: Value, made_by: MadeBy) -> int | None:
-    op = made_by(value)
-    found = None if op is None or op.name != "const" else op.attributes["value"]
-    return found if isinstance(found, int) else None
-
-
 def _without(value: Value, name: str, number: int, made_by: MadeBy) -> Value | None:
     """x of x + 1 or x - 1."""
     op = made_by(value)
-    if op is None or op.name != name or _number(op.operands[1], made_by) != number:
+    if op is None or op.name != name or number_of(op.operands[1], made_by) != number:
         return None
     return op.operands[0]
 
@@ -82,4 +76,4 @@ def _is_multiple(value: Value, index: Value, step: int, made_by: MadeBy) -> bool
     if op is None or op.name != "mul":
         return step == 1 and _plain(value, made_by) is index
     x, y = op.operands
-    return _number(y, made_by) == step and _plain(x, made_by) is index
+    return number_of(y, made_by) == step and _plain(x, made_by) is index

@@ -205,7 +205,7 @@ class _Remove(Rebuild):
         self, b: Builder, op: Op, operands: tuple[Value, ...], live: list[bool], regions: tuple[Region, ...]
     ) -> tuple[Value, ...]:
         """The op with its live results; the others get a value that nobody uses."""
-        made = iter(b.control(op.name, self.values(operands), regions, op.attributes))
+        made = iter(self.control(b, op, self.values(operands), regions))
         return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))
 
 

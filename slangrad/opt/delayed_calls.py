@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.core import Attributes, Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import I64, Pointer, pointer
 from slangrad.opt.delayed_sums import Block, Plan, partials_of_lot
@@ -131,8 +131,8 @@ class _Delaying(Rebuild):
             start = self._given[targets][0] if targets in self._given else _start(b, number, block)
             place = b.emit("offset", start, self._element(b, targets, self._survey.own[op], address))
             wide = value if block.element is block.sums else b.emit("convert", value, type=block.sums)
-            ways = {} if block.own is None else {"own": True}
-            b.emit("atomic", place, wide, type=block.sums, kind="add", alone=True, **ways)
+            own: Attributes = {} if block.own is None else {"own": True}
+            b.primitive("atomic", (place, wide), block.sums, {"kind": "add", "alone": True, **own})
             return (b.zero(block.element),)  # nobody asks
         return (b.primitive("atomic", (address, value), op.results[0].type, op.attributes),)
 

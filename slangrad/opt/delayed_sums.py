@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.control import LOOPS
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.control import LOOPS, constant_trips
+from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64, Scalar, pointer
 from slangrad.opt.intervals import Interval
@@ -282,7 +282,6 @@ def adds_of_a_thread(survey: Survey, blocks: list[Block]) -> int:
 def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
     """Those of a function that is called many times are counted once, in `known`."""
     region = survey.function.region
-    constants = {op.results[0]: op.attributes["value"] for op in walk(region) if op.name == "const"}
 
     def count(region: Region) -> int:
         return sum(trips(op) * (sum(map(count, op.regions)) + within(op)) for op in region.ops)
@@ -296,8 +295,8 @@ def _adds(survey: Survey, added: set[Access], known: dict[Survey, int]) -> int:
     def trips(op: Op) -> int:
         if op.name not in LOOPS:
             return 1
-        known = constants.get(op.operands[0]) if op.name == "for" else None
-        return known if isinstance(known, int) else UNKNOWN_TRIPS
+        known = constant_trips(op, region.makers)
+        return UNKNOWN_TRIPS if known is None else known
 
     return count(region)
 

@@ -161,7 +161,7 @@ class _Forward(Rebuild):
 
     def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:
         self._forget_written(op)
-        return b.control(op.name, self.values(op.operands), regions, op.attributes)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _forget_written(self, op: Op) -> None:
         for memory in self._written(op):

@@ -96,13 +96,13 @@ class _Hoist(Rebuild):
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         regions = tuple(self.region(b.nested(), r, is_loop=True) for r in op.regions)
-        return b.control(op.name, self.values(op.operands), regions, op.attributes)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         for shared in self._shared(op.regions):
             self.op(b, shared)
         regions = tuple(self.region(b.nested(), r) for r in op.regions)
-        return b.control(op.name, self.values(op.operands), regions, op.attributes)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _shared(self, arms: Sequence[Region]) -> Iterable[Op]:
         """Movable ops of the first arm that the second arm has, too; equal ones get equal numbers."""

@@ -15,8 +15,8 @@ from dataclasses import replace
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import called, callee_of, callees_first
-from slangrad.ir.core import BODILESS, EFFECT, KEPT, Function, Op, Program, Value
+from slangrad.ir.calls import called, callees_first
+from slangrad.ir.core import Attributes, Function, Op, Program, Value
 from slangrad.ir.effects import effect_of_call
 from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op
@@ -56,10 +56,10 @@ class _Inline(Rebuild):
         self._keep = keep
 
     def _call(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        callee = self._functions[callee_of(op)]
+        callee = self._functions[op.attributes["callee"]]
         if self._keep(callee):
-            return copy_op(rebuild, b, op) if not callee.attributes.get(KEPT) else self._kept(b, op, callee)
-        if callee.attributes.get(BODILESS):
+            return copy_op(rebuild, b, op) if not callee.attributes.get("kept") else self._kept(b, op, callee)
+        if callee.attributes.get("bodiless"):
             raise CompileError([_no_body(callee, op)])
         self.new.update(zip(callee.region.parameters, self.values(op.operands), strict=True))
         if callee.attributes.get("segment"):  # code of the caller's own
@@ -68,8 +68,8 @@ class _Inline(Rebuild):
             return self.inline(b, callee.region)
 
     def _kept(self, b: Builder, op: Op, callee: Function) -> tuple[Value, ...]:
-        types, effect = tuple(r.type for r in op.results), {EFFECT: effect_of_call(callee)}
-        return b.call(callee.name, self.values(op.operands), types, op.attributes | effect)
+        attributes: Attributes = {**op.attributes, "effect": effect_of_call(callee)}
+        return b.call(callee.name, self.values(op.operands), [r.type for r in op.results], attributes)
 
 
 def _no_body(callee: Function, op: Op) -> Diagnostic:
@@ -89,7 +89,7 @@ def reachable(program: Program, roots: Iterable[str]) -> Program:
             continue
         function = kept[name] = program.functions[name]
         stack += called(function, ("call", *REQUESTS))
-        stack += [str(function.attributes["dual_of"])] if "dual_of" in function.attributes else []
+        stack += [function.attributes["dual_of"]] if "dual_of" in function.attributes else []
         if function.derivatives is not None:
             stack += function.derivatives.names
     return replace(program, functions={name: f for name, f in program.functions.items() if name in kept})

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Program, walk
 
 SHOWN = 3  # callees that the error names
@@ -37,19 +36,19 @@ class _Sizes:
         for op in walk(function.region):
             size += 1
             if op.name == "call" and self._is_inlined(op):
-                size += self.of[callee_of(op)]
+                size += self.of[op.attributes["callee"]]
         self.of[function.name] = size
         return size
 
     def _is_inlined(self, call: Op) -> bool:
-        return not self._keep(self._functions[callee_of(call)])
+        return not self._keep(self._functions[call.attributes["callee"]])
 
     def calls(self, function: Function) -> dict[str, list[Op]]:
         """By their callees, those first that make up most of the function."""
         found: dict[str, list[Op]] = {}
         for op in walk(function.region):
             if op.name == "call" and self._is_inlined(op):
-                found.setdefault(callee_of(op), []).append(op)
+                found.setdefault(op.attributes["callee"], []).append(op)
         return dict(sorted(found.items(), key=lambda each: -len(each[1]) * self.of[each[0]]))
 
     def heaviest(self, function: Function) -> Iterator[tuple[Function, dict[str, list[Op]]]]:

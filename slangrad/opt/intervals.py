@@ -216,7 +216,6 @@ class Intervals:
 
 def _thread_id(v: Intervals, op: Op, facts: Facts) -> Interval:
     axis = op.attributes["axis"]
-    assert isinstance(axis, int)
     return Interval(*v.launch.threads(axis))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Op, Region, Value, walk
+from slangrad.ir.core import Op, Value
 from slangrad.ir.rebuild import Rebuild
 
 
@@ -14,13 +14,3 @@ def written_out(walk: Rebuild, b: Builder, op: Op, trips: int) -> tuple[Value, .
         walk.new.update(zip(body.parameters, (b.constant(count.type, i), *carried), strict=True))
         carried = list(walk.inline(b, body))
     return tuple(carried)
-
-
-def integer_constants(region: Region) -> dict[Value, int]:
-    """The integers among the constants of a function."""
-    found = {}
-    for op in walk(region):
-        number = op.attributes.get("value")
-        if op.name == "const" and isinstance(number, int):
-            found[op.results[0]] = number
-    return found

@@ -21,8 +21,8 @@ from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
 from slangrad.ir.addresses import ACCESSES, leads_to_variables
-from slangrad.ir.calls import callee_of, callees_first
-from slangrad.ir.core import BODILESS, KEPT, LIBRARY, Function, Program, walk
+from slangrad.ir.calls import callees_first
+from slangrad.ir.core import Function, Program, walk, without
 from slangrad.ir.primitives import STATICS, WAVES
 from slangrad.ir.types import Array, Pointer, Struct, Type, pointer_of
 from slangrad.opt.origins import Origins
@@ -34,11 +34,11 @@ GROWTH = {"call": 1, "jvp": 2, "vjp": 4}  # ops of a derivative for one of the f
 GROUPS = frozenset({"shared", "barrier"})
 TOGETHER = WAVES | GROUPS  # threads that run together do so in one function
 REPORTS = frozenset({"in_bounds", "print"})
-ATTRIBUTES = frozenset({KEPT, LIBRARY, "segment"})  # others name functions with a role of their own
+ATTRIBUTES = frozenset({"kept", "library", "segment"})  # others name functions with a role of their own
 
 
 def keep_calls(program: Program, kernel: str, options: Options, differentiates: bool = False) -> Program:
-    """The program with its functions marked: those that stay are KEPT. `differentiates`: derivatives are still to be
+    """The program with its functions marked: those that stay are "kept". `differentiates`: derivatives are still to be
     made, so functions with a role in that are left alone."""
     order = callees_first(program, [kernel], GROWTH)
     chosen = set(_chosen(program, order, options, differentiates))
@@ -47,12 +47,13 @@ def keep_calls(program: Program, kernel: str, options: Options, differentiates: 
 
 
 def _marked(function: Function, is_kept: bool) -> Function:
-    if bool(function.attributes.get(KEPT)) == is_kept:
+    if bool(function.attributes.get("kept")) == is_kept:
         return function
-    others = {name: value for name, value in function.attributes.items() if name != KEPT}
     if not is_kept:
-        return replace(function, attributes=others)
-    return replace(function, attributes={**others, KEPT: True}, derivatives=None)  # they are made by now
+        return replace(function, attributes=without(function.attributes, "kept"))
+    return replace(
+        function, attributes={**function.attributes, "kept": True}, derivatives=None
+    )  # made by now
 
 
 def _chosen(program: Program, order: list[Function], options: Options, differentiates: bool) -> Iterable[str]:
@@ -75,7 +76,7 @@ def _chosen(program: Program, order: list[Function], options: Options, different
 
 def _callees(function: Function) -> Iterable[tuple[str, str]]:
     """How and what it calls, once for each place."""
-    return ((op.name, callee_of(op)) for op in walk(function.region) if op.name in GROWTH)
+    return ((op.name, op.attributes["callee"]) for op in walk(function.region) if op.name in GROWTH)
 
 
 def _size(f: Function, callees: Counter[tuple[str, str]], sizes: dict[str, int]) -> int:
@@ -117,7 +118,7 @@ def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]
     """Functions of the library that may report, by themselves or by others of the library."""
     found: set[str] = set()
     for f in order:
-        if not f.attributes.get(LIBRARY):
+        if not f.attributes.get("library"):
             continue
         own = any(op.name in REPORTS or op.attributes.get("check") for op in walk(f.region))
         if own or any(name in found for _, name in needed[f.name]):
@@ -137,7 +138,7 @@ def _follows_pointers(program: Program, f: Function) -> bool:
 
 def _has_plain_signature(f: Function) -> bool:
     """Without tapes, whose memory the caller has to free, and addresses in memory of a group."""
-    if f.attributes.get(BODILESS):
+    if f.attributes.get("bodiless"):
         return False
     return not any(map(_is_of_caller, (*(p.type for p in f.inputs), *f.result_types)))
 
@@ -161,5 +162,5 @@ def _leading_to_variables(order: list[Function]) -> set[str]:
     for f in reversed(order):  # callers first
         leading = leads_to_variables(f.region, f.region.parameters if f.name in found else ()).keys()
         calls = (op for op in walk(f.region) if op.name in GROWTH)
-        found.update(callee_of(op) for op in calls if not leading.isdisjoint(op.operands))
+        found.update(op.attributes["callee"] for op in calls if not leading.isdisjoint(op.operands))
     return found

@@ -18,7 +18,7 @@ def ops_of(program: Program) -> Iterator[Op]:
 
 def used_arguments(program: Program) -> frozenset[str]:
     """What a kernel reads of its arguments once all is inlined and cleaned."""
-    return frozenset(str(op.attributes["name"]) for op in ops_of(program) if op.name == "parameter")
+    return frozenset(op.attributes["name"] for op in ops_of(program) if op.name == "parameter")
 
 
 def follows_memory(program: Program) -> bool:
@@ -38,7 +38,7 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
                 made = made_by(place.root)
                 if made is None or made.name != "parameter":
                     continue
-                read = found[name := str(made.attributes["name"])]
+                read = found[name := made.attributes["name"]]
                 if op.name != "load" or place.steps:
                     found[name] = None
                 elif read is not None:

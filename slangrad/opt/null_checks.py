@@ -18,7 +18,7 @@ from dataclasses import replace
 from slangrad.base.options import ANYWHERE, FIRST_PAGE, POINTER
 from slangrad.ir.addresses import ACCESSES
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Function, Op, Program, Region, Value, walk, without
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op
@@ -99,7 +99,7 @@ class _Checks(Rebuild):
         self._elements = outer
         regions = then, self.region(b.nested(), op.regions[1])
         self._may_end = ends
-        return b.control("if", self.values(op.operands), regions, op.attributes)
+        return self.control(b, op, self.values(op.operands), regions)
 
     def _loop(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         ends, self._may_end = self._may_end, False  # a `while` may wait for what is written after a read
@@ -119,7 +119,7 @@ class _Checks(Rebuild):
 def _unmarked(access: Op) -> Op:
     if "trusted" not in access.attributes:
         return access
-    return replace(access, attributes={k: v for k, v in access.attributes.items() if k != "trusted"})
+    return replace(access, attributes=without(access.attributes, "trusted"), key=None)
 
 
 def _is_there(b: Builder, pointer: Value) -> Value:

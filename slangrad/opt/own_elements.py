@@ -98,7 +98,6 @@ def _affine(v: Intervals, value: Value, facts: Facts, depth: int) -> Affine | No
         op = v.launch.made_by(value)
         if op is not None and op.name == "thread_id":
             axis = op.attributes["axis"]
-            assert isinstance(axis, int)
             return Affine({axis: v.plan.constant(I64, 1)}, v.number(0, 0))
         if op is not None and op.name in ("convert", "add", "sub", "mul", "shl"):
             made = _combined(v, op, facts, depth - 1)

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slangrad.ir.addresses import Place, place_of
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import element_size
 from slangrad.ir.primitives import PRIMITIVES, PURE
@@ -124,7 +123,7 @@ class Survey:
     # --- calls
 
     def _call(self, op: Op, facts: Facts) -> Iterator[Access]:
-        name, surveys = callee_of(op), self._callees.surveys
+        name, surveys = op.attributes["callee"], self._callees.surveys
         key = name, tuple(self._known(value, facts) for value in op.operands)
         callee = surveys.get(key)
         if callee is None and len(surveys) >= MOST_SURVEYS:

@@ -30,12 +30,8 @@ def begin_statics(program: Program, kernel: Function) -> Function:
 
 def settle_statics(function: Function) -> Function:
     """A function without calls, its static variables as values; they are zero until they are written."""
-    types = {_name(op): _type(op) for op in walk(function.region) if op.name in STATICS}
+    types = {op.attributes["name"]: _type(op) for op in walk(function.region) if op.name in STATICS}
     return _Settle(types).function(function) if types else function
-
-
-def _name(op: Op) -> str:
-    return str(op.attributes["name"])
 
 
 def _type(op: Op) -> Type:
@@ -43,13 +39,12 @@ def _type(op: Op) -> Type:
 
 
 def _written(*regions: Region) -> list[str]:
-    names = (_name(op) for region in regions for op in walk(region) if op.name == "write_static")
+    names = (op.attributes["name"] for region in regions for op in walk(region) if op.name == "write_static")
     return list(dict.fromkeys(names))
 
 
 def _group_size(kernel: Function, b: Builder, t: Type) -> Value:
     sizes = kernel.attributes.get("group_size", (1, 1, 1))
-    assert isinstance(sizes, tuple)
     return b.emit("make", *(b.constant(U32, size) for size in sizes), type=t)
 
 
@@ -71,8 +66,8 @@ class _Settle(Holding[str]):
         return replace(function, region=Region(parameters, b.ops, yields))
 
     def _read(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        return (self.held[_name(op)],)
+        return (self.held[op.attributes["name"]],)
 
     def _write(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        self.held[_name(op)] = self.value(op.operands[0])
+        self.held[op.attributes["name"]] = self.value(op.operands[0])
         return ()

@@ -16,9 +16,10 @@ from typing import NoReturn
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Limits, limit_note
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import constant_trips
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.opt.iterations import integer_constants, written_out
+from slangrad.opt.iterations import written_out
 
 SMALL = 128  # ops that a loop may become without being marked
 
@@ -35,7 +36,7 @@ class _Unroll(Rebuild):
         self._function = function
         self._around = 1  # iterations of the marked loops around, multiplied
         self._total = 0  # ops, once a marked loop was written out
-        self._constants = integer_constants(function.region)
+        self._makers = function.region.makers
 
     def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         known = b.constant_of(self.value(op.operands[0]))
@@ -75,7 +76,7 @@ class _Unroll(Rebuild):
 
     def _size_of(self, op: Op) -> int:
         size = 1 + sum(map(self._size, op.regions))
-        trips = self._constants.get(op.operands[0]) if op.name == "for" else None
+        trips = constant_trips(op, self._makers)
         return size if trips is None or size * trips > SMALL else max(1, size * trips)
 
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.control import versions
+from slangrad.ir.control import constant_trips, versions
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.primitives import CONTROL, INEXACT
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.ir.types import Array, Type, is_aggregate, is_float, is_integer, scalar_of
-from slangrad.opt.iterations import integer_constants, written_out
+from slangrad.opt.iterations import written_out
 
 MOST = 1024  # ops that all of them become
 LONGEST = 64  # elements of an array that become values
@@ -34,7 +34,7 @@ Loops = frozenset[Op]
 def unroll_steps(function: Function) -> Function:
     """The function with such loops written out. Dead code is gone before, so that sizes are what they will be."""
     chosen = _Steps(function).chosen()
-    return _WriteOut(chosen, integer_constants(function.region)).function(function) if chosen else function
+    return _WriteOut(chosen).function(function) if chosen else function
 
 
 def has_steps(function: Function) -> bool:
@@ -43,15 +43,16 @@ def has_steps(function: Function) -> bool:
 
 
 class _WriteOut(Rebuild):
-    def __init__(self, chosen: set[Op], constants: dict[Value, int]) -> None:
+    def __init__(self, chosen: set[Op]) -> None:
         super().__init__({"for": self._for})
         self._chosen = chosen
-        self._constants = constants
 
     def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         if op not in self._chosen:
             return copy_op(rebuild, b, op)
-        return written_out(self, b, op, self._constants[op.operands[0]])
+        trips = b.constant_of(self.value(op.operands[0]))
+        assert isinstance(trips, int)
+        return written_out(self, b, op, trips)
 
 
 def _moves(loop: Op) -> bool:
@@ -74,7 +75,7 @@ class _Steps:
     None where something else does."""
 
     def __init__(self, function: Function) -> None:
-        self._constants = integer_constants(function.region)
+        self._makers = function.region.makers
         self._parent: dict[Value, Value] = {}
         self._zeros = {
             op.results[0] for op in walk(function.region) if op.name == "zero"
@@ -108,7 +109,7 @@ class _Steps:
                 if inner.name == "for":
                     self._inside[inner] = self._inside.get(inner, frozenset()) | {op}
             self._inside.setdefault(op, frozenset())
-            if op.operands[0] in self._constants and _moves(op):
+            if constant_trips(op, self._makers) is not None and _moves(op):
                 self._follows[op.regions[0].parameters[0]] = frozenset({op})
         elif op.name == "const":
             self._follows[op.results[0]] = frozenset()
@@ -128,7 +129,7 @@ class _Steps:
         if not op.regions:
             return 0 if op.name in FREE else EXPANSION if op.name in INEXACT else 1
         size = 1 + sum(self._size(inner, chosen) for region in op.regions for inner in region.ops)
-        return size * max(self._constants[op.operands[0]], 0) if op in chosen else size
+        return size * max(constant_trips(op, self._makers) or 0, 0) if op in chosen else size
 
     # --- classes
 

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.control import merged
+from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
 from slangrad.ir.rebuild import Holding, Nesting, Rebuild, copy_op
 from slangrad.ir.types import (
     I64,
@@ -87,9 +88,9 @@ class _Known:
     """Where addresses lead, and the variables that nothing else leads to."""
 
     def __init__(self, function: Function) -> None:
-        self._makers = {r: (op, i) for op in walk(function.region) for i, r in enumerate(op.results)}
+        self._makers = function.region.makers
         self._nesting = Nesting(function.region)
-        self.constants = {v for v, (op, _) in self._makers.items() if op.attributes.get("no_diff")}
+        self.constants = {v for v, op in self._makers.items() if op.attributes.get("no_diff")}
         self._targets: dict[Value, Target | None] = {}
         self._users: dict[Value, set[str]] = {}
         self.variables: set[Value]
@@ -120,13 +121,13 @@ class _Known:
     def _follow(self, address: Value) -> Target | None:
         if not isinstance(address.type, Pointer) or address not in self._makers:
             return None
-        op, number = self._makers[address]
+        op = self._makers[address]
         if op.name == "variable":
             return Place(address)
         if op.name == "select":
             return self._either(op.operands[0], op.operands[1:])
         if op.name == "if":
-            ends = [region.yields[number] for region in op.regions]
+            (ends,) = (each[1:] for each in merged(op) if each[0] is address)
             found = self._either(op.operands[0], ends)
             return None if found is None or self._ends_inside(found, op) else found
         if op.name not in ("member", "offset", "bitcast"):
@@ -156,7 +157,6 @@ class _Known:
             return None if then is None or otherwise is None else Choice(target.condition, then, otherwise)
         if op.name == "member":
             index = op.attributes["index"]
-            assert isinstance(index, int)
             return Place(target.variable, (*target.steps, Step(index)))
         if op.name == "bitcast":
             return self._seen_as(target, op)
@@ -177,7 +177,7 @@ class _Known:
 
     def _moved(self, target: Place, index: Value, chosen: bool) -> Place | None:
         """Within the innermost array; by a number that is known when compiling, or if that is no row of another."""
-        known, steps = self._number(index), target.steps
+        known, steps = number_of(index, self._makers.get), target.steps
         if known == 0:
             return target
         if not steps or not isinstance(_type_at(target, -1), (Array, Vector, Matrix)):
@@ -189,11 +189,6 @@ class _Known:
         if chosen or is_row or last.indices is None or (at_first and last.number):
             return None
         return Place(target.variable, (*steps[:-1], Step(indices=(*last.indices, index))))
-
-    def _number(self, value: Value) -> int | None:
-        op, _ = self._makers.get(value, (None, 0))
-        number = op.attributes["value"] if op is not None and op.name == "const" else None
-        return number if isinstance(number, int) else None
 
     # --- which variables are lost sight of
 

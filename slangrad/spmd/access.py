@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Attribute, Op, Value
+from slangrad.ir.core import Attributes, Op, Value
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64, U32, U64, lanes, pointer_of
 from slangrad.spmd.forms import Strided
@@ -31,9 +31,8 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
         w.forms.set(result, b.primitive("alloc", (), result.type, op.attributes))
         return
     count = op.attributes.get("count", 1)
-    assert isinstance(count, int)
     clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
-    attributes: dict[str, Attribute] = {
+    attributes: Attributes = {
         **op.attributes,
         "count": count * w.count,
         "zero": bool(op.attributes.get("zero")) and not clear_some,

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slangrad.ir.builder import Builder
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.effects import may_run_early
 from slangrad.ir.rebuild import count_uses
@@ -49,8 +48,8 @@ class Versions:
 
     def results(self, op: Op, arguments: Sequence[Shape]) -> list[Shape]:
         """The shapes of what a call gives."""
-        shapes = self._analyzed(callee_of(op), tuple(map(passed_as, arguments)))
-        return [passed_as(shapes.of(v)) for v in self._functions[callee_of(op)].region.yields]
+        shapes = self._analyzed(op.attributes["callee"], tuple(map(passed_as, arguments)))
+        return [passed_as(shapes.of(v)) for v in self._functions[op.attributes["callee"]].region.yields]
 
     def _analyzed(self, name: str, pattern: Pattern) -> Shapes:
         key = (name, pattern)
@@ -84,7 +83,7 @@ class Versions:
 
 def _call(w: Widening, b: Builder, op: Op) -> None:
     pattern = tuple(passed_as(w.forms.shape(v)) for v in op.operands)
-    callee = w.version(callee_of(op), pattern, w.mask.value is not None)
+    callee = w.version(op.attributes["callee"], pattern, w.mask.value is not None)
     operands = [w.pack(b, v, shape) for v, shape in zip(op.operands, pattern, strict=True)]
     if len(callee.inputs) > len(operands):
         operands += w.mask.operands()

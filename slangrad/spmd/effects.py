@@ -121,7 +121,6 @@ def _print(w: Widening, b: Builder, op: Op) -> None:
 def _atomic(w: Widening, b: Builder, op: Op) -> None:
     (result,), address = op.results, op.operands[0]
     shape, kind = w.forms.shape(address), op.attributes["kind"]
-    assert isinstance(kind, str)
 
     def one_by_one(inner: Builder) -> tuple[Value, ...]:
         safe = op.attributes.get("alone") and not op.attributes.get(
@@ -164,7 +163,7 @@ def _is_alone(w: Widening, op: Op) -> bool:
 def _add_to_accumulators(w: Widening, b: Builder, op: Op) -> None:
     """Each lane that is on to its own; nobody asks what was there before."""
     (address, value), kind = op.operands, op.attributes["kind"]
-    assert isinstance(kind, str) and w.forms.shape(address).is_strided and not w.is_used(op.results[0])
+    assert w.forms.shape(address).is_strided and not w.is_used(op.results[0])
     base = w.forms.strided(address).base
     old = b.emit("load", base, type=lanes(value.type))
     new = b.emit(kind, old, w.lanes_of(b, value))
@@ -179,7 +178,6 @@ def _add_to_elements(w: Widening, b: Builder, op: Op) -> bool:
     source = w.forms.made_by(address)
     if source is None or source.name != "offset" or not w.forms.shape(source.operands[0]).is_uniform:
         return False
-    assert isinstance(kind, str)
     base, index, values = (
         w.forms.scalar(source.operands[0]),
         w.lanes_of(b, source.operands[1]),
@@ -215,7 +213,6 @@ def _define(w: Widening, op: Op, made: tuple[Value, ...]) -> None:
 def _act(w: Widening, b: Builder, op: Op, operands: tuple[Value, ...]) -> Value:
     """The atomic for one lane."""
     element, kind = op.results[0].type, op.attributes["kind"]
-    assert isinstance(kind, str)
     if not _is_alone(w, op):
         return b.primitive("atomic", operands, element, op.attributes)
     old = b.emit("load", operands[0], type=element)
@@ -229,7 +226,6 @@ def _together(w: Widening, b: Builder, op: Op) -> tuple[Value, ...]:
     base, mask = w.forms.strided(address).base, w.mask.operands()
     old = b.primitive("load", (base, *mask), lanes(op.results[0].type), {})
     kind = op.attributes["kind"]
-    assert isinstance(kind, str)
     b.effect("store", base, _replacement(b, kind, old, [w.lanes_of(b, v) for v in values]), *mask)
     return (old,) if w.is_used(op.results[0]) else ()
 

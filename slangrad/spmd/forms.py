@@ -150,7 +150,7 @@ def _spread_address(b: Builder, form: Strided) -> Value:
     if stride is not None and stride % size == 0:
         steps = _spread_number(b, Strided(b.zero(I64), b.constant(I64, stride // size)))
         return b.emit("offset", b.emit("splat", form.base, type=lanes(made)), steps)
-    base = b.emit("bitcast", form.base, type=pointer(U8, made.space))
+    base = b.emit("bitcast", form.base, type=pointer(U8, pointer_of(form.base.type).space))
     steps = _spread_number(b, Strided(b.zero(I64), form.stride))
     moved = b.emit("offset", b.emit("splat", base, type=lanes(base.type)), steps)
     return b.emit("bitcast", moved, type=lanes(made))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.ir.calls import callee_of
 from slangrad.ir.control import carried, decides, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
@@ -27,18 +26,11 @@ def runs_in_groups(kernel: Function) -> bool:
     return any(op.name in GROUP_OPS for op in walk(kernel.region))
 
 
-def group_size(kernel: Function) -> tuple[int, int, int]:
-    size = kernel.attributes["group_size"]
-    assert isinstance(size, tuple)
-    x, y, z = size
-    return x, y, z
-
-
 class GroupValues:
     """The result of the analysis of a flat kernel. `functions`: those that it calls, by name."""
 
     def __init__(self, kernel: Function, functions: Mapping[str, Function]) -> None:
-        self.size = group_size(kernel)
+        self.size = kernel.attributes["group_size"]
         self._functions = functions
         self.makers = kernel.region.makers
         self._ranks: dict[Value, int] = {}
@@ -63,16 +55,16 @@ class GroupValues:
     def place_in_grid(self, op: Op) -> tuple[str, int] | None:
         """("group", axis) or ("thread", axis): the number of the group, or of the thread in it."""
         if op.name == "thread_id":
-            axis = _axis(op)
+            axis = op.attributes["axis"]
             return ("group", axis) if self.size[axis] == 1 else None
         if op.name not in ("div", "rem"):
             return None
         whole, by = (self.makers.get(operand) for operand in op.operands)
         if whole is None or by is None or whole.name != "thread_id" or by.name != "const":
             return None
-        if by.attributes["value"] != self.size[_axis(whole)]:
+        if by.attributes["value"] != self.size[whole.attributes["axis"]]:
             return None
-        return ("group" if op.name == "div" else "thread", _axis(whole))
+        return ("group" if op.name == "div" else "thread", whole.attributes["axis"])
 
     # --- the fixpoint
 
@@ -104,7 +96,7 @@ class GroupValues:
             self._raise(result, rank)
 
     def _call(self, op: Op) -> None:
-        rank = self._most(op.operands, OWN if self._gives_own(callee_of(op)) else SAME)
+        rank = self._most(op.operands, OWN if self._gives_own(op.attributes["callee"]) else SAME)
         for result in op.results:
             self._raise(result, rank)
 
@@ -112,7 +104,8 @@ class GroupValues:
         """Whether threads may get different results for the same arguments."""
         ops = walk(self._functions[name].region)
         return any(
-            self._gives_own(callee_of(op)) if op.name == "call" else op.name in _OWN_RESULTS for op in ops
+            self._gives_own(op.attributes["callee"]) if op.name == "call" else op.name in _OWN_RESULTS
+            for op in ops
         )
 
     def _if(self, op: Op) -> None:
@@ -132,12 +125,6 @@ class GroupValues:
                 self._raise(value, rank)
         for region in op.regions:
             self._region(region)
-
-
-def _axis(op: Op) -> int:
-    axis = op.attributes["axis"]
-    assert isinstance(axis, int)
-    return axis
 
 
 _OWN_RESULTS = frozenset({

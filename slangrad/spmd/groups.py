@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
-from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.core import Attributes, Function, Op, Region, Value, walk
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
 from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
-from slangrad.spmd.group_values import GroupValues, group_size
+from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
 LARGE = 600  # ops: a kernel with more has no form of its own for groups that are complete
@@ -76,7 +76,7 @@ class _Split:
     def __init__(self, kernel: Function, lanes: int, functions: Mapping[str, Function]) -> None:
         self.values = GroupValues(kernel, functions)
         self.lanes = lanes
-        self.size = group_size(kernel)
+        self.size = kernel.attributes["group_size"]
         self.threads = self.size[0] * self.size[1] * self.size[2]
         self.steps = -(-self.threads // lanes)
         self.nodes = self._plan(kernel.region)
@@ -180,7 +180,6 @@ class _Split:
                 self.allocs[value] = b.primitive("variable", (), value.type, {"count": self.steps})
                 continue
             count = self.values.makers[value].attributes.get("count", 1)
-            assert isinstance(count, int)
             self.allocs[value] = b.emit("alloc", type=value.type, count=count * self.steps)
         self._allocate_around(b, self.nodes)
 
@@ -236,7 +235,7 @@ class _Split:
         if place is not None:
             self.fixed[result] = self.group_id(b, place[1])
         elif op.name == "shared":
-            self.fixed[result] = self.shared[str(op.attributes["name"])]
+            self.fixed[result] = self.shared[op.attributes["name"]]
         else:
             operands = tuple(self.fixed[v] for v in op.operands)
             self.fixed[result] = b.primitive(op.name, operands, result.type, op.attributes)
@@ -450,7 +449,6 @@ class Thread(Rebuild):
 
     def _thread_id(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         axis = op.attributes["axis"]
-        assert isinstance(axis, int)
         return (self._in[axis][0],)
 
     def _in_grid(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
@@ -460,13 +458,12 @@ class Thread(Rebuild):
         return (self.split.group_id(b, place[1]) if place[0] == "group" else self._in[place[1]][1],)
 
     def _shared(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
-        return (self.split.shared[str(op.attributes["name"])],)
+        return (self.split.shared[op.attributes["name"]],)
 
     def _own_memory(self, b: Builder, alloc: Value) -> Value:
         if self.split.values.makers[alloc].name == "variable":
             return b.emit("offset", self.split.allocs[alloc], self._apart(b))
         count = self.split.values.makers[alloc].attributes.get("count", 1)
-        assert isinstance(count, int)
         return b.emit("offset", self.split.allocs[alloc], b.emit("mul", self._step, b.constant(U32, count)))
 
     def _apart(self, b: Builder) -> Value:
@@ -494,7 +491,7 @@ class Thread(Rebuild):
 
     def _atomic(self, rebuild: Rebuild, b: Builder, op: Op) -> Values:
         """Nobody but this group reaches what it shares, and its threads take turns."""
-        own = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
+        own: Attributes = {"alone": True} if pointer_of(op.operands[0].type).space == "shared" else {}
         return (
             b.primitive("atomic", self.values(op.operands), op.results[0].type, {**op.attributes, **own}),
         )

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import merged
-from slangrad.ir.core import Function, Op, Parameter, Region, Value
+from slangrad.ir.core import Function, Op, Parameter, Region, Value, without
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.types import Scalar, Type, lanes
 from slangrad.spmd.forms import Forms, Strided
@@ -58,7 +58,7 @@ class Widening:
             parameters = (Parameter("mask", MASK),)
         self.ops(b, function.region)
         region = Region(self.mask.operands(), b.ops, ())
-        attributes = {name: a for name, a in function.attributes.items() if name != "kernel"}
+        attributes = without(function.attributes, "kernel")
         attributes["lanes"] = self.count
         return replace(function, parameters=parameters, region=region, attributes=attributes)
 

@@ -34,7 +34,9 @@ def _row(w: Widening, b: Builder, op: Op, write: bool) -> Value:
 
 
 def _address(b: Builder, tape: Value, index: Value, write: bool) -> Value:
-    return b.emit("tape_address", tape, index, type=pointer(_element(tape), "local"), write=write)
+    return b.emit(
+        "tape_address", tape, index, type=pointer(pointer_of(tape.type).element, "local"), write=write
+    )
 
 
 def _place(b: Builder, operands: tuple[Value, ...], lane: Value, write: bool) -> Value:
@@ -57,7 +59,7 @@ def _places(w: Widening, b: Builder, op: Op, write: bool) -> tuple[Value, Mask]:
         b.effect("tape_reserve", tape, b.emit("lane_reduce", wanted, type=I64, kind="max"))
     capacity = b.emit("splat", b.emit("tape_capacity", tape, type=U64), type=lanes(U64))
     exists = b.emit("less", b.emit("convert", index, type=lanes(U64)), capacity)
-    elements = b.emit("tape_elements", tape, type=pointer(_element(tape), "local"))
+    elements = b.emit("tape_elements", tape, type=pointer(pointer_of(tape.type).element, "local"))
     row = b.emit("mul", index, b.constant(index.type, w.count))
     own = b.emit("add", row, b.emit("lane_index", type=index.type))
     places = b.emit("offset", b.emit("splat", elements, type=lanes(elements.type)), own)
@@ -86,7 +88,7 @@ def _tape_free(w: Widening, b: Builder, op: Op) -> None:
 
 
 def _tape_load(w: Widening, b: Builder, op: Op) -> None:
-    (result,), element = op.results, _element(op.operands[0])
+    (result,), element = op.results, pointer_of(op.operands[0].type).element
     made: Value | None
     if _has_row(w, op):
         made = b.primitive("load", (_row(w, b, op, False),), lanes(element), {})
@@ -116,7 +118,7 @@ Combine = Callable[[Builder, Callable[[], Value], Value], Value]
 
 def _write(w: Widening, b: Builder, op: Op, combine: Combine) -> None:
     """Replace elements by what `combine` makes of the old element, which it may not want, and the operand."""
-    element, value = _element(op.operands[0]), op.operands[2]
+    element, value = pointer_of(op.operands[0].type).element, op.operands[2]
     if _has_row(w, op):
         row = _row(w, b, op, True)
         old = lambda: b.primitive("load", (row,), lanes(element), {})

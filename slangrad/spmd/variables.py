@@ -17,7 +17,6 @@ from slangrad.spmd.lanes import Rule, Widening
 
 def _variable(w: Widening, b: Builder, op: Op) -> None:
     (result,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     if not w.forms.shape(result).is_strided:
         _at_own_depth(w, b, op)
         return

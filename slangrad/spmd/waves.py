@@ -25,14 +25,12 @@ FIRST = {"add": 0, "mul": 1}  # what a scan gives its first lane
 
 def _reduce(w: Widening, b: Builder, op: Op) -> None:
     kind = op.attributes["kind"]
-    assert isinstance(kind, str)
     w.forms.set(op.results[0], reduced(w, b, kind, op.operands[0]))
 
 
 def _scan(w: Widening, b: Builder, op: Op) -> None:
     """Lane after lane, so that the order of additions is plain."""
     (x,), (r,), kind = op.operands, op.results, op.attributes["kind"]
-    assert isinstance(kind, str)
     values = w.lanes_of(b, x)
 
     def body(inner: Builder, lane: Value, carried: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -97,7 +95,6 @@ def _same(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
 
 def _first(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
     kind = op.attributes["kind"]
-    assert isinstance(kind, str)
     return (b.constant(op.results[0].type, FIRST[kind]),)
 
 

@@ -58,7 +58,6 @@ def _is_innermost(loop: Op) -> bool:
 
 def _local_bytes(op: Op) -> int:
     (place,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     return count * element_size(place.type)
 
 

@@ -14,7 +14,6 @@ from slangrad.backends import Backend
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.source import Line
 from slangrad.base.traits import C_TEXT
-from slangrad.ir.calls import callee_of
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import greatest, least
@@ -154,7 +153,7 @@ def _primitive(w: Writer, op: Op) -> None:
 
 def _const(w: Writer, op: Op) -> None:
     (r,), value = op.results, op.attributes["value"]
-    assert isinstance(value, (bool, int, float)) and isinstance(r.type, Scalar)
+    assert isinstance(r.type, Scalar)
     w.declare(r, literal(r.type, value), op)
 
 
@@ -179,7 +178,6 @@ def _in_bounds(w: Writer, op: Op) -> None:
 
 def _alloc(w: Writer, op: Op) -> None:
     (r,), count = op.results, op.attributes.get("count", 1)
-    assert isinstance(count, int)
     size = max(1, element_size(r.type) * count)
     start = " = {0}" if op.attributes.get("zero") else ""
     w.line(f"char memory_{w.name(r)}[{size}] __attribute__((aligned(16))){start};", op)
@@ -188,7 +186,7 @@ def _alloc(w: Writer, op: Op) -> None:
 
 def _atomic(w: Writer, op: Op) -> None:
     """Threads run one after the other."""
-    (p, *values), (r,), kind = op.operands, op.results, str(op.attributes["kind"])
+    (p, *values), (r,), kind = op.operands, op.results, op.attributes["kind"]
     assert isinstance(r.type, Scalar)
     t, at, old = name_of(r.type), w.name(p), w.name(r)
     w.declare(r, f"LOAD({t}, {at})", op)
@@ -243,7 +241,7 @@ def _while(w: Writer, op: Op) -> None:
 
 def _parameter(w: Writer, op: Op) -> None:
     block = w.kernel.arguments
-    at = layout_of(block).offsets[block.index(str(op.attributes["name"]))]
+    at = layout_of(block).offsets[block.index(op.attributes["name"])]
     w.declare(op.results[0], f"arguments + {at}", op)
 
 
@@ -254,7 +252,6 @@ def _offset(w: Writer, op: Op) -> None:
 
 def _member(w: Writer, op: Op) -> None:
     (p,), index = op.operands, op.attributes["index"]
-    assert isinstance(index, int)
     w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointer_of(p.type).element).offsets[index]}", op)
 
 
@@ -279,7 +276,6 @@ def _bitcast(w: Writer, op: Op) -> None:
 
 def _thread_id(w: Writer, op: Op) -> None:
     axis = op.attributes["axis"]
-    assert isinstance(axis, int)
     w.declare(op.results[0], "xyz"[axis], op)
 
 
@@ -292,7 +288,9 @@ def _call(w: Writer, op: Op) -> None:
     for r in op.results:
         w.declare(r)
     passed = [*map(w.name, op.operands), *(f"&{w.name(r)}" for r in op.results)]
-    w.line(f"{w.symbols[callee_of(op)]}({', '.join(['arguments, x, y, z, report, to', *passed])});", op)
+    w.line(
+        f"{w.symbols[op.attributes['callee']]}({', '.join(['arguments, x, y, z, report, to', *passed])});", op
+    )
 
 
 RULES: dict[str, Rule] = {

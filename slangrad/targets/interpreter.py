@@ -37,16 +37,10 @@ class OracleReports:
     launch: Reports
 
     def out_of_bounds(self, op: Op, index: int, extent: int) -> None:
-        self.launch.fail(BOUNDS, _site(op), index, extent)
+        self.launch.fail(BOUNDS, op.attributes["site"], index, extent)
 
     def print(self, op: Op, values: Sequence[Number]) -> None:
-        self.launch.print(_site(op), values)
-
-
-def _site(op: Op) -> int:
-    number = op.attributes["site"]
-    assert isinstance(number, int)
-    return number
+        self.launch.print(op.attributes["site"], values)
 
 
 TARGET = Target(BACKENDS["interpreter"], (), interpreted)

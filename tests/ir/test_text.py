@@ -76,7 +76,7 @@ func @memory() -> () {kernel=true, group_size=(64, 1, 1)} {
   %tape = zero : [? x f32]
   %w = make %v, %v, %v : f32x3
   %m = shuffle %w {indices=(2)} : f32
-  %l = alloc {space="local", type=[3 x f32]} : ptr<f32, local>
+  %l = alloc {count=3, zero=true} : ptr<f32, local>
   store %s, %m
   yield
 }
@@ -143,6 +143,8 @@ def test_comments_and_layout_are_free():
         ("func @f(%a: f32, %a: f32) -> () { yield }", "%a is defined twice"),
         ('func @f(%a: struct "S") -> () { yield }', "there is no struct 'S'"),
         ("func @f() -> () { %a, %b = const 1 : i32 yield }", "const has 1 results, not 2"),
+        ("func @f(%a: f32) -> () { print %a yield }", "line 1: print lacks the attribute 'format'"),
+        ("func @f() -> () { %a = const true {name=1} : f32 yield }", "const has no attribute 'name'"),
         ("func @f() -> () { ! }", "unexpected '!'"),
         ("func @f() -> () { yield", "expected '}'"),
     ],

@@ -45,7 +45,6 @@ WRONG = [
     ("%a: i32", "call @f", "call: operands"),
     ("", "%r = thread_id {axis=3} : u32", "there is no such axis"),
     ("", '%r = parameter {name="x"} : ptr<f32, constant>', "there is no argument block"),
-    ("%x: f32", "print %x", "a print has a format"),
 ]
 
 
@@ -59,6 +58,19 @@ def test_wrong_ops_are_named(parameters, body, message):
 def function(ops, yields, parameters=()):
     returned = yields[0].type if yields else None
     return Function("f", (), returned, Region(tuple(parameters), ops, tuple(yields)))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({}, "print lacks the attribute 'format'"),
+        ({"format": 1}, "the attribute 'format' of print is 1"),
+        ({"format": "%d", "kind": "add"}, "print has no attribute 'kind'"),
+    ],
+)
+def test_attributes(attributes, message):
+    with pytest.raises(AssertionError, match=message):
+        verify_function(function([Op("print", (), (), attributes)], []), Program())
 
 
 def test_scopes():

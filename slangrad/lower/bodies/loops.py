@@ -16,7 +16,7 @@ from typing import Any
 
 from slangrad.base.options import limit_note
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Value
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.lower.bodies import counted
 from slangrad.lower.bodies.assigned import assigned_variables
@@ -62,7 +62,7 @@ def _lower_counted(f: Frame, node: ast.For, loop: counted.Counted, target: Targe
         _run_body(f, node.body, target)
 
     region = f.region(carried, body, counter)
-    f.finish_loop("for", carried, (trips,), (region,), **_hints(f, node))
+    f.finish_loop("for", carried, (trips,), (region,), _hints(f, node))
 
 
 # --- Other loops --------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _while_tested(
         return (f.emit("and", goes_on, f.value(condition)) if condition is not None else goes_on,)
 
     regions = (f.region(carried, test), f.region(carried, lambda: _run_iteration(f, node.body, step, target)))
-    f.finish_loop("while", carried, (), regions, **_hints(f, node))
+    f.finish_loop("while", carried, (), regions, _hints(f, node))
 
 
 def _while_flagged(
@@ -165,7 +165,7 @@ def _while_flagged(
         f.region(carried, lambda: (f.variables[go],)),
         f.region(carried, asked_body if ask_first else body_then_ask),
     )
-    f.finish_loop("while", carried, (), regions, **_hints(f, node))
+    f.finish_loop("while", carried, (), regions, _hints(f, node))
     del f.variables[go]
 
 
@@ -207,9 +207,9 @@ def _run_step(f: Frame, step: ast.Expression | None, target: Target) -> None:
     f.branch(_left(f, target), tuple, partial(f.effect, step))
 
 
-def _hints(f: Frame, node: ast.Statement) -> dict[str, bool | int]:
+def _hints(f: Frame, node: ast.Statement) -> Attributes:
     """[ForceUnroll], [unroll] and [MaxIters(n)] as attributes of the op."""
-    hints: dict[str, bool | int] = {}
+    hints: Attributes = {}
     for attribute in node.attributes:
         if attribute.name in ("ForceUnroll", "unroll"):
             hints["unroll"] = True

@@ -115,14 +115,14 @@ def _on_scalar(f: Frame, kind: str, address: Value, operands: list[Value]) -> Va
     if kind == "sub":
         kind, operands = "add", [f.emit("neg", operands[0])]
     assert kind in ATOMIC_KINDS, kind
-    return f.emit("atomic", address, *operands, type=element, kind=kind, **f.access)
+    return f.b.primitive("atomic", (address, *operands), element, {**f.access, "kind": kind})
 
 
 def _on_bits(f: Frame, address: Value, operands: list[Value]) -> Value:
     """A float compared as the number that its bits are."""
     whole = f.emit("bitcast", address, type=pointer(U32, pointer_of(address.type).space))
     bits = (f.emit("bitcast", x, type=U32) for x in operands)
-    old = f.emit("atomic", whole, *bits, type=U32, kind="compare_exchange", **f.access)
+    old = f.b.primitive("atomic", (whole, *bits), U32, {**f.access, "kind": "compare_exchange"})
     return f.emit("bitcast", old, type=pointer_of(address.type).element)
 
 

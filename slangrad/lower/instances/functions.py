@@ -11,7 +11,7 @@ from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import is_pack
-from slangrad.ir.core import BODILESS, LIBRARY, Attribute, Derivatives, Function, Region, Value
+from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Region, Value
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.calls import intrinsics
 from slangrad.lower.calls.lending import received
@@ -39,7 +39,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
     elif declared.body is None and given is not None:  # there is something to call, if not itself
-        attributes[BODILESS] = True
+        attributes["bodiless"] = True
     else:
         lower_body(f, declared)
     return Function(
@@ -152,18 +152,18 @@ def _custom_derivatives(lowering: Lowering, signature: Signature, reference: Dec
     return made if made.names else None
 
 
-def _attributes(declared: ast.Declaration) -> dict[str, Attribute]:
+def _attributes(declared: ast.Declaration) -> FunctionAttributes:
     """What later passes are told about a function."""
-    found: dict[str, Attribute] = {LIBRARY: True} if declared.span.source.is_library else {}
-    for name, (key, value) in ATTRIBUTES.items():
+    found: FunctionAttributes = {"library": True} if declared.span.source.is_library else {}
+    for name, told in ATTRIBUTES.items():
         if declared.attribute(name) is not None:
-            found[key] = value
+            found |= told
     return found
 
 
-ATTRIBUTES: dict[str, tuple[str, Attribute]] = {
-    "PreferRecompute": ("prefer", "recompute"),
-    "PreferCheckpoint": ("prefer", "checkpoint"),
-    "drop_primal": ("drop_primal", True),
-    "open_primal": ("open_primal", True),
+ATTRIBUTES: dict[str, FunctionAttributes] = {
+    "PreferRecompute": {"prefer": "recompute"},
+    "PreferCheckpoint": {"prefer": "checkpoint"},
+    "drop_primal": {"drop_primal": True},
+    "open_primal": {"open_primal": True},
 }

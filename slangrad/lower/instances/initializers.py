@@ -6,7 +6,7 @@ static int count = start();    func @"count.initial"() {initializes="count", ord
 from __future__ import annotations
 
 from slangrad.check.model.declref import DeclRef
-from slangrad.ir.core import Attribute, Function, Region
+from slangrad.ir.core import Function, FunctionAttributes, Region
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.model.frame import Lowering
 from slangrad.lower.places.defaults import field_default
@@ -48,6 +48,6 @@ def _initial(lowering: Lowering, name: str, resolved: DeclRef) -> Function:
     declared: ast.Variable = resolved.declaration
     f = Body(lowering, f"{name}.initial", declared, resolved.substitution, False)
     value = field_default(f, resolved)
-    attributes: dict[str, Attribute] = {"initializes": name, "order": 0}
+    attributes: FunctionAttributes = {"initializes": name, "order": 0}
     region = Region((), f.b.ops, (value,))
     return Function(f.name, (), value.type, region, False, attributes=attributes, span=declared.span)

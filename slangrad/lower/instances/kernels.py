@@ -12,7 +12,7 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.reflect import is_launch_parameter
-from slangrad.ir.core import Attribute, Function, Region, Value
+from slangrad.ir.core import Function, FunctionAttributes, Region, Value
 from slangrad.ir.types import U32, Type, Vector, is_integer
 from slangrad.lower.bodies.body import Body
 from slangrad.lower.instances.functions import lower_body
@@ -36,7 +36,7 @@ def lower_kernel(lowering: Lowering, reference: DeclRef) -> Function:
         f.variables[parameter] = _parameter(f, parameter, group)
     f.variables[RETURNED] = f.false()
     lower_body(f, declared)
-    attributes: dict[str, Attribute] = {"kernel": True, "group_size": group}
+    attributes: FunctionAttributes = {"kernel": True, "group_size": group}
     return Function(
         f.name, (), None, Region((), f.b.ops, ()), False, attributes=attributes, span=declared.span
     )

@@ -35,7 +35,6 @@ def note_wave_size(program: Program, kernel: Function, reporter: Reporter) -> No
     if used is None:
         return
     size = kernel.attributes["group_size"]
-    assert isinstance(size, tuple)
     x, y, z = size
     if x % WAVE == 0:
         kernel.attributes["wave"] = WAVE

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Unpack
 
 from slangrad.base.source import Span
 from slangrad.ir.array_loops import repeated
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Region, Value
+from slangrad.ir.core import Attributes, Region, Value
 from slangrad.ir.types import BOOL, Array, Type, components, is_aggregate, is_float
 from slangrad.syntax import ast
 
@@ -58,7 +59,7 @@ class Flow:
         self._unfinished: list[tuple[Value, Builder, Variables, Variables]] = []
 
     def emit(
-        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: bool | int | str
+        self, name: str, /, *operands: Value, type: Type | None = None, **attributes: Unpack[Attributes]
     ) -> Value:
         return self.b.emit(name, *operands, type=type, **attributes)
 
@@ -219,11 +220,11 @@ class Flow:
         carried: list[Key],
         operands: tuple[Value, ...],
         regions: tuple[Region, ...],
-        **attributes: bool | int,
+        attributes: Attributes,
     ) -> None:
         """Append the loop and let the carried variables be its results."""
         starts = tuple(self.variables[key] for key in carried)
-        results = self.b.control(name, (*operands, *starts), regions, dict(attributes))
+        results = self.b.control(name, (*operands, *starts), regions, attributes)
         for key, old, new in zip(carried, starts, results, strict=True):
             new.hint = old.hint
             self.variables[key] = new

@@ -24,7 +24,7 @@ from slangrad.check.model.declref import DeclRef, Substitution
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.modules import Program as CheckedProgram
 from slangrad.ir import core
-from slangrad.ir.core import Value
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.types import U32, Struct, Type
 from slangrad.lower.model.addresses import Address
 from slangrad.lower.model.alternatives import Alternatives
@@ -183,7 +183,7 @@ class Frame(Flow, ABC):
         self.substitution = substitution
         self.differentiable = differentiable
         # Of each load, store and atomic: the library looks at bounds before it follows its own pointers.
-        self.access = {"trusted": True} if declared.span.source.is_library else {}
+        self.access: Attributes = {"trusted": True} if declared.span.source.is_library else {}
         self.addressed: set[Key] = set()  # variables that live in memory, see places/variables.py
         self.homes: Variables = {}  # where they do
         self.lent: dict[Key, Address] = {}  # parameters that are memory of the caller, see calls/lending.py

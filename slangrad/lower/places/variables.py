@@ -10,7 +10,7 @@ from __future__ import annotations
 from slangrad.check.model import checked
 from slangrad.check.model.types import Pointer
 from slangrad.check.names.places import value_type
-from slangrad.ir.core import Value
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.types import Array, Type, pointer
 from slangrad.lower.model.flow import THIS, Key, declaration_of
 from slangrad.lower.model.frame import Frame, Place
@@ -62,7 +62,7 @@ def open_variable(f: Frame, key: Key, t: Type) -> None:
     if declaration in f.addressed:
         known = isinstance(declaration, ast.Declaration)
         constant = known and getattr(f.program.info(declaration), "no_diff", False)
-        attributes = {"no_diff": True} if constant else {}
+        attributes: Attributes = {"no_diff": True} if constant else {}
         home = f.emit("variable", type=pointer(f.lowering.types.memory(t)), **attributes)
         home.hint = getattr(declaration, "name", "") or THIS
         _check_bits(f, home.hint, t)

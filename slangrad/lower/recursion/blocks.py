@@ -113,7 +113,6 @@ class Cut:
     def _call(self, op: Op, at: Block) -> Block:
         after = self._block()
         callee = op.attributes["callee"]
-        assert isinstance(callee, str)
         after.received, after.of = op.results, callee
         at.end = Call(callee, op.operands, after, op.span)
         return after

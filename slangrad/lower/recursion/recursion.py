@@ -42,7 +42,6 @@ def _uses(program: Program, f: Function) -> Uses:
 def _used(program: Program, op: Op) -> str:
     """The function that a call or a request needs: a derivative by hand, where there is one."""
     callee = op.attributes["callee"]
-    assert isinstance(callee, str)
     own = program.functions[callee].derivatives if callee in program.functions else None
     if own is None or op.name == "call":
         return callee

@@ -5,18 +5,20 @@ WaveActiveSum(v)       %r = wave_reduce %v.x {kind="add"} ...      each componen
 
 from __future__ import annotations
 
-from slangrad.ir.core import Value
+from typing import Unpack
+
+from slangrad.ir.core import Attributes, Value
 from slangrad.ir.types import Array, Pointer, Scalar, Type, components, is_long
 from slangrad.lower.model.frame import Frame, Place
 
 
-def each_component(f: Frame, name: str, places: list[Place], **attributes: str) -> Value:
+def each_component(f: Frame, name: str, places: list[Place], /, **attributes: Unpack[Attributes]) -> Value:
     """The op on each scalar of the first operand; the other operands are the same for all."""
     value, *others = (place.get(f) for place in places)
     return _on(f, name, value, others, attributes)
 
 
-def _on(f: Frame, name: str, value: Value, others: list[Value], attributes: dict[str, str]) -> Value:
+def _on(f: Frame, name: str, value: Value, others: list[Value], attributes: Attributes) -> Value:
     if isinstance(value.type, (Scalar, Pointer)):
         return f.emit(name, value, *others, type=value.type, **attributes)
     if isinstance(value.type, Array) and is_long(value.type):
