@@ -118,8 +118,8 @@ def without_maths(unit: Unit) -> Unit:
     return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
 
 
-def even_barriers(function: Function) -> Function:
-    check_barriers(function)
+def even_barriers(function: Function, context: Context) -> Function:
+    check_barriers(function, context.program.functions)
     return function
 
 
@@ -191,7 +191,7 @@ MATHS = Passes((
     Pass("flatten", maths,             asks=True, when=has_maths),
     Pass("opt",     hoist,             after_change=True, when=has_branches),
     Pass("opt",     remove_dead,       after_change=True),
-    Pass("spmd",    even_barriers),
+    Pass("spmd",    even_barriers,     asks=True),
 ))
 
 # Of every target. What a target does with the flat kernel is in targets/.
