@@ -357,10 +357,10 @@ class _Run:
         start = perf_counter()
         made = stage.run(value)
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
-        if self.options.verify and stage.legal is not None:
-            verify.verify(made.program, stage.legal)
         if isinstance(made, InIR):
             self.functions[stage.name] = made.in_ir
+            if self.options.verify and stage.legal is not None:
+                verify.verify(made.program, stage.legal, made.in_ir)
         if stage.lines is not None:
             show = partial(stage.lines, made)
             self.listings[stage.name] = show
