@@ -1,6 +1,7 @@
 """What import-linter does not check: the size of files, and imports inside functions."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import slangrad
@@ -83,6 +84,23 @@ def test_only_some_modules_are_loaded_late() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Late"
     }
     assert late == LATE_MODULES
+
+
+def test_all_passes_are_in_the_contract_that_none_asks_another() -> None:
+    contract = next(
+        each
+        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+        if each["name"].startswith("No pass asks another")
+    )
+    tables = [PACKAGE / "pipeline.py", PACKAGE / "stages.py", *(PACKAGE / "targets").glob("*.py")]
+    passes = {
+        node.module
+        for table in tables
+        for node in ast.walk(ast.parse(table.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).startswith(("slangrad.opt.", "slangrad.flatten."))
+    }
+    assert passes - {"slangrad.opt.kernel_facts"} == set(contract["modules"])
 
 
 def test_every_folder_says_what_it_is() -> None:

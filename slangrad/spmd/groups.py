@@ -9,7 +9,7 @@ branches around barriers are outside of the loops over threads, on values that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slangrad.ir.builder import Builder
@@ -19,7 +19,8 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import BOOL, I64, U32, Pointer, pointer, pointer_of
 from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
@@ -55,9 +56,10 @@ class Around:
 Node = Phase | Fixed | Around
 
 
-def run_in_groups(kernel: Function, lanes: int) -> Function:
-    """The kernel as the code of one of `lanes` lanes that run a group; a group at the edge may be incomplete."""
-    split = _Split(kernel, lanes)
+def run_in_groups(kernel: Function, lanes: int, functions: Mapping[str, Function]) -> Function:
+    """The kernel as the code of one of `lanes` lanes that run a group; a group at the edge may be incomplete.
+    `functions`: those that it calls."""
+    split = _Split(kernel, lanes, functions)
     b = Builder(span=kernel.span)
     split.allocate(b)
     if sum(1 for _ in walk(kernel.region)) > LARGE:
@@ -72,8 +74,8 @@ class _Split:
     """`fixed`: what is known of the group, by old value. `slots`: local memory of values that are kept, one element
     for each thread that a lane runs. `complete`: whether all threads of the group are in the grid."""
 
-    def __init__(self, kernel: Function, lanes: int) -> None:
-        self.values = GroupValues(kernel)
+    def __init__(self, kernel: Function, lanes: int, functions: Mapping[str, Function]) -> None:
+        self.values = GroupValues(kernel, functions)
         self.lanes = lanes
         self.size = kernel.attributes["group_size"]
         self.threads = self.size[0] * self.size[1] * self.size[2]
@@ -269,8 +271,7 @@ class _Split:
         """A condition or count that all threads of the group have, as a value of the group."""
         if self.values.is_fixed(value):
             return self.fixed[value]
-        assert isinstance(value.type, Scalar)
-        number = U32 if value.type is BOOL else value.type
+        number = U32 if value.type is BOOL else scalar_type(value)
 
         def body(thread: Thread) -> Values:
             thread.know([value])

@@ -46,7 +46,7 @@ class Summed:
 
     @property
     def program(self) -> Program:
-        return self.flat.program
+        return Program({f.name: f for f in self.in_ir}, arguments=self.flat.arguments)
 
     @property
     def in_ir(self) -> list[Function]:
@@ -90,7 +90,7 @@ def widen_kernel(summed: Summed) -> Widened:
     functions = [_for_machine(f, machine) for f in (flat.functions if adds is None else adds.functions)]
     lanes = _lanes_for(function, machine, flat.options.lanes)
     if flat.group is not None:
-        grouped = run_in_groups(function, lanes)
+        grouped = run_in_groups(function, lanes, {f.name: f for f in functions})
         wide = widen(grouped, lanes, is_ordered(flat.program), entire=True, functions=functions)
         return Widened(summed, machine, wide)
     exclusive = adds is None and is_ordered(flat.program)

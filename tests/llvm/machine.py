@@ -175,7 +175,7 @@ def assert_like_oracle(
 def compile_group(program: Program, options: Options) -> Compiled:
     """A kernel whose threads run together in groups."""
     (function,), sites = number_sites([program.functions[KERNEL]])
-    wide = widen(run_in_groups(function, options.lanes), options.lanes, entire=True)
+    wide = widen(run_in_groups(function, options.lanes, {}), options.lanes, entire=True)
     assert wide.full is not None
     verify_function(wide.full, program, LANES_STAGE)
     size = function.attributes["group_size"]
