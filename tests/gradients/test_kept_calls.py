@@ -160,3 +160,16 @@ def test_what_a_kept_function_reads_may_be_written_afterwards() -> None:
         module = spy.Module.load_from_source(device, "rewritten", text)
         memory = spy.NDBuffer.zeros(device, (1,), dtype="double")
         assert module.run(memory.storage, 3.0) == 4 * 3 + 4 * 10 * 3**3
+
+
+def test_a_result_that_is_stored_keeps_no_function_from_being_kept() -> None:
+    """A backward call does not store it once more, so what functions read is as it was."""
+    text = """
+        [Differentiable] double g(DiffTensor<double, 1> w, double x) { return sin(exp(w[0] * x)) * exp(x); }
+        [Differentiable] void f(uint i, DiffTensor<double, 1> w, WDiffTensor<double, 1> o) { o[i] = g(w, g(w, 0.3lf)); }
+    """
+    device = spy.create_device(backend="interpreter", options=spy.Options(calls=KEEP))
+    module = spy.Module.load_from_source(device, "stored", text)
+    w, o = (spy.Tensor.from_numpy(device, np.ones(2)).with_grads(zero=True) for _ in range(2))
+    reports = device.explain(module.f.bwds, spy.grid((2,)), w, o).reports
+    assert any(each.function == "g.011.reverse" for each in reports)
