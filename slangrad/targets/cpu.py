@@ -46,7 +46,7 @@ class Summed:
 
     @property
     def program(self) -> Program:
-        return self.flat.program
+        return replace(self.flat.program, functions={f.name: f for f in self.in_ir})
 
     @property
     def in_ir(self) -> list[Function]:
