@@ -25,7 +25,7 @@ from slangrad.flatten.leaves import (
 from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
-from slangrad.ir.integers import Ranges
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WAVES
 from slangrad.ir.rebuild import same_region
 from slangrad.ir.type_rules import scalar_type

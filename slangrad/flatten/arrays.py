@@ -20,7 +20,7 @@ from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
 from slangrad.ir.core import Attributes, Function, Op, Region, Value
-from slangrad.ir.integers import Ranges
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import WRITE
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type

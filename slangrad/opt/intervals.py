@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
 from slangrad.ir.core import Op, Value
-from slangrad.ir.integers import Integers, Interval
+from slangrad.ir.intervals import Interval, Numbers
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import BOOL, I64, Scalar, is_integer
@@ -38,7 +38,7 @@ class Facts:
         return Facts(self.known | known) if known else self
 
 
-class Intervals(Integers[Value]):
+class Intervals(Numbers[Value]):
     """Answers for one kernel; arithmetic is emitted into the plan."""
 
     most = 1 << 31  # products of such numbers fit in 64 bits
@@ -50,8 +50,8 @@ class Intervals(Integers[Value]):
     def emit(self, name: str, *ends: Value) -> Value:
         return self.plan.emit(name, *ends)
 
-    def end(self, number: int) -> Value:
-        return self.plan.constant(I64, number)
+    def end(self, number: float) -> Value:
+        return self.plan.constant(I64, int(number))
 
     def known(self, end: Value) -> int | None:
         number = self.plan.constant_of(end)

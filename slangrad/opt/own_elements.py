@@ -17,7 +17,7 @@ from itertools import permutations
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
-from slangrad.ir.integers import Interval
+from slangrad.ir.intervals import Interval
 from slangrad.ir.types import I64
 from slangrad.opt.intervals import Bounds, Facts, Intervals
 from slangrad.opt.reach import Access

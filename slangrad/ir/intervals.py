@@ -1,4 +1,4 @@
-"""Between which ends an integer lies, as far as its making tells.
+"""Between which ends a number lies, as far as its making tells.
 
     %j = and %x, 3                    %j: 0 .. 3
     %k = add %i, %j                   %k: 0 .. n + 2, where %i lies in 0 .. n - 1
@@ -9,6 +9,7 @@ The rules of ops are the same whatever ends are: numbers (`Ranges`), or values o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -34,28 +35,29 @@ Maybe = Interval[E] | None
 Of = Callable[[Value], Maybe[E]]
 
 
-class Integers(Generic[E]):
+class Numbers(Generic[E]):
     """Arithmetic of intervals. `most` is the greatest factor of a product that surely fits."""
 
-    most: int
+    most: float
 
     def emit(self, name: str, *ends: E) -> E:
         """A primitive of ends, or a condition."""
         raise NotImplementedError
 
-    def end(self, number: int) -> E:
+    def end(self, number: float) -> E:
         raise NotImplementedError
 
-    def known(self, end: E) -> int | None:
+    def known(self, end: E) -> float | None:
         """The number that an end or a condition is, if that is known."""
         raise NotImplementedError
 
-    def number(self, low: int, high: int) -> Interval[E]:
+    def number(self, low: float, high: float) -> Interval[E]:
         return Interval(self.end(low), self.end(high))
 
     def constants(self, x: Interval[E]) -> tuple[int, int] | None:
+        """Both ends of integers, if they are known."""
         low, high = self.known(x.low), self.known(x.high)
-        return None if low is None or high is None else (low, high)
+        return None if low is None or high is None else (int(low), int(high))
 
     def where(self, x: Interval[E], low: E, high: E) -> Maybe[E]:
         """The interval where low <= high; None where that is known to fail."""
@@ -65,7 +67,7 @@ class Integers(Generic[E]):
             return Interval(x.low, x.high, (*x.conditions, condition))
         return x if known else None
 
-    def between(self, x: Interval[E], low: int, high: int) -> Maybe[E]:
+    def between(self, x: Interval[E], low: float, high: float) -> Maybe[E]:
         above = self.where(x, self.end(low), x.low)
         return None if above is None else self.where(above, x.high, self.end(high))
 
@@ -102,8 +104,11 @@ class Integers(Generic[E]):
         return None if op is None or rule is None else rule(self, op, of)
 
 
-def whole(scalar: Scalar) -> tuple[int, int]:
+def whole(t: Type) -> tuple[float, float]:
     """All numbers of a type."""
+    scalar = scalar_of(t)
+    if scalar is None or scalar.kind == "float":
+        return -math.inf, math.inf
     return (0, 1) if scalar.kind == "bool" else (int(least(scalar)), int(greatest(scalar)))
 
 
@@ -115,32 +120,33 @@ def _two(op: Op, of: Of[E]) -> tuple[Interval[E], Interval[E]] | None:
     return None if x is None or y is None else (x, y)
 
 
-def _const(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    number = int(op.attributes["value"])
-    return v.number(number, number)
+def _const(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
+    return v.number(op.attributes["value"], op.attributes["value"])
 
 
-def _add(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _add(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     both = _two(op, of)
     return None if both is None else v.sum(*both)
 
 
-def _sub(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _sub(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     both = _two(op, of)
     return None if both is None else v.sum(both[0], v.negative(both[1]))
 
 
-def _neg(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _neg(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     x = of(op.operands[0])
     return None if x is None else v.negative(x)
 
 
-def _mul(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _mul(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     both = _two(op, of)
-    return None if both is None else v.product(*both)
+    made = None if both is None else v.product(*both)
+    is_square = made is not None and op.operands[0] is op.operands[1] and v.known(made.low) is not None
+    return made._replace(low=v.emit("max", made.low, v.end(0))) if made is not None and is_square else made
 
 
-def _shift(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _shift(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     """By a number of bits that is known."""
     both = _two(op, of)
     ends = None if both is None else v.constants(both[1])
@@ -158,7 +164,7 @@ def _shift(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
     return Interval(v.emit("shr", x.low, by), v.emit("shr", x.high, by), x.conditions)
 
 
-def _extreme(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _extreme(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     """min or max, of both ends."""
     x, y = (v.or_whole(of(each), each.type) for each in op.operands)
     if x is None or y is None:
@@ -167,15 +173,17 @@ def _extreme(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
     return Interval(low, high, x.conditions + y.conditions)
 
 
-def _and(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _and(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     """No bit is there that a mask does not have."""
     known = [v.constants(x) for x in map(of, op.operands) if x is not None]
     masks = [ends[1] for ends in known if ends is not None and ends[0] >= 0]
     return v.number(0, min(masks)) if masks else None
 
 
-def _quotient(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    """div or rem, of numbers that are not negative. By zero both are zero."""
+def _quotient(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
+    """div or rem, of integers that are not negative. By zero both are zero."""
+    if scalar_type(op.results[0]).kind == "float":
+        return None
     x, y = v.or_whole(of(op.operands[0]), op.operands[0].type), of(op.operands[1])
     if x is None or y is None:
         return None
@@ -189,31 +197,51 @@ def _quotient(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
     return None if made is None else v.where(made, v.end(0), y.low)
 
 
-def _select(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
+def _select(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
     x, y = map(of, op.operands[1:])
     return None if x is None or y is None else v.hull(x, y)
 
 
-def _convert(v: Integers[E], op: Op, of: Of[E]) -> Maybe[E]:
-    source = scalar_of(op.operands[0].type)
-    return None if source is None or source.kind == "float" else of(op.operands[0])
+def _same(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
+    """What the operand is, unless integers become floats or the other way round."""
+    source, made = scalar_of(op.operands[0].type), scalar_of(op.results[0].type)
+    if source is None or made is None or (source.kind == "float") != (made.kind == "float"):
+        return None
+    return of(op.operands[0])
 
 
-RULES: dict[str, Callable[[Integers[E], Op, Of[E]], Maybe[E]]] = {
+def _abs(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
+    x = of(op.operands[0])
+    if x is None:
+        return None
+    y = v.negative(x)
+    low = v.emit("max", v.emit("max", x.low, y.low), v.end(0))
+    return Interval(low, v.emit("max", x.high, y.high), x.conditions)
+
+
+def _unit(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
+    return v.number(-1, 1)
+
+
+def _positive(v: Numbers[E], op: Op, of: Of[E]) -> Maybe[E]:
+    return v.number(0, math.inf)
+
+
+RULES: dict[str, Callable[[Numbers[E], Op, Of[E]], Maybe[E]]] = {
     "const": _const,
     "add": _add,
     "sub": _sub,
     "neg": _neg,
-    "mul": _mul,
-    "shl": _shift,
-    "shr": _shift,
-    "min": _extreme,
-    "max": _extreme,
+    "abs": _abs,
+    **dict.fromkeys(("mul", "scale"), _mul),
+    **dict.fromkeys(("div", "rem"), _quotient),
+    **dict.fromkeys(("shl", "shr"), _shift),
+    **dict.fromkeys(("min", "max"), _extreme),
     "and": _and,
-    "rem": _quotient,
-    "div": _quotient,
     "select": _select,
-    "convert": _convert,
+    **dict.fromkeys(("convert", "splat", "get", "detach"), _same),
+    **dict.fromkeys(("sin", "cos", "tanh"), _unit),
+    **dict.fromkeys(("exp", "exp2", "sqrt"), _positive),
 }
 
 
@@ -226,50 +254,51 @@ class Makers(Protocol):
     def made_by(self, value: Value) -> Op | None: ...
 
 
-class Ranges(Integers[int]):
-    """Of values whose ops are made already; what cannot be told is the type's range. So an index that cannot leave its
-    array is not checked when the program runs. Conditions of branches are not looked at."""
+class Ranges(Numbers[float]):
+    """Of values whose ops are made already; where nothing is known, all that the type can hold. So an index that cannot
+    leave its array is not checked when the program runs. Conditions of branches are not looked at."""
 
-    most = 1 << 64
+    most = math.inf
 
     def __init__(self) -> None:
-        self._known: dict[Value, Interval[int]] = {}
+        self._known: dict[Value, Interval[float]] = {}
 
-    def emit(self, name: str, *ends: int) -> int:
+    def emit(self, name: str, *ends: float) -> float:
         return _ARITHMETIC[name](*ends)
 
-    def end(self, number: int) -> int:
+    def end(self, number: float) -> float:
         return number
 
-    def known(self, end: int) -> int:
+    def known(self, end: float) -> float:
         return end
 
     def counted(self, b: Makers, count: Value, index: Value) -> None:
         """`index` is that of a loop of `count` iterations."""
         self._known[index] = Interval(0, max(0, self.of(b, count).high - 1))
 
-    def of(self, b: Makers, value: Value, depth: int = 0) -> Interval[int]:
-        """The range of an integer or truth value that is in scope of the builder."""
+    def of(self, b: Makers, value: Value, depth: int = 0) -> Interval[float]:
+        """The range of a number or truth value that is in scope of the builder."""
         if value in self._known:
             return self._known[value]
-        low, high = whole(scalar_type(value))
+        low, high = whole(value.type)
         op = b.made_by(value) if depth <= DEEPEST else None
         found = self.made(op, lambda x: self.of(b, x, depth + 1))
-        if found is None or found.low < low or found.high > high:
-            return Interval(low, high)
-        self._known[value] = found
+        if found is None or not (low <= found.low and found.high <= high):  # NaN is in no range
+            found = Interval(low, high)
+        if op is not None:
+            self._known[value] = found
         return found
 
-    def is_below(self, b: Makers, value: Value, extent: int) -> bool:
+    def is_below(self, b: Makers, value: Value, extent: float) -> bool:
         """Whether surely 0 <= value < extent."""
         low, high, _ = self.of(b, value)
         return low >= 0 and high < extent
 
 
-_ARITHMETIC: dict[str, Callable[..., int]] = {
+_ARITHMETIC: dict[str, Callable[..., float]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x * y,
+    "mul": lambda x, y: x * y if x and y else 0,
     "div": lambda x, y: x // y,
     "shr": lambda x, y: x >> y,
     "neg": lambda x: -x,

@@ -1,5 +1,6 @@
 """Ranges hold for every input, and are as tight as the tests of indices need."""
 
+import math
 import random
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from slangrad.ir import types as t
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Parameter, Program, Region, Value
-from slangrad.ir.integers import Ranges, whole
 from slangrad.ir.interpret import evaluate
+from slangrad.ir.intervals import Ranges, whole
 from tests.ir.random_programs import random_number
 
 BINARY = ("add", "sub", "mul", "div", "rem", "min", "max", "and", "shr", "shl")
@@ -54,3 +55,21 @@ def test_what_may_wrap_is_unknown():
     assert Ranges().of(b, b.emit("mul", small, small))[:2] == (0, 225)
     assert Ranges().of(b, b.emit("sub", small, b.constant(t.U8, 1)))[:2] == whole(t.U8)
     assert Ranges().of(b, b.emit("rem", x, b.constant(t.U8, 10)))[:2] == (0, 9)
+
+
+def test_paths_to_a_value_are_not_counted():
+    """There are 2^60 from the last sum to what it is made of."""
+    b, total = Builder(), Value(t.I32)
+    for _ in range(60):
+        total = b.emit("add", total, total)
+    assert Ranges().of(b, total)[:2] == whole(t.I32)
+
+
+def test_floats():
+    b, ranges, x = Builder(), Ranges(), Value(t.F32)
+    square = b.emit("add", b.emit("mul", x, x), b.constant(t.F32, 0.5))
+    assert ranges.of(b, square)[:2] == (0.5, math.inf)
+    wave = b.emit("sub", b.emit("abs", b.emit("sin", x)), b.constant(t.F32, 2))
+    assert ranges.of(b, wave)[:2] == (-2, -1)
+    assert ranges.of(b, b.emit("div", wave, square))[:2] == whole(t.F32)
+    assert ranges.of(b, b.emit("convert", square, type=t.I32))[:2] == whole(t.I32)
