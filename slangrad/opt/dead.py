@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from slangrad.ir.addresses import is_step, root_of
+from slangrad.ir.addresses import Roots, is_step
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
@@ -45,6 +45,7 @@ class _Liveness:
         self._roots: list[Op] = []
         self.checks: set[Op] = set()  # writes that report an index out of range
         self._ranges = Ranges()
+        self._addresses = Roots(self.made_by)
         self._scan(function.region, None)
         for op in self._roots:
             self._keep(op)
@@ -96,7 +97,7 @@ class _Liveness:
 
     def _base(self, address: Value) -> Value | None:
         """The memory made in this function that an address surely points into."""
-        root = root_of(address, self.made_by)
+        root = self._addresses.root(address)
         op = self.made_by(root)
         return root if op is not None and op.name in ALLOCATIONS else None
 
