@@ -49,8 +49,8 @@ class Job:
         self.done.set()
 
 
-class Missing(Exception):
-    """A kernel is not there, and is not to be compiled yet."""
+class Missing(BaseException):
+    """A kernel is not there, and is not to be compiled yet. No code of users between here and the call catches it."""
 
     def __init__(self, job: Job) -> None:
         super().__init__()

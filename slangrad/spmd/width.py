@@ -53,7 +53,7 @@ def suitable_lanes(kernel: Function, lanes: int, register_bytes: int, registers:
 
 
 def _is_innermost(loop: Op) -> bool:
-    return not any(op.name in LOOPS for region in loop.regions for op in walk(region))
+    return not any(op.name in LOOPS for op in walk(*loop.regions))
 
 
 def _local_bytes(op: Op) -> int:

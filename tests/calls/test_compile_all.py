@@ -227,6 +227,20 @@ def test_errors_are_those_of_the_calls(monkeypatch):
     assert calls[2]() == 1
 
 
+def test_values_of_a_call_may_be_made_by_calls():
+    def asked():
+        try:
+            return {"offset": module.inner(2.0)}
+        except Exception:
+            raise AssertionError("a kernel that is missing concerns nobody else") from None
+
+    text = "uniform float offset; float inner(float x) { return x * x; } float outer(float x) { return x + offset; }"
+    module = spy.Module.load_from_source(spy.create_device(), "asked", text)
+    call = partial(module.outer.set(asked), 1.0)
+    module.compile_all([call, call])
+    assert call() == 5
+
+
 def test_no_calls():
     module, calls = small()
     for wrong in (module.f, module, lambda: 1, partial(print, 1), partial(module.f.map, 1)):
