@@ -276,9 +276,10 @@ def walk(region: Region) -> Iterator[Op]:
     """All ops of a region and of the regions within it, outer ones first. Without recursion: regions may be deep."""
     inside = [iter(region.ops)]
     while inside:
-        op = next(inside[-1], None)
-        if op is None:
+        for op in inside[-1]:
+            yield op
+            if op.regions:
+                inside += [iter(inner.ops) for inner in reversed(op.regions)]
+                break
+        else:
             inside.pop()
-            continue
-        yield op
-        inside += [iter(inner.ops) for inner in reversed(op.regions)]
