@@ -1,5 +1,9 @@
-"""`python -m slangrad` is the command `slangrad`."""
+"""`python -m slangrad` is the command `slangrad`, or a process that compiles kernels for another one."""
 
-from slangrad.cli.main import app
+import sys
+from importlib import import_module
 
-app()
+if sys.argv[1:] == ["compile-worker"]:
+    import_module("slangrad.call.worker").main()
+else:
+    import_module("slangrad.cli.main").app()

@@ -2,7 +2,8 @@
 
     key = kernel_key(options, "cpu", text, module_keys)     all that the machine code depends on, as a digest
     found = find_kernel(options, "cpu", key)                a StoredKernel, ready to be launched, or None
-    keep_kernel(options, key, image, arguments, used)       `image` comes from the pipeline: CompiledKernel.image
+    entry = kernel_entry(image, arguments, used)            `image` comes from the pipeline: CompiledKernel.image
+    keep_kernel(options, key, entry)                        workers send such bytes, too: stored_kernel("cpu", entry)
 
 Calls and kernels of users share this: for a call the key is of the kernel's text, for an entry point of its name
 and place; both with the keys of all modules that are seen (`Module.key` of the checker: texts and imports).
@@ -50,8 +51,7 @@ def kernel_key(options: Options, target: str, *parts: object) -> str:
 
 def find_kernel(options: Options, target: str, key: str) -> StoredKernel | None:
     """What `keep_kernel` has kept, ready to be launched."""
-    load = BACKENDS[target].load
-    if not key or load is None:
+    if not key:
         return None
     store = store_of(options)
     data = store.get(key)
@@ -59,25 +59,33 @@ def find_kernel(options: Options, target: str, key: str) -> StoredKernel | None:
         store.misses += 1
         return None
     store.hits += 1
-    kernel, about = load(data)
+    return stored_kernel(target, data)
+
+
+def stored_kernel(target: str, entry: bytes) -> StoredKernel:
+    """The kernel that `kernel_entry` has written."""
+    load = BACKENDS[target].load
+    assert load is not None
+    kernel, about = load(entry)
     arguments = type_from(about["arguments"])
     assert isinstance(arguments, Struct)
     return StoredKernel(kernel, arguments, frozenset(about["used"]), about["extra"])
 
 
-def keep_kernel(
-    options: Options,
-    key: str,
-    image: KernelImage | None,
-    arguments: Struct,
-    used: Iterable[str],
-    extra: Any = None,
-) -> None:
-    """Keep a kernel, unless there is no key or no machine code."""
-    if not key or image is None:
-        return
+def kernel_entry(
+    image: KernelImage | None, arguments: Struct, used: Iterable[str], extra: Any = None
+) -> bytes:
+    """A kernel as bytes; none without machine code."""
+    if image is None:
+        return b""
     about = {"arguments": type_data(arguments), "used": sorted(used), "extra": extra}
-    store_of(options).put(key, replace(image, about=about).to_bytes())
+    return replace(image, about=about).to_bytes()
+
+
+def keep_kernel(options: Options, key: str, entry: bytes) -> None:
+    """Keep a kernel, unless there is no key or no machine code."""
+    if key and entry:
+        store_of(options).put(key, entry)
 
 
 # --- What machine code depends on besides its source --------------------------------------------------
@@ -99,4 +107,4 @@ def _settings(options: Options) -> str:
     chosen = (sorted(options.disable_warnings), sorted(options.warnings_as_errors))
     none: frozenset[str] = frozenset()  # sets have no order; where kernels are kept is not shown
     bare = replace(options, disable_warnings=none, warnings_as_errors=none)
-    return repr((replace(bare, threads=0, verify=False, dump=(), progress=True), chosen))
+    return repr((replace(bare, threads=0, processes=0, verify=False, dump=(), progress=True), chosen))

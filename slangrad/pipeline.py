@@ -118,8 +118,8 @@ def without_maths(unit: Unit) -> Unit:
     return MATHS(replace(unit, program=replace(unit.program, functions=kept | unit.program.functions)))
 
 
-def even_barriers(function: Function) -> Function:
-    check_barriers(function)
+def even_barriers(function: Function, context: Context) -> Function:
+    check_barriers(function, context.program.functions)
     return function
 
 
@@ -191,7 +191,7 @@ MATHS = Passes((
     Pass("flatten", maths,             asks=True, when=has_maths),
     Pass("opt",     hoist,             after_change=True, when=has_branches),
     Pass("opt",     remove_dead,       after_change=True),
-    Pass("spmd",    even_barriers),
+    Pass("spmd",    even_barriers,     asks=True),
 ))
 
 # Of every target. What a target does with the flat kernel is in targets/.
@@ -208,20 +208,6 @@ COMMON: tuple[Stage, ...] = (
 # fmt: on
 
 TARGETS = {each.name: each for each in (cpu.TARGET, interpreter.TARGET, c_text.TARGET)}
-STAGE_NAMES = tuple(stage.name for stage in (*COMMON, *cpu.TARGET.tail))
-
-
-def _unmet_needs(stages: Sequence[Stage]) -> list[str]:
-    """Rows whose needed passes do not come before them."""
-    seen: set[str] = set()
-    unmet = []
-    for row in (row for stage in stages for row in stage.rows):
-        unmet += [f"{row.name} needs {each}" for each in row.needs if each not in seen]
-        seen.add(row.name)
-    return unmet
-
-
-assert not _unmet_needs(COMMON), _unmet_needs(COMMON)
 
 
 # --- Compiling ----------------------------------------------------------------------------------------
@@ -357,10 +343,10 @@ class _Run:
         start = perf_counter()
         made = stage.run(value)
         self.milliseconds[stage.name] = 1e3 * (perf_counter() - start)
-        if self.options.verify and stage.legal is not None:
-            verify.verify(made.program, stage.legal)
         if isinstance(made, InIR):
             self.functions[stage.name] = made.in_ir
+            if self.options.verify and stage.legal is not None:
+                verify.verify(made.program, stage.legal, made.in_ir)
         if stage.lines is not None:
             show = partial(stage.lines, made)
             self.listings[stage.name] = show

@@ -50,7 +50,7 @@ Run = Callable[..., Function]
 class Pass:
     """A row: the folder that does the work, and the function. `asks`: it takes the context, too. `when`: a condition of
     function and context. `after_change`: only if the last pass without this mark gave another function than it took.
-    `needs`: names of passes that come before it, checked when the table is made."""
+    `needs`: names of passes that come before it, which is checked when the table is made."""
 
     folder: str
     run: Run
@@ -74,6 +74,11 @@ class Passes:
     """Passes over the kernel and the functions that it calls, one after the other."""
 
     rows: tuple[Pass, ...]
+
+    def __post_init__(self) -> None:
+        for i, row in enumerate(self.rows):
+            unmet = set(row.needs) - {each.name for each in self.rows[:i]}
+            assert not unmet, f"{row.name} needs {', '.join(unmet)}"
 
     def __add__(self, others: Passes) -> Passes:
         return Passes(self.rows + others.rows)
@@ -107,11 +112,6 @@ class Stage:
     run: Callable[[Any], Any]
     legal: verify.Stage | None
     lines: Callable[[Any], list[Line]] | None
-
-    @property
-    def rows(self) -> tuple[Pass, ...]:
-        """The passes over the kernel that it consists of; none where it does something else."""
-        return self.run.rows if isinstance(self.run, Passes) else ()
 
 
 # --- From a text to IR --------------------------------------------------------------------------------

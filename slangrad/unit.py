@@ -27,7 +27,10 @@ from slangrad.syntax import ast
 
 @runtime_checkable
 class InIR(Protocol):
-    """A value of a stage that is IR, and the functions that it is made of."""
+    """A value of a stage that is IR: the functions that it is made of, and the program whose functions they call."""
+
+    @property
+    def program(self) -> Program: ...
 
     @property
     def in_ir(self) -> list[Function]: ...

@@ -27,7 +27,7 @@ def through(stages: Sequence[Stage], value: Any) -> Any:
         for stage in stages:
             value = stage.run(value)
             if stage.legal is not None:
-                verify.verify(value.program, stage.legal)
+                verify.verify(value.program, stage.legal, value.in_ir)
     return value
 
 

@@ -1,6 +1,7 @@
 """What import-linter does not check: the size of files, and imports inside functions."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import slangrad
@@ -16,6 +17,7 @@ LATE_MODULES = {
     ("call", "slangrad.pipeline"),  # a kernel that is not in the cache
     ("call", "slangrad.call.front"),  # the derivative of a gradient that PyTorch asks for
     ("call", "slangrad.call.torch_calls"),  # torch tensors among the arguments
+    ("call", "slangrad.call.workers"),  # kernels that are compiled together, on several processors
     ("runtime", "slangrad.base.formats"),  # kernels that print
     ("tensors", "torch"),
     ("api", "slangrad.call.front"),  # a module or call that is not in the cache
@@ -32,6 +34,7 @@ LATE_MODULES = {
     ("api", "slangrad.api.devices.reports"),  # what it tells about memory and compiling
     ("api", "slangrad.api.functional.describe"),  # for editors and help()
     ("api", "slangrad.api.functional.call_data"),  # what a call is made of
+    ("api", "slangrad.api.functional.together"),  # kernels that are compiled together
     ("api", "slangrad.api.reflection.slang_functions"),  # reflection
     ("api", "slangrad.api.reflection.slang_layout"),
     ("api", "slangrad.tensors.formats"),
@@ -81,6 +84,23 @@ def test_only_some_modules_are_loaded_late() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Late"
     }
     assert late == LATE_MODULES
+
+
+def test_all_passes_are_in_the_contract_that_none_asks_another() -> None:
+    contract = next(
+        each
+        for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+        if each["name"].startswith("No pass asks another")
+    )
+    tables = [PACKAGE / "pipeline.py", PACKAGE / "stages.py", *(PACKAGE / "targets").glob("*.py")]
+    passes = {
+        node.module
+        for table in tables
+        for node in ast.walk(ast.parse(table.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).startswith(("slangrad.opt.", "slangrad.flatten."))
+    }
+    assert passes - {"slangrad.opt.kernel_facts"} == set(contract["modules"])
 
 
 def test_every_folder_says_what_it_is() -> None:

@@ -4,6 +4,7 @@ One call simulates one cloth of masses and springs in the wind, step by step unt
 steps is not known in advance. `bwds` goes back through all of them, to the velocity and the spin of the throw.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -34,17 +35,22 @@ def main(steps=80, rate=0.3, mats=MATS, out="cloth.png"):
     targets = spy.Tensor.from_numpy(device, rows, dtype=module.Mat)
     world = {"from": spy.float3(0, 0, 1), "wind": 1.5, "stiffness": 60.0}
 
+    loss = partial(module.loss, throws, targets, **world, _result="numpy")
+    gradient = partial(module.loss.bwds, throws, targets, **world)
+    adjust = partial(module.adjust, throws, throws.grad, moments)
+    flight = partial(module.flight.map((0,), (1,)), throws, **world, _result="numpy")
+    module.compile_all([gradient, partial(flight, np.zeros(9, np.float32)), loss, partial(adjust, 1, rate)])
+
     def flights(count):
         """The cloths at some times: throw, time, row, column, coordinate."""
-        parts = np.linspace(0, 1, count, dtype=np.float32)
-        return module.flight.map((0,), (1,))(throws, parts, **world, _result="numpy")
+        return flight(np.linspace(0, 1, count, dtype=np.float32))
 
     first = flights(9)
     progress = show.Progress(steps)
     for step in range(1, steps + 1):
-        progress.add(module.loss(throws, targets, **world, _result="numpy").mean())
-        module.loss.bwds(throws, targets, **world)
-        module.adjust(throws, throws.grad, moments, step, rate * 0.1 ** (step / steps))
+        progress.add(loss().mean())
+        gradient()
+        adjust(step, rate * 0.1 ** (step / steps))
     places = module.Mat.corner.map((0,), (1,), (2,))(targets, range(9), range(9), _result="numpy")
     draw(out, places, first, flights(9), progress.losses)
     return progress.losses

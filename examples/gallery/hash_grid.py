@@ -4,6 +4,7 @@ The Slang function `learn` calls `bwd_diff` itself; gradients of the table and o
 all threads share.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,22 +45,25 @@ def main(size=256, points=1 << 14, steps=400, rate=0.01, out="hash_grid.png"):
     image, learned = {"table": table, "weights": weights}, (table, weights)
     optimizer = spy.optim.Adam([each.values for each in learned])
 
+    at = spy.Tensor.empty(device, (points,), "float2")
+    learn = partial(module.learn, image, at, 1 / points, _result="numpy")
+    pixels, drawings = spy.grid((size, size)), {}
+    for name, corner, part in (("all of it", (0, 0), 1.0), ("a part", (0.3, 0.45), 0.25)):
+        window = {"corner": spy.float2(*corner), "size": part, "pixels": size}
+        drawings[f"the image: {name}"] = partial(module.showMarble, pixels, window, _result="numpy")
+        drawings[f"hash grid: {name}"] = partial(module.showImage, image, pixels, window, _result="numpy")
+    module.compile_all([learn, *drawings.values()])
+
     progress = show.Progress(steps)
     for step in range(1, steps + 1):
-        at = spy.Tensor.from_numpy(device, random.random((points, 2), np.float32), dtype="float2")
-        progress.add(module.learn(image, at, 1 / points, _result="numpy").mean())
+        at.copy_from_numpy(random.random((points, 2), np.float32))
+        progress.add(learn().mean())
         optimizer.lr = rate * 0.1 ** (step / steps)
         optimizer.step([each.gradients for each in learned])
         for each in learned:
             each.gradients.clear()
 
-    shown = {}
-    for name, corner, part in (("all of it", (0, 0), 1.0), ("a part", (0.3, 0.45), 0.25)):
-        window = {"corner": spy.float2(*corner), "size": part, "pixels": size}
-        pixels = spy.grid((size, size))
-        shown[f"the image: {name}"] = module.showMarble(pixels, window, _result="numpy")
-        shown[f"hash grid: {name}"] = module.showImage(image, pixels, window, _result="numpy")
-    draw(out, shown, progress.losses)
+    draw(out, {name: drawing() for name, drawing in drawings.items()}, progress.losses)
     return progress.losses
 
 

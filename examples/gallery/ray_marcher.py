@@ -5,6 +5,7 @@ others start anywhere, and follow the derivative of their images: through the lo
 which are derivatives themselves.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,19 +57,24 @@ def main(size=64, views=4, steps=240, rate=0.03, seed=27, out="ray_marcher.png")
         return module.render(spy.grid((views, size, size)), size, views, balls, _result="tensor")
 
     wanted = balls_of(teddy())
-    target = render(wanted, size, views)
+    target = spy.Tensor.empty(device, (views, size, size), "float3")
     balls = balls_of(anything(np.random.default_rng(seed)))
     gradients = spy.Tensor.zeros(device, (COUNT,), module.Ball.Differential)
     moments = spy.Tensor.zeros(device, (COUNT,), module.BallMoments)
 
     pixels = spy.grid((views, size, size))
+    learn = partial(module.learn, pixels, size, views, target, balls, gradients, _result="numpy")
+    adjust = partial(module.adjust, balls, gradients, moments)
+    drawn = partial(module.render, pixels, size, views, wanted, _result=target)
+    module.compile_all([learn, drawn, partial(adjust, 1, rate)])
+
+    drawn()
     progress, shown = show.Progress(steps), {}
     for step in range(1, steps + 1):
         if step - 1 in (0, steps // 12, steps // 4):
             shown[step - 1] = render(balls, 180, 4).to_numpy()
-        losses = module.learn(pixels, size, views, target, balls, gradients, _result="numpy")
-        progress.add(losses.mean())
-        module.adjust(balls, gradients, moments, step, rate * 0.1 ** (step / steps))
+        progress.add(learn().mean())
+        adjust(step, rate * 0.1 ** (step / steps))
     shown[steps] = render(balls, 180, 4).to_numpy()
     draw(out, render(wanted, 180, 4).to_numpy(), shown, progress.losses)
     return progress.losses

@@ -4,6 +4,7 @@ A pixel blends the splats of its tile from front to back in a loop that ends whe
 goes back through it, and adds to the gradients of all splats.
 """
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -89,17 +90,23 @@ def main(size=128, count=600, steps=300, out="splatting.png"):
     }
 
     pixels = spy.grid((size, size))
+    fill = partial(module.fillTile, spy.grid((across, across)), splats, tiles)
+    render = partial(module.render, pixels, splats, tiles, _result="numpy")
+    loss = partial(module.loss, pixels, splats, tiles, target, _result="numpy")
+    gradient = partial(module.loss.bwds, pixels, splats, tiles, target)
+    module.compile_all([gradient, fill, render, loss])
+
     progress, shown = show.Progress(steps), {}
     for step in range(1, steps + 1):
-        module.fillTile(spy.grid((across, across)), splats, tiles)
+        fill()
         if step - 1 in (0, steps // 10):
-            shown[step - 1] = module.render(pixels, splats, tiles, _result="numpy")
-        progress.add(module.loss(pixels, splats, tiles, target, _result="numpy").mean())
-        module.loss.bwds(pixels, splats, tiles, target)
+            shown[step - 1] = render()
+        progress.add(loss().mean())
+        gradient()
         splats.step(0.1 ** (step / steps))
 
-    module.fillTile(spy.grid((across, across)), splats, tiles)
-    shown[steps] = module.render(pixels, splats, tiles, _result="numpy")
+    fill()
+    shown[steps] = render()
     draw(out, image, shown, splats.tensors, progress.losses)
     return progress.losses
 

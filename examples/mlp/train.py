@@ -56,7 +56,7 @@ def first_parameters(seed: int) -> Array:
 
 
 class Kernels:
-    """The kernels for one number type. Each is compiled when it is first launched."""
+    """The kernels for one number type, compiled together."""
 
     def __init__(self, number: str = "half", **device_settings: Any) -> None:
         self.dtype = np.dtype(NUMBERS[number])
@@ -65,14 +65,19 @@ class Kernels:
             include_paths=[Path(__file__).parent], defines=defines, **device_settings
         )
         self.module = self.device.load_module("kernels")
-        self.learn, self.ask = self._kernel("learn"), self._kernel("ask")
-        self.adjust = {rule: self._kernel("adjust", rule) for rule in POINTS}
+        learn, ask = self._program("learn"), self._program("ask")
+        adjust = {rule: self._program("adjust", rule) for rule in POINTS}
+        spy.Module(self.module).compile_all([learn, ask, *adjust.values()])
 
-    def _kernel(self, name: str, *types: str) -> Any:
+        kernel = self.device.create_compute_kernel
+        self.learn, self.ask = kernel(learn), kernel(ask)
+        self.adjust = {rule: kernel(program) for rule, program in adjust.items()}
+
+    def _program(self, name: str, *types: str) -> Any:
         entry = self.module.entry_point(name)
         if types:
             entry = entry.specialize([spy.SpecializationArg.from_type(each) for each in types])
-        return self.device.create_compute_kernel(self.device.link_program([self.module], [entry]))
+        return self.device.link_program([self.module], [entry])
 
     def size_of(self, name: str) -> int:
         """The bytes of a struct in memory."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from slangrad.autodiff.halves import Halves
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.control import carried
 from slangrad.ir.core import Op, Region, Value, walk
@@ -39,6 +40,7 @@ class Callee:
         None  # of a function that stays, whose derivative is made for what is active at the call
     )
     made_for: Callable[[tuple[bool, ...], tuple[bool, ...]], Callee] | None = None
+    halves: Halves | None = None  # what a vjp has in the place of `derivative`
 
 
 Callees = Callable[[str], Callee]
@@ -205,6 +207,10 @@ class Activity:
         for op in walk(region):
             if op.name == "call" and self.live(op):
                 self.callee(op)
+
+    def halves(self, op: Op) -> Halves | None:
+        """Of the vjp of a call that the reverse sweep visits."""
+        return self.callee(op).halves if self.live(op) else None
 
     def _callee(self, op: Op) -> Callee:
         return self._callees(op.attributes["callee"])

@@ -38,10 +38,11 @@ class ForwardSweep:
         self.values = self._walk.new
         self.slots: dict[Value, Value] = {}
 
-    def run(self, b: Builder, region: Region) -> None:
+    def run(self, b: Builder, region: Region) -> tuple[Value, ...]:
+        """What the region yields."""
         for slot, t in self._plan.slot_types.items():
             self.slots[slot] = b.emit("zero", type=t, written_first=True) if holds_array(t) else b.zero(t)
-        self._walk.inline(b, region)
+        return self._walk.inline(b, region)
 
     # --- if: kept values of an arm are extra results
 
@@ -152,6 +153,11 @@ class ForwardSweep:
     # --- calls
 
     def _call(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
+        residuals = self._outline.residuals.get(op)
+        if residuals is not None and residuals in self._plan.needs and residuals not in self._plan.again:
+            name, types = self._outline.halves[op].forward, [r.type for r in (*op.results, residuals)]
+            *made, self.values[residuals] = b.call(name, walk.values(op.operands), types)
+            return tuple(made)
         callee = self._callees(op.attributes["callee"])
         if callee.drop_primal:
             return tuple(b.zero(r.type) for r in op.results)

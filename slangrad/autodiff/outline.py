@@ -9,8 +9,10 @@ only counts in steps, as `i += 2`, follows from the number of the iteration.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from slangrad.autodiff.halves import Halves
 from slangrad.ir.control import LOOPS, carried
 from slangrad.ir.core import Op, Region, Value, number_of
 from slangrad.ir.effects import primitive_effect
@@ -23,6 +25,13 @@ READS = frozenset({"index", "get", "call"})  # uses of an array that leave it as
 
 def _times(runs: int, trips: int | None) -> int:
     return min(runs * max(1, USUAL_TRIPS if trips is None else trips), MOST_RUNS)
+
+
+def _picks_struct_from_tape(op: Op) -> bool:
+    """It gets a cotangent of its own: one that is changed on the tape is read there and written, and when that is
+    differentiated, two tapes would have to be added."""
+    of = op.operands[0].type
+    return isinstance(of, Array) and of.length is None and isinstance(of.element, Struct)
 
 
 def holds_array(t: Type) -> bool:
@@ -76,9 +85,12 @@ class Place:
 
 
 class Outline:
-    """The places of all values of one function's region."""
+    """The places of all values of one function's region. `handed`: the reverse sweep is a function of its own, which
+    has the parameters at hand and no other values."""
 
-    def __init__(self, region: Region) -> None:
+    def __init__(
+        self, region: Region, halves: Callable[[Op], Halves | None] = lambda op: None, handed: bool = False
+    ) -> None:
         self.places: dict[Region, Place] = {}
         self.homes: dict[Value, Place] = {}
         self.makers = region.makers
@@ -86,6 +98,11 @@ class Outline:
         self.uses: dict[Value, list[Op]] = {}
         self.order: dict[Value, int] = {}  # definitions before uses
         self.counters: dict[Value, Counter] = {}  # parameters of loops
+        self.halves: dict[Op, Halves] = {}  # of calls
+        self.residuals: dict[Op, Value] = {}  # what calls hand to the reverse sweep
+        self.calls: dict[Value, Op] = {}  # those that residuals come from
+        self._halves_of = halves
+        self.handed = handed
         self._fixed: set[Value] = set()
         self.top = Place(region, None, None, None, 1)
         self._enter(self.top)
@@ -104,6 +121,8 @@ class Outline:
     def _op(self, op: Op, place: Place) -> None:
         for v in op.operands:
             self.uses.setdefault(v, []).append(op)
+        if op.name == "call":
+            self._call(op, place)
         loop = self._loop(op, place) if op.name in LOOPS else place.loop
         for region in op.regions:
             runs = place.runs if loop is place.loop or loop is None else _times(place.runs, loop.constant)
@@ -116,6 +135,16 @@ class Outline:
             self._fixed.update(op.results)
         if op.name in LOOPS and not op.attributes.get("reverse"):
             self._find_counters(op)
+
+    def _call(self, op: Op, place: Place) -> None:
+        halves = self._halves_of(op)
+        if halves is None:
+            return
+        self.halves[op] = halves
+        if halves.residuals is not None:
+            value = self.residuals[op] = Value(halves.residuals, "residuals")
+            self.calls[value] = op
+            self._define(value, place)
 
     def _find_counters(self, loop: Op) -> None:
         for start, inside, y, _ in carried(loop):
@@ -151,7 +180,13 @@ class Outline:
     def is_at_hand(self, value: Value) -> bool:
         """Whether the reverse sweep has the value without keeping anything."""
         known = self.is_index(value) or self.is_constant(value) or value in self.counters
-        return known or self.homes[value] is self.top
+        return known or self._is_there(value)
+
+    def _is_there(self, value: Value) -> bool:
+        """Whether the reverse sweep has it as what it is."""
+        if self.handed:
+            return value in self.top.region.parameters
+        return self.homes[value] is self.top
 
     def is_view(self, whole: Value) -> bool:
         """An array at hand, or a part of one, that nobody writes: to read it again makes no copy."""
@@ -159,14 +194,14 @@ class Outline:
             return False
         op = self.makers.get(whole)
         is_part = op is not None and op.name in ("index", "get")
-        return self.homes[whole] is self.top or (op is not None and is_part and self.is_view(op.operands[0]))
+        return self._is_there(whole) or (op is not None and is_part and self.is_view(op.operands[0]))
 
     def whole_of(self, value: Value) -> tuple[Value, list[Op]]:
         """What an array is a part of, and the ops that pick it, outermost first. Most are of nothing."""
         path: list[Op] = []
         while holds_array(value.type):
             op = self.makers.get(value)
-            if op is None or op.name not in ("index", "get"):
+            if op is None or op.name not in ("index", "get") or _picks_struct_from_tape(op):
                 break
             path.append(op)
             value = op.operands[0]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from slangrad.autodiff.halves import may_be_handed
 from slangrad.autodiff.minimum_cut import INFINITE, Network
 from slangrad.autodiff.outline import Loop, Outline, Place, holds_array
 from slangrad.base.options import CUT, STORE
@@ -22,6 +23,7 @@ from slangrad.ir.core import Op, Value
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, PURE
+from slangrad.ir.rebuild import free_values
 from slangrad.ir.types import Array, Pointer, Type, array, scalar_of
 
 FIXED_TAPE = 1 << 16  # elements; longer tapes grow
@@ -33,6 +35,7 @@ KEEP_IN_ARM = 2  # an extra result of an `if`, for each 4 bytes
 FORBIDDING = 1000  # a factor
 MAKES_SMALL_ARRAYS = frozenset({"make", "set", "get", "load"})  # as large as the code that fills them
 VIEW = 1  # picking an array out of another one
+HANDING = 40  # what a call that hands residuals over costs more than one that runs again
 ARRAY = 4  # a factor: elements are kept rather than arrays, but where inner loops read them over and over
 # A factor: an integer that is computed again may be the same in all lanes, one from a tape is each lane's own.
 INTEGER = 4
@@ -46,6 +49,7 @@ class Wishes:
     prefer: Callable[[Value], str]
     may_repeat: Callable[[Op], bool]  # of a call: its function wishes it and has no effects
     residuals: str = CUT  # see base/options.py
+    runs_calls_again: bool = False  # rather than keep what calls hand over
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class _Choice:
         self._nodes: dict[Value, tuple[int, int]] = {}
         self._following: dict[Value, bool] = {}
         self._links: list[tuple[Value, int]] = []  # an operand, and the node of what it is an operand of
+        self._idle = _idle_calls(outline, result.needs)
 
     def decide(self) -> None:
         wanted = [v for v in sorted(self._plan.needs, key=self._order) if not self._outline.is_at_hand(v)]
@@ -99,6 +104,9 @@ class _Choice:
             self._network.edge(self._nodes[v][1], Network.SINK, INFINITE)
         stays = self._network.cut() if self._wishes.residuals == CUT else None
         self._collect(wanted, stays)
+        at_hand = self._plan.needs - set(wanted)
+        cheap = {v: op for v, op in self._outline.calls.items() if self._price(op, v) < HANDING}
+        self._plan.again.update((v, op) for v, op in cheap.items() if v in at_hand)
         self._plan.keep = {v: self._plan.keep[v] for v in sorted(self._plan.keep, key=self._order)}
 
     def _order(self, value: Value) -> int:
@@ -129,7 +137,9 @@ class _Choice:
             if self._is_kept_by_rule(value) if stays is None else self._nodes[value][0] in stays:
                 self._plan.keep[value] = self._reason(value)
                 continue
-            op = self._plan.again[value] = self._outline.makers[value]
+            op = self._repeatable(value)
+            assert op is not None, value
+            self._plan.again[value] = op
             todo += [v for v in op.operands if not self._outline.is_at_hand(v)]
 
     def _is_kept_by_rule(self, value: Value) -> bool:
@@ -141,9 +151,10 @@ class _Choice:
     def _reason(self, value: Value) -> str:
         """Why a value is kept."""
         maker, op = self._outline.makers.get(value), self._repeatable(value)
-        if maker is None:
+        if maker is None and op is None:
             return _reason_of_parameter(value, self._outline.homes[value].loop)
         if op is None:
+            assert maker is not None
             return _NOT_AGAIN.get(maker.name, _reason_of_op(maker))
         if self._wishes.prefer(value) == "checkpoint":
             return "[PreferCheckpoint]"
@@ -156,15 +167,20 @@ class _Choice:
 
     def _price(self, op: Op, value: Value) -> int:
         cost = PRIMITIVES[op.name].cost * _numbers(value.type) if op.name in PRIMITIVES else 0
-        if holds_array(value.type):
-            cost = VIEW if self._outline.is_view(value) else layout_of(value.type).size // 4
+        if value in self._outline.calls:
+            cost = 0 if op in self._idle else self._outline.halves[op].cost
+        elif holds_array(value.type):
+            cost = VIEW if self._outline.is_view(value) else _words(value.type)
         return cost * (FORBIDDING if self._wishes.prefer(value) == "checkpoint" else 1)
 
     def _price_of_keeping(self, value: Value, op: Op | None) -> int:
         """A value that no iteration changes is computed again: that needs no tape and can leave the loop."""
-        words, in_loop = -(-layout_of(value.type).size // 4), self._outline.homes[value].loop is not None
-        own = KEEP + KEEP_WORD * words if in_loop else KEEP_IN_ARM * words
+        words, in_loop = _words(value.type), self._outline.homes[value].loop is not None
+        in_memory = in_loop or self._outline.handed
+        own = KEEP + KEEP_WORD * words if in_memory else KEEP_IN_ARM * words
         unwanted = self._wishes.prefer(value) == "recompute" or isinstance(value.type, Pointer)
+        if value in self._outline.calls:
+            return (HANDING + own) * (FORBIDDING if unwanted or self._wishes.runs_calls_again else 1)
         if unwanted or (in_loop and self._outline.is_fixed(value)):
             return own * FORBIDDING
         if holds_array(value.type):
@@ -189,7 +205,7 @@ class _Choice:
         """The op that makes a value, if the reverse sweep may run it again."""
         op = self._outline.makers.get(value)
         if op is None:
-            return None
+            return self._outline.calls.get(value)
         if op.name not in PRIMITIVES:
             return op if op.name == "call" and self._wishes.may_repeat(op) else None
         if primitive_effect(op.name, op.operands) != PURE:
@@ -211,6 +227,30 @@ def _numbers(t: Type) -> int:
     """How many numbers an op on scalars, vectors or matrices computes."""
     scalar = scalar_of(t)
     return 1 if scalar is None else layout_of(t).size // scalar.size
+
+
+def _idle_calls(outline: Outline, needs: Iterable[Value]) -> set[Op]:
+    """Calls that the forward sweep has no use for but what they hand over: to run such a function again is to run it
+    once."""
+    idle: set[Op] = set()
+    region, used = outline.top.region, set(needs)
+    if outline.handed:
+        used.update(region.yields)
+    for op in reversed(region.ops):
+        unused = used.isdisjoint(op.results)
+        if op in outline.residuals and unused:
+            idle.add(op)
+        if op.name in PRIMITIVES and op.results and unused:
+            continue
+        used.update(op.operands)
+        for inner in op.regions:
+            used.update(free_values(inner))
+    return idle
+
+
+def _words(t: Type) -> int:
+    """How many 4 bytes a value has; very many, if there is no end to them."""
+    return -(-layout_of(t).size // 4) if may_be_handed(t) else FORBIDDING
 
 
 _NOT_AGAIN = {

@@ -7,22 +7,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from slangrad.autodiff.outline import Loop
-from slangrad.autodiff.plan import fixed_length
-from slangrad.autodiff.reverse import Reversed
+from slangrad.autodiff.outline import Loop, Outline
+from slangrad.autodiff.plan import Plan, fixed_length
 from slangrad.base.source import Span
 from slangrad.ir.core import Value
 from slangrad.ir.layout import layout_of
 
-ITERATION, SEGMENT = "an iteration", "a segment"
+ITERATION, SEGMENT, CALL = "an iteration", "a segment", "a call"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
     """`bytes` are those of one value; `count` says how many a thread keeps at most, None when a run decides: one for
-    each `round`, an iteration of the loop or a segment of it."""
+    each `round`, an iteration of the loop or a segment of it, or a call of the function, whose caller keeps them."""
 
     name: str
     type: str
@@ -82,24 +81,30 @@ def bytes_a_thread(stored: tuple[Stored, ...]) -> int:
 
 
 def _total(stored: tuple[Stored, ...]) -> str:
-    known = bytes_a_thread(tuple(each for each in stored if each.count is not None))
-    rounds = {
-        name: [each for each in stored if each.count is None and each.round == name]
-        for name in (ITERATION, SEGMENT)
-    }
-    more = [f" and {bytes_a_thread(tuple(each))} {name}" for name, each in rounds.items() if each]
-    of = " of loops whose length is not known" if more else ""
-    return f"{known} bytes a thread{''.join(more)}{of}"
+    rounds: dict[str, list[Stored]] = {}
+    for each in stored:
+        rounds.setdefault("a thread" if each.count is not None else each.round, []).append(each)
+    sums = {name: bytes_a_thread(tuple(each)) for name, each in rounds.items()}
+    if CALL in sums:
+        return f"{sums[CALL]} bytes {CALL}"
+    known = sums.pop("a thread", 0)
+    more = "".join(f" and {count} {name}" for name, count in sums.items())
+    return f"{known} bytes a thread{more}{' of loops whose length is not known' if more else ''}"
 
 
-def report(function: str, made: Reversed) -> Report:
-    stored = tuple(_stored(made, v, reason) for v, reason in made.plan.keep.items())
-    again = made.plan.again.items()
+def report(function: str, outline: Outline, plan: Plan, handed: bool = False) -> Report:
+    """`handed`: of a function that hands its residuals to its caller, which keeps them."""
+    stored = tuple(_stored(outline, v, reason) for v, reason in plan.keep.items())
+    if handed:
+        stored = tuple(
+            replace(each, count=None, round=CALL, bytes=each.bytes * (each.count or 1)) for each in stored
+        )
+    again = plan.again.items()
     return Report(function, stored, tuple(Recomputed(v.hint, op.name, op.span) for v, op in again))
 
 
-def _stored(made: Reversed, value: Value, reason: str) -> Stored:
-    home, maker = made.outline.homes[value], made.outline.makers.get(value)
+def _stored(outline: Outline, value: Value, reason: str) -> Stored:
+    home, maker = outline.homes[value], outline.makers.get(value) or outline.calls.get(value)
     span = maker.span if maker is not None else None if home.op is None else home.op.span
     name = value.hint or ("value" if maker is None else maker.name)
     segmented = home.loop is not None and home.loop.op.attributes.get("segmented")

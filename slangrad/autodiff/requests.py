@@ -17,18 +17,21 @@ from slangrad.autodiff.activity import Callee
 from slangrad.autodiff.cutting import Segments, cut, quiet
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
 from slangrad.autodiff.forward import jvp
+from slangrad.autodiff.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
 from slangrad.autodiff.outline import Outline
-from slangrad.autodiff.plan import Wishes
+from slangrad.autodiff.plan import Wishes, plan
 from slangrad.autodiff.report import Report, report
-from slangrad.autodiff.reverse import Planned, planned, vjp
+from slangrad.autodiff.reverse import Planned, forward_half, handed_types, planned, reverse_half, vjp
 from slangrad.autodiff.segments import Choice
 from slangrad.autodiff.signatures import (
+    forward_function,
     handed_by_jvp,
     handed_by_vjp,
     input_flags,
     jvp_function,
     parameters_with,
     result_flags,
+    reverse_function,
     vjp_function,
     wrap_jvp,
     wrap_vjp,
@@ -36,13 +39,15 @@ from slangrad.autodiff.signatures import (
 from slangrad.autodiff.vanishing import vanishing
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.base.options import CUT
+from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
 from slangrad.ir.effects import effect_of
+from slangrad.ir.layout import layout_of
 from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
+from slangrad.ir.types import Struct
 
 Keep = Callable[[Function], bool]
 Flags = tuple[bool, ...]
@@ -101,6 +106,9 @@ class _Requests:
         self._acting: dict[str, bool] = {}
         self._changing: dict[str, bool] = {}
         self._reading: dict[str, bool] = {}
+        self._halves_of: dict[str, Halves | None] = {}
+        self._costs: dict[str, int] = {}
+        self._writes = False  # what is differentiated backwards writes memory
         self._duals = Duals(program.duals)
         self._halved_names: set[str] = set()
 
@@ -161,6 +169,12 @@ class _Requests:
         if custom is not None:
             region = wrap_vjp(f, self._new[custom], self._space)
             return vjp_function(f, handed_by_vjp(f, region, self._space), self._space)
+        outer, self._writes = self._writes, self._writes or any(map(self._op_changes, walk(f.region)))
+        function = self._reversed(f)
+        self._writes = outer
+        return function
+
+    def _reversed(self, f: Function) -> Function:
         ready, preferences = self._prepared(f)
         made = self._planned(f, ready, preferences)
         chosen = self._long_loops(made)
@@ -169,7 +183,7 @@ class _Requests:
             made = self._planned(f, ready, preferences)
         reverse = vjp(made, self._space, self._vjp_callee)
         function = vjp_function(f, handed_by_vjp(f, reverse.region, self._space), self._space)
-        self.result.reports[function.name] = report(function.name, reverse)
+        self.result.reports[function.name] = report(function.name, reverse.outline, reverse.plan)
         return function
 
     def _prepared(self, f: Function) -> tuple[Function, _Preferences]:
@@ -184,10 +198,15 @@ class _Requests:
         ready, old = quiet(ready)
         return ready, preferences.moved(old)
 
-    def _planned(self, f: Function, ready: Function, preferences: _Preferences) -> Planned:
+    def _planned(
+        self, f: Function, ready: Function, preferences: _Preferences, handed: bool = False
+    ) -> Planned:
         inputs, results = input_flags(f, self._space), result_flags(f, self._space)
-        wishes = Wishes(preferences.of, self._may_repeat, self._residuals)
-        return planned(ready.region, inputs, results, self._space, self._vjp_callee, wishes)
+        wishes = self._wishes_of(preferences)
+        return planned(ready.region, inputs, results, self._space, self._vjp_callee, wishes, handed)
+
+    def _wishes_of(self, preferences: _Preferences) -> Wishes:
+        return Wishes(preferences.of, self._may_repeat, self._residuals)
 
     def _vjp_callee(self, name: str) -> Callee:
         return self._callee(name, "vjp")
@@ -213,21 +232,72 @@ class _Requests:
         return made.function, changed
 
     def _segment(self, f: Function, mode: str, inputs: Flags, results: Flags) -> Callee:
-        """The derivative of a segment, or of a function that stays, for some active inputs and results. As a segment
-        is, the function is run again by its vjp."""
-        parameters = parameters_with(f, inputs, results)
+        """The derivative of a segment, or of a function that stays, for some active inputs and results. The vjp of a
+        segment runs it again, as does that of a function which would hand too much to its reverse half."""
         flags = "".join(str(int(flag)) for flag in (*inputs, *results))
-        attributes: FunctionAttributes = {**f.attributes, "segment": True}
+        parameters = parameters_with(f, inputs, results)
         flagged = Function(
-            f"{f.name}.{flags}", parameters, None, f.region, attributes=attributes, span=f.span
+            f"{f.name}.{flags}", parameters, None, f.region, attributes=f.attributes, span=f.span
         )
-        derivative = f"{flagged.name}.{mode}"
-        if derivative not in self._new:
-            made = _MAKE[mode](self, flagged, None)
-            self._new[derivative] = replace(made, attributes=f.attributes)
         inputs, results = input_flags(flagged, self._space), result_flags(flagged, self._space)
+        halves = self._halves(flagged) if mode == "vjp" else None
+        if halves is not None:
+            acts = self._acts(halves.reverse)
+            return Callee("", inputs, results, acts, acts, halves=halves)
+        derivative = self._whole(flagged, mode)
         acts = self._acts(derivative)
         return Callee(derivative, inputs, results, acts, acts)
+
+    def _whole(self, f: Function, mode: str) -> str:
+        """The name of a derivative that does not report, as the function did."""
+        name = f"{f.name}.{mode}"
+        if name not in self._new:
+            attributes: FunctionAttributes = {**f.attributes, "segment": True}
+            made = _MAKE[mode](self, replace(f, attributes=attributes), None)
+            self._new[name] = replace(made, attributes=f.attributes)
+        return name
+
+    # --- in two halves
+
+    def _halves(self, f: Function) -> Halves | None:
+        """The halves of the vjp of a function that stays. None where it is rather run again."""
+        if f.attributes.get("segment"):
+            return None
+        if f.name not in self._halves_of:
+            self._halves_of[f.name] = self._made_halves(f)
+        return self._halves_of[f.name]
+
+    def _made_halves(self, f: Function) -> Halves | None:
+        ready, preferences = self._prepared(f)
+        wishes = self._wishes_of(preferences)
+        made = self._planned(f, ready, preferences, handed=True)
+        t = residual_type(f.name, handed_types(made.plan))
+        if self._hands_too_much(t):
+            again = replace(wishes, runs_calls_again=True)
+            made = replace(made, plan=plan(made.outline, made.plan.needs, again))
+            t = residual_type(f.name, handed_types(made.plan))
+            if self._hands_too_much(t):
+                return None
+        if t is not None:
+            self._space.add_struct(t)
+        forward = forward_function(f, forward_half(made, self._vjp_callee, t), t)
+        handed = handed_by_vjp(f, reverse_half(made, self._space, t), self._space)
+        reverse, takes = reverse_function(f, handed, t, self._space)
+        self._new.update({each.name: each for each in (forward, reverse)})
+        self.result.reports[reverse.name] = report(reverse.name, made.outline, made.plan, handed=True)
+        cost = cost_of(f.region, self._cost)
+        return Halves(forward.name, reverse.name, takes, t, cost, lambda: self._whole(f, "vjp"))
+
+    def _hands_too_much(self, t: Struct | None) -> bool:
+        if t is None:
+            return False
+        return not may_be_handed(t) or (self._residuals != STORE and layout_of(t).size > MOST_BYTES)
+
+    def _cost(self, name: str) -> int:
+        """What it takes to run a function."""
+        if name not in self._costs:
+            self._costs[name] = cost_of(self._new[name].region, self._cost)
+        return self._costs[name]
 
     def _ready(self, f: Function, mode: str, also_keep: Keep) -> Function:
         """The function with calls only to functions that have a custom derivative, or are to be kept."""
@@ -403,7 +473,8 @@ class _Requests:
         if self._duals.has_any(f):
             return False
         if f.attributes.get("kept"):
-            return not self._changes(f.name)
+            may_run_again = mode == "jvp" or not (self._writes and self._reads(f.name))
+            return may_run_again and not self._changes(f.name)
         return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
     def _may_repeat(self, op: Op) -> bool:

@@ -29,6 +29,10 @@ class Source(Protocol):
 
     def find(self, scope: Scope, value: Value) -> Value: ...
 
+    def runs_again(self, call: Op) -> bool:
+        """Whether the reverse sweep runs a function again, instead of what it handed over."""
+        ...
+
 
 class Scope:
     """A region of the reverse sweep. `ordinal` numbers the iteration, in the body of a reversed loop."""
@@ -74,6 +78,9 @@ class Scope:
     def outline(self) -> Outline:
         return self._source.outline
 
+    def runs_again(self, call: Op) -> bool:
+        return self._source.runs_again(call)
+
     def ordinal(self, loop: Loop) -> Value:
         """The number of the current iteration of a loop around."""
         scope = self
@@ -96,6 +103,9 @@ class Needs:
             self.values[value] = None
         return constant or value
 
+    def runs_again(self, call: Op) -> bool:
+        return False
+
 
 class Residuals:
     """The real run's source. `forward` are the forward sweep's values, `slots` its tapes at its end."""
@@ -107,6 +117,9 @@ class Residuals:
         self._plan = plan
         self._forward = forward
         self._slots = slots
+
+    def runs_again(self, call: Op) -> bool:
+        return self.outline.residuals.get(call) in self._plan.again
 
     def find(self, scope: Scope, value: Value) -> Value:
         found = self._find(scope, value)

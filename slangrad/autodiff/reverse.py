@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from slangrad.autodiff.activity import Activity, Callees
+from slangrad.autodiff.activity import Activity, Callee, Callees
 from slangrad.autodiff.cotangents import Cotangents
 from slangrad.autodiff.forward_sweep import ForwardSweep
+from slangrad.autodiff.halves import packed, unpacked
 from slangrad.autodiff.hidden import refuse_hidden
 from slangrad.autodiff.outline import Outline
 from slangrad.autodiff.partials import partials_of, scaled
@@ -30,7 +31,7 @@ from slangrad.ir.control import carried
 from slangrad.ir.core import Attributes, Op, Region, Value, alike, without
 from slangrad.ir.formula import Formula
 from slangrad.ir.rebuild import FreeValues
-from slangrad.ir.types import U32, Type
+from slangrad.ir.types import U32, Struct, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +62,15 @@ def planned(
     space: VectorSpace,
     callees: Callees,
     wishes: Wishes,
+    handed: bool = False,
 ) -> Planned:
-    """What `vjp` would do: the dry run."""
+    """What `vjp` would do, or `halves` if residuals are `handed` over: the dry run."""
     varied = [p for p, flag in zip(region.parameters, inputs, strict=True) if flag]
     wanted = [y for y, flag in zip(region.yields, results, strict=True) if flag]
     activity = Activity(space, callees).analyze(region, varied, wanted)
     refuse_hidden(region, activity)
     activity.make_derivatives(region)
-    outline = Outline(region)
+    outline = Outline(region, activity.halves, handed)
     seeds = [(y, Value(_tangent(space, y.type), _derivative_hint(y))) for y in wanted]
     needs = Needs(outline)
     Reverse(space, activity).top(Builder(), needs, region, seeds)
@@ -77,16 +79,57 @@ def planned(
 
 def vjp(made: Planned, space: VectorSpace, callees: Callees) -> Reversed:
     """From the cotangents of the flagged results to those of the flagged inputs."""
-    region, outline = made.region, made.outline
-    b, sweep = Builder(), ForwardSweep(outline, made.plan, callees)
-    parameters = alike(region.parameters)
-    sweep.values.update(zip(region.parameters, parameters, strict=True))
-    sweep.run(b, region)
-    residuals = Residuals(outline, made.plan, sweep.values, sweep.slots)
-    arrived = Reverse(space, made.activity).top(b, residuals, region, made.seeds)
-    yields = tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
+    b, sweep, parameters, _ = _swept(made, callees)
+    yields = _backwards(made, b, sweep.values, sweep.slots, space)
     cotangents = (ct for _, ct in made.seeds)
-    return Reversed(Region((*parameters, *cotangents), b.ops, yields), outline, made.plan)
+    return Reversed(Region((*parameters, *cotangents), b.ops, yields), made.outline, made.plan)
+
+
+def _swept(
+    made: Planned, callees: Callees
+) -> tuple[Builder, ForwardSweep, tuple[Value, ...], tuple[Value, ...]]:
+    """After a forward sweep: its parameters, and what it yields."""
+    b, sweep = Builder(), ForwardSweep(made.outline, made.plan, callees)
+    parameters = alike(made.region.parameters)
+    sweep.values.update(zip(made.region.parameters, parameters, strict=True))
+    return b, sweep, parameters, sweep.run(b, made.region)
+
+
+def _backwards(
+    made: Planned, b: Builder, values: dict[Value, Value], slots: dict[Value, Value], space: VectorSpace
+) -> tuple[Value, ...]:
+    """The cotangents of the flagged inputs."""
+    residuals = Residuals(made.outline, made.plan, values, slots)
+    arrived = Reverse(space, made.activity).top(b, residuals, made.region, made.seeds)
+    return tuple(arrived.or_zero(arrived.get(p), p.type) for p in made.varied)
+
+
+# --- in two halves
+
+
+def handed_types(plan: Plan) -> list[Type]:
+    """The types of what a forward half hands over."""
+    return [plan.slot_types.get(v, v.type) for v in plan.keep]
+
+
+def forward_half(made: Planned, callees: Callees, t: Struct | None) -> Region:
+    """The region over inputs, yielding what the function yields, and the residuals if there are any."""
+    b, sweep, parameters, yields = _swept(made, callees)
+    kept = [sweep.slots[v] if v in made.plan.slot_types else sweep.values[v] for v in made.plan.keep]
+    handed = () if t is None else (packed(b, kept, t),)
+    return Region(parameters, b.ops, (*yields, *handed))
+
+
+def reverse_half(made: Planned, space: VectorSpace, t: Struct | None) -> Region:
+    """The region over inputs, residuals and cotangents, yielding cotangents."""
+    b, parameters, residuals = Builder(), alike(made.region.parameters), []
+    kept: dict[Value, Value] = {}
+    if t is not None:
+        residuals = [Value(t, "residuals")]
+        kept = dict(zip(made.plan.keep, unpacked(b, residuals[0], handed_types(made.plan)), strict=True))
+    values = {**dict(zip(made.region.parameters, parameters, strict=True)), **kept}
+    yields = _backwards(made, b, values, kept, space)
+    return Region((*parameters, *residuals, *(ct for _, ct in made.seeds)), b.ops, yields)
 
 
 def _tangent(space: VectorSpace, t: Type) -> Type:
@@ -209,11 +252,23 @@ class Reverse:
         if not callee.sink and not any(arriving):
             return
         cotangents = (to.or_zero(ct, r.type) for r, ct in zip(wanted, arriving, strict=True))
-        operands = (*(scope.fetch(v) for v in op.operands), *cotangents)
+        name, taken = self._derivative(scope, op, callee)
+        operands = (*map(scope.fetch, taken), *cotangents)
         varied = [v for v, flag in zip(op.operands, callee.inputs, strict=True) if flag]
-        made = scope.b.call(callee.derivative, operands, [_tangent(self._space, v.type) for v in varied])
+        made = scope.b.call(name, operands, [_tangent(self._space, v.type) for v in varied])
         for v, ct in zip(varied, made, strict=True):
             to.give(v, ct)
+
+    def _derivative(self, scope: Scope, op: Op, callee: Callee) -> tuple[str, Sequence[Value]]:
+        """The function that a call is reversed by, and the primal values that it takes."""
+        halves = callee.halves
+        if halves is None:
+            return callee.derivative, op.operands
+        if scope.runs_again(op):
+            return halves.whole(), op.operands
+        taken = [v for v, flag in zip(op.operands, halves.takes, strict=True) if flag]
+        residuals = scope.outline.residuals.get(op)
+        return halves.reverse, taken if residuals is None else [*taken, residuals]
 
 
 def _flipped(op: Op) -> Attributes:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from slangrad.autodiff.vectorspace import VectorSpace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, FunctionAttributes, Parameter, Region, Value
+from slangrad.ir.rebuild import free_values
 from slangrad.ir.types import Struct, Type
 
 
@@ -59,6 +60,31 @@ def vjp_function(f: Function, region: Region, space: VectorSpace) -> Function:
     cotangents = _derivatives(tuple(_results(f)), result_flags(f, space), space, "in")
     outputs = _derivatives(inputs, input_flags(f, space), space, "out")
     return _derivative(f, "vjp", (*inputs, *cotangents, *outputs), region)
+
+
+def forward_function(f: Function, region: Region, residuals: Type | None) -> Function:
+    """Gives what the function gives, and then residuals."""
+    handed = () if residuals is None else (Parameter("residuals", residuals, "out"),)
+    parameters = (*(replace(p, direction="in") for p in f.inputs), *_results(f), *handed)
+    return Function(f"{f.name}.forward", parameters, None, region, attributes=f.attributes, span=f.span)
+
+
+def reverse_function(
+    f: Function, region: Region, residuals: Type | None, space: VectorSpace
+) -> tuple[Function, tuple[bool, ...]]:
+    """Takes those inputs that it needs, residuals and cotangents; and which inputs these are."""
+    count = len(f.inputs)
+    used = set(free_values(Region((), region.ops, region.yields)))
+    takes = tuple(v in used for v in region.parameters[:count])
+    inputs = [replace(p, direction="in") for p, flag in zip(f.inputs, takes, strict=True) if flag]
+    handed = () if residuals is None else (Parameter("residuals", residuals),)
+    cotangents = _derivatives(tuple(_results(f)), result_flags(f, space), space, "in")
+    given = _derivatives(f.inputs, input_flags(f, space), space, "out")
+    values = [v for v, flag in zip(region.parameters, takes) if flag]
+    region = Region((*values, *region.parameters[count:]), region.ops, region.yields)
+    parameters = (*inputs, *handed, *cotangents, *given)
+    made = Function(f"{f.name}.reverse", parameters, None, region, attributes=f.attributes, span=f.span)
+    return made, takes
 
 
 def _derivative(f: Function, mode: str, parameters: tuple[Parameter, ...], region: Region) -> Function:

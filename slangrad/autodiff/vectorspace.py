@@ -49,6 +49,15 @@ class VectorSpace:
         d = self._differential(t) if isinstance(t, Struct) else None
         return None if d is None else d.type
 
+    def add_struct(self, t: Struct) -> None:
+        """One of the compiler's own: its derivative has that of each field."""
+        parts = [(i, name, self.tangent(field)) for i, (name, field) in enumerate(t.fields)]
+        own = [(i, name, made) for i, name, made in parts if made is not None]
+        if own:
+            made = struct(f"{t.name}.Differential", tuple((name, each) for _, name, each in own))
+            self._differentials[t] = Differential(made, tuple((i, k) for k, (i, _, _) in enumerate(own)))
+            self._tangents.add(made)
+
     def field(self, t: Type, index: int) -> int | None:
         """The component of the tangent that belongs to component `index` of a `t`."""
         if not isinstance(t, Struct):

@@ -82,6 +82,7 @@ class Options:
     calls: str = AUTO                    # functions of machine code: where they save much code, "inline": none,
                                          # or "keep": all that can be
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
+    processes: int = 0                   # that compile kernels together, 0: as many as processors are idle
     optimize: int = 2                    # LLVM's code generation level
     prints: bool = False                 # `print` of sgl.device.print writes; else it does nothing
     check: bool = False                  # report numbers that are not finite, compare gradients with differences
@@ -118,6 +119,7 @@ class Options:
             residuals=environment.get("SLANGRAD_RESIDUALS", "").strip() or CUT,
             calls=environment.get("SLANGRAD_CALLS", "").strip() or AUTO,
             threads=_integer(environment, "THREADS", 0),
+            processes=_integer(environment, "PROCESSES", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
             prints=_switch(environment, "PRINTS", False),
             check=_switch(environment, "CHECK", False),

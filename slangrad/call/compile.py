@@ -9,22 +9,25 @@ itself is loaded when the first kernel is needed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
-from slangrad.cache import find_kernel, keep_kernel, kernel_key
+from slangrad.cache import StoredKernel, find_kernel, keep_kernel, kernel_entry, kernel_key, stored_kernel
 from slangrad.call.bind import BoundCall
 from slangrad.call.compiled import PIPELINE, Compiled
 from slangrad.call.kernel_source import ENTRY, KernelText, write_kernel
 from slangrad.call.packing import Packer, packer_of
+from slangrad.call.recipe import Recipe, said_of
+from slangrad.call.together import Job, Missing, is_gathering
 from slangrad.check.conforming import Conformance
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.marshal.errors import CallCompileError
+from slangrad.marshal.spelling import spell, spell_argument
 from slangrad.runtime.device import Kernel
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -49,21 +52,57 @@ class CompiledEntry:
 
 
 class KernelCompiler:
-    """The compiler of one program and target. `lock` is held by whoever asks or changes the program."""
+    """The compiler of one program and target. `lock` is held by whoever asks or changes the program. `recipe` tells how
+    modules of the program are made."""
 
-    __slots__ = ("_compiled", "_entries", "_newest", "lock", "options", "program", "target")
+    __slots__ = (
+        "_answers",
+        "_compiled",
+        "_entries",
+        "_newest",
+        "_numbers",
+        "lock",
+        "options",
+        "program",
+        "recipe",
+        "target",
+    )
 
-    def __init__(self, program: Any, options: Options, target: str, lock: Any) -> None:
+    def __init__(
+        self, program: Any, options: Options, target: str, lock: Any, recipe: Callable[[Any], Recipe | None]
+    ) -> None:
         self.program = program
         self.options = options
         self.target = target
         self.lock = lock
+        self.recipe = recipe
+        self._answers: dict[Hashable, bytes] = {}
         self._compiled: dict[Hashable, Compiled] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._newest: tuple[KernelText, Any] | None = None
         self._entries: dict[Hashable, CompiledEntry] = {}
 
     def _disk_key(self, *parts: object) -> str:
         return kernel_key(self.options, self.target, *parts)
+
+    def take(self, key: Hashable, answer: bytes) -> None:
+        """A kernel that a worker has made: who asks for it finds it."""
+        with self.lock:
+            self._answers[key] = answer
+
+    def _found(self, key: Hashable, on_disk: str) -> StoredKernel | None:
+        answer = self._answers.pop(key, b"")
+        if not answer:
+            return find_kernel(self.options, self.target, on_disk)
+        keep_kernel(self.options, on_disk, answer)
+        return stored_kernel(self.target, answer)
+
+    def _refer(self, key: Hashable, modules: Sequence[Any], seen_from: Any, said: Mapping[str, Any]) -> None:
+        """Before a kernel is compiled: who gathers missing kernels has it compiled later, perhaps by a worker."""
+        if is_gathering():
+            imports = [(name, each.key) for name, each in self.program.modules.items() if each in modules]
+            common = {"options": said_of(self.options), "imports": imports, "seen_from": seen_from.key}
+            raise Missing(Job(self, key, modules, {**said, **common}))
 
     # --- kernels of calls ---
 
@@ -76,42 +115,50 @@ class KernelCompiler:
             if key not in self._compiled:
                 for each in modules:
                     self.program.require_closed(each, call.function.candidate.view.declaration)
-                on_disk = self._disk_key("call", written.text, [each.key for each in modules])
-                self._compiled[key] = self._find(on_disk, call, written) or self._compile(
-                    on_disk, call, written
-                )
+                self._compiled[key] = self._make_call(key, modules, call, written)
             return self._compiled[key]
 
-    def _find(self, key: str, call: BoundCall, written: KernelText) -> Compiled | None:
-        found = find_kernel(self.options, self.target, key)
+    def _make_call(
+        self, key: Hashable, modules: Sequence[Any], call: BoundCall, written: KernelText
+    ) -> Compiled:
+        on_disk = self._disk_key("call", written.text, [each.key for each in modules])
+        name = self._name_of(key, call)
+        found = self._found(key, on_disk)
+
+        def stages() -> Any:
+            return self._stages(call, name, written)
+
         if found is None:
-            return None
+            said = {
+                "page": [name, written.text],
+                "callee": place_of(call.function.candidate.view.declaration),
+            }
+            self._refer(key, modules, modules[0], {**said, "conformances": spelled(call.conformances)})
+            made = stages()
+            keep_kernel(self.options, on_disk, kernel_entry(made.image, made.arguments, made.used))
+            found = StoredKernel(made.kernel, made.arguments, made.used, None)
         packer = packer_of(found.arguments)
-        return Compiled(
-            found.kernel, packer, found.used, key, lambda: self._stages(call, written), lambda: written.text
-        )
+        return Compiled(found.kernel, packer, found.used, on_disk, stages, lambda: written.text)
 
-    def _compile(self, key: str, call: BoundCall, written: KernelText) -> Compiled:
-        made = self._stages(call, written)
-        keep_kernel(self.options, key, made.image, made.arguments, made.used)
-        packer = packer_of(made.arguments)
-        return Compiled(
-            made.kernel, packer, made.used, key, lambda: self._stages(call, written), lambda: written.text
-        )
+    def _name_of(self, key: Hashable, call: BoundCall) -> str:
+        kind = "checked kernel" if self.options.check else "kernel"
+        number = self._numbers.setdefault(key, len(self._numbers) + 1)
+        return f"{kind} {number} of {call.function.name}"
 
-    def _stages(self, call: BoundCall, written: KernelText) -> Any:
+    def _stages(self, call: BoundCall, name: str, written: KernelText) -> Any:
         """What the pipeline makes on the way. All IR of a kernel is in it, so only the newest is kept."""
         if self._newest is None or self._newest[0] is not written:
-            self._newest = written, self._make(call, written)
+            self._newest = written, self._make(call, name, written)
         return self._newest[1]
 
-    def _make(self, call: BoundCall, written: KernelText) -> Any:
-        kind = "checked kernel" if self.options.check else "kernel"
-        name = f"{kind} {len(self._compiled) + 1} of {call.function.name}"
+    def _make(self, call: BoundCall, name: str, written: KernelText) -> Any:
         if "kernel" in self.options.dump:
             print(f"// {name}\n{written.text}")
         made = self._run_pipeline(SourceFile(name, written.text, is_page=True), written, call.conformances)
-        self._check_callee(call, name)
+        view = call.function.candidate.view
+        refuse_other_callee(
+            self.program.modules[name].declaration, place_of(view.declaration), str(call.function.candidate)
+        )
         return made
 
     # --- kernels of users ---
@@ -123,42 +170,27 @@ class KernelCompiler:
             if known not in self._entries:
                 module = self.program.module_of(entry.declaration)
                 self.program.require_closed(module, entry.declaration)
-                key = self._entry_key(entry, conformances)
-                self._entries[known] = self._find_entry(key) or self._make_entry(key, entry, conformances)
+                self._entries[known] = self._make_entry(known, module, entry, conformances)
             return self._entries[known]
 
-    def _entry_key(self, entry: DeclRef, conformances: tuple[Conformance, ...]) -> str:
-        """Instances of generic functions are not kept on disk, nor what is linked with types."""
-        if entry.substitution or conformances:
-            return ""
-        module = self.program.module_of(entry.declaration)
-        return self._disk_key("entry", place_of(entry.declaration), module.key)
-
-    def _find_entry(self, key: str) -> CompiledEntry | None:
-        found = find_kernel(self.options, self.target, key)
+    def _make_entry(
+        self, known: Hashable, module: Any, entry: DeclRef, conformances: tuple[Conformance, ...]
+    ) -> CompiledEntry:
+        """What is linked with types is not kept on disk."""
+        place, generics = place_of(entry.declaration), [spell_argument(each) for each in entry.arguments]
+        key = "" if conformances else self._disk_key("entry", place, generics, module.key)
+        is_cached = known not in self._answers
+        found = self._found(known, key)
         if found is None:
-            return None
+            said = {"entry": place, "generics": generics, "conformances": spelled(conformances)}
+            self._refer(known, [module], module, said)
+            made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
+            told = told_of(made)
+            keep_kernel(self.options, key, kernel_entry(made.image, made.arguments, made.used, told))
+            found, is_cached = StoredKernel(made.kernel, made.arguments, made.used, told), False
         named, read = found.extra
         arguments = {(file, start, name): argument for file, start, name, argument in named}
-        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read, True)
-
-    def _make_entry(self, key: str, entry: DeclRef, conformances: tuple[Conformance, ...]) -> CompiledEntry:
-        made = PIPELINE.compile_entry_point(self.program, entry, self.options, self.target, conformances)
-        arguments = {place_of(declared): argument for declared, argument in made.parameters.items()}
-        extra = [[[*place, argument] for place, argument in arguments.items()], made.read]
-        keep_kernel(self.options, key, made.image, made.arguments, made.used, extra)
-        return CompiledEntry(made.kernel, packer_of(made.arguments), made.used, arguments, made.read, False)
-
-    def _check_callee(self, call: BoundCall, name: str) -> None:
-        """The kernel must call the function that was resolved from the Python arguments."""
-        wanted = call.function.candidate.view.declaration
-        found = [each for each in _called(self.program.modules[name].declaration) if each.name == wanted.name]
-        if found and wanted not in found:
-            message = (
-                f"the call of '{wanted.name}' means another overload in Slang than for the Python arguments"
-            )
-            details = [str(call.function.candidate), f"{found[0].span.location}: {found[0].name}"]
-            raise CallCompileError("E1016", message, details, "give the overloads different names")
+        return CompiledEntry(found.kernel, packer_of(found.arguments), found.used, arguments, read, is_cached)
 
     def _run_pipeline(
         self, source: SourceFile, written: KernelText, conformances: tuple[Conformance, ...]
@@ -169,6 +201,26 @@ class KernelCompiler:
             )
         except CompileError as error:
             raise _explained(error, source.name, written) from error
+
+
+def told_of(made: Any) -> list[Any]:
+    """What a CompiledEntry knows besides the kernel, as JSON has it."""
+    arguments = [[*place_of(declared), argument] for declared, argument in made.parameters.items()]
+    return [arguments, made.read]
+
+
+def spelled(conformances: Iterable[Conformance]) -> list[tuple[str, str, int]]:
+    return [(spell(each.interface), spell(each.type), each.id) for each in conformances]
+
+
+def refuse_other_callee(page: ast.Module, wanted: Sequence[Any], shown: str = "") -> None:
+    """The kernel must call the function that was resolved from the Python arguments."""
+    name = wanted[-1]
+    found = [each for each in _called(page) if each.name == name]
+    if found and tuple(wanted) not in map(place_of, found):
+        message = f"the call of '{name}' means another overload in Slang than for the Python arguments"
+        details = [shown, f"{found[0].span.location}: {found[0].name}"]
+        raise CallCompileError("E1016", message, details, "give the overloads different names")
 
 
 def place_of(declared: Any) -> Place:

@@ -25,8 +25,8 @@ from slangrad.flatten.leaves import (
 from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WAVES
-from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import same_region
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
@@ -401,7 +401,7 @@ def _print(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
 def _in_bounds(f: _Flatten, b: Builder, op: Op) -> Sequence[Leaf]:
     """Kept when it may report; true where the ranges prove it."""
     index, extent = (f.single(operand) for operand in op.operands)
-    if f.ranges.is_below(b, index, f.ranges.of(b, extent)[0]):
+    if f.ranges.is_below(b, index, f.ranges.of(b, extent).low):
         return [b.constant(BOOL, True)]
     if f.bounds_checks or "text" in op.attributes:
         return [b.primitive("in_bounds", (index, extent), None, op.attributes)]

@@ -5,7 +5,7 @@
     %u = set_index %t, %i, %x        tape_store %t, %i, %x
 
 A function takes an array by its address, and leaves one where its caller says: in memory that comes last among the
-operands. An index that ranges.py proves needs no comparison. Copies are made only where lifetimes.py found that an old
+operands. An index that is proved needs no comparison. Copies are made only where lifetimes.py found that an old
 version is still needed. A tape that nobody has after an arm or an iteration is freed at its end. In: scalars and
 arrays of one dimension; out: flat IR.
 """
@@ -20,8 +20,8 @@ from slangrad.flatten.versions import UPDATES
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried
 from slangrad.ir.core import Attributes, Function, Op, Region, Value
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import WRITE
-from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import U32, Array, Type, pointer, pointer_of
@@ -228,7 +228,7 @@ class _Arrays(Rebuild):
         """Whether an element exists, and where it is if it does; a tape has all but negative ones."""
         if length is not None:
             return self._guarded(b, at, length)
-        if self._ranges.of(b, at)[0] >= 0:
+        if self._ranges.of(b, at).low >= 0:
             return None, at
         return b.emit("less_equal", b.constant(at.type, 0), at), at
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Value
-from slangrad.ir.ranges import Ranges
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import (
     I64,

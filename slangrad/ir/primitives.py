@@ -8,7 +8,7 @@ so an int may overflow here and a float has more digits). It gets the operands' 
 gives d result / d operand, one each, as formulas (see `formula.py`); plain numbers 0 and 1 cost nothing.
 Both modes of differentiation, the gradient tests and constant folding read these rows. Vectors and matrices
 use them componentwise. Movement and memory ops have no primal here: they have no arithmetic, and their
-transposes are rows of `autodiff/transposes.py`.
+transposes are rows of `autodiff/transposes.py`. Ops that only targets make are rows of `target_ops.py`.
 """
 
 from __future__ import annotations
@@ -202,13 +202,10 @@ row("in_bounds",     TRUTH,   None,                        NOT_DIFFERENTIABLE,  
 row("is_memory",     TRUTH,   None,                        NOT_DIFFERENTIABLE,                         50, READ, kinds="*", says="bytes")
 row("print",         NOTHING, None,                        CONSTANT,                                   50, WRITE, kinds="*", says="format site?")
 # --- groups: `shared{name}` is the address of memory that the threads of a group share, zero when the group begins. At a
-# `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory. `group_id` is for kernels
-# that run a whole group (spmd/groups.py).
+# `barrier` threads wait for all of their group; a `fence` orders what one thread does to memory.
 row("shared",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="name")
 row("barrier",       NOTHING, None,                        NOT_DIFFERENTIABLE,                         50, WRITE, kinds="*")
 row("fence",         NOTHING, None,                        NOT_DIFFERENTIABLE,                         20, WRITE, kinds="*")
-row("chunk_thread",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="which")
-row("group_id",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="axis")
 # --- waves: what the lanes that are on at this place tell each other. WRITE, as the place decides who is on: they stay
 # where they are. `wave_reduce{kind}` combines lanes as `lane_reduce` does, lanes that are off adding nothing;
 # `wave_scan{kind}` those before this one, in order. `wave_ballot` has a bit for each lane. `wave_read %x, %lane`
@@ -218,25 +215,6 @@ row("wave_scan",     FIRST,   None,                        CONSTANT,            
 row("wave_ballot",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          2, WRITE, kinds="b")
 row("wave_read",     FIRST,   None,                        CONSTANT,                                   10, WRITE, kinds="*")
 row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-# --- delayed adds: `launch{field}` is a number of the launch record, `planned{index}` a result of the plan that ran before
-# the launch, `accumulators{block, count}` memory of the wave that lives, from zero on, as long as a chunk of threads.
-row("launch",        GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*", says="field")
-row("planned",       GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="index")
-row("accumulators",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*", says="block count")
-# --- lanes: after spmd only. There `splat` fills lanes, too, and load and store may take a mask as their last operand.
-# `lane_index` is 0, 1, 2, ... over the lanes; `lane_bits` packs truth values into a u64, lane 0 lowest; `lane_reduce{kind}`
-# combines all lanes by a primitive, in a fixed order. `tape_address{write} %tape, %i` is where lane 0 has element i: when
-# it is to be written there is room for it, else what nobody has written reads zero. Where lanes have indices of their
-# own: `tape_reserve %tape, %last` makes room up to an index, elements below `tape_capacity` are behind `tape_elements`.
-row("lane_index",    GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
-row("lane_get",      GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
-row("lane_set",      FIRST,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="*")
-row("lane_bits",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          1, kinds="b")
-row("lane_reduce",   GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, kinds="*", says="kind")
-row("tape_address",  GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*", says="write?")
-row("tape_reserve",  NOTHING, None,                        NOT_DIFFERENTIABLE,                          4, WRITE, kinds="*")
-row("tape_capacity", GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
-row("tape_elements", GIVEN,   None,                        NOT_DIFFERENTIABLE,                          4, READ, kinds="*")
 # fmt: on
 
 # Maths whose primal is Python's: a target's result may differ in the last bits, so constants of these are not folded.

@@ -2,7 +2,8 @@
 
     result_type("less", (f32x3, f32x3)) = boolx3
 
-Which rule and which attributes an op has is written in its row in primitives.py; verify.py asks what goes beyond types.
+Which rule and which attributes an op has is written in its row in primitives.py or target_ops.py; verify.py asks what
+goes beyond types.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import UnionType
 from typing import get_args, get_origin, get_type_hints
 
 from slangrad.ir import primitives as p
+from slangrad.ir import target_ops  # noqa: F401  (its rows join the table)
 from slangrad.ir.core import Attributes, Value
 from slangrad.ir.types import (
     BOOL,

@@ -28,6 +28,9 @@ from slangrad.ir.primitives import (
     WAVES,
     WRITE,
 )
+from slangrad.ir.target_ops import CPU as CPU_OPS
+from slangrad.ir.target_ops import LANES as LANE_OPS
+from slangrad.ir.target_ops import SUMS
 from slangrad.ir.text import print_op
 from slangrad.ir.type_rules import RuleError, check_attributes, result_type
 
@@ -42,33 +45,33 @@ class Stage:
     effects_in_tests: bool = False  # may the test of a `while` write?
 
 
-ROWS = frozenset(PRIMITIVES)
-TAPE_OPS = frozenset(name for name in PRIMITIVES if name.startswith("tape_"))
-LANE_OPS = frozenset(name for name in PRIMITIVES if name.startswith("lane_"))
+TAPE_OPS = frozenset({"tape_new", "tape_copy", "tape_free", "tape_store", "tape_add", "tape_load"})
 RECORD_OPS = frozenset({"load_record", "store_record"})  # made by spmd/records.py
 AGGREGATE_OPS = frozenset({"make", "get", "set", "splat", "shuffle", "index", "set_index", "add_index"})
 SOURCE_TYPES = (t.Scalar, t.Vector, t.Matrix, t.Array, t.Struct, t.Pointer)
 FLAT_TYPES = (t.Scalar, t.Pointer)
-SOURCE_OPS = (ROWS | CONTROL) - TAPE_OPS - LANE_OPS
-FLAT_OPS = (ROWS | CONTROL) - LANE_OPS - AGGREGATE_OPS - STATICS - {"detach", "scale"}
-WIDE_OPS = (FLAT_OPS - WAVES - {"barrier", "shared"}) | LANE_OPS | RECORD_OPS | {"splat"}
+COMMON_OPS = (PRIMITIVES.keys() | CONTROL) - SUMS - LANE_OPS - CPU_OPS
+SOURCE_OPS = frozenset(COMMON_OPS - TAPE_OPS)
+FLAT_OPS = frozenset(COMMON_OPS - AGGREGATE_OPS - STATICS - {"detach", "scale"})
+WIDE_OPS = (FLAT_OPS - WAVES - {"barrier", "shared"}) | SUMS | LANE_OPS | CPU_OPS | RECORD_OPS | {"splat"}
 
 # fmt: off
 LOWERED        = Stage("lower",    SOURCE_OPS | REQUESTS,           SOURCE_TYPES)
 DIFFERENTIATED = Stage("autodiff", SOURCE_OPS,                      SOURCE_TYPES)
 INLINED        = Stage("inline",   SOURCE_OPS - STATICS,            SOURCE_TYPES)
 FLAT           = Stage("flatten",  FLAT_OPS,                        FLAT_TYPES,             True)
+DELAYED        = Stage("delayed",  FLAT_OPS | SUMS,                 FLAT_TYPES,             True)
 LANES          = Stage("spmd",     WIDE_OPS,                        (*FLAT_TYPES, t.Lanes), True)
 # fmt: on
 
 
-def verify(program: Program, stage: Stage = LOWERED) -> None:
-    """Check each function of a program, and what it says of its types."""
+def verify(program: Program, stage: Stage = LOWERED, functions: Iterable[Function] | None = None) -> None:
+    """Check each function of a program, or others that call only these, and what it says of its types."""
     for struct, fields in program.trusted.items():
         for i in fields:
             name, field = struct.fields[i]
             assert isinstance(field, t.Pointer), f"{struct}: '{name}' is trusted and no pointer"
-    for function in program.functions.values():
+    for function in program.functions.values() if functions is None else functions:
         verify_function(function, program, stage)
 
 

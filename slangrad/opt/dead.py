@@ -17,8 +17,8 @@ from slangrad.ir.addresses import is_step, root_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.ranges import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.types import U32, Array, Pointer, Type, components
 

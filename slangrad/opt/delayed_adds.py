@@ -25,7 +25,7 @@ from slangrad.ir.rebuild import count_uses
 from slangrad.ir.types import F16, F32, Scalar, is_float, pointer_of
 from slangrad.opt.delayed_calls import add_to_blocks
 from slangrad.opt.delayed_sums import Accumulators, Block, adds_of_a_thread, finish_of, plan_of
-from slangrad.opt.intervals import Interval
+from slangrad.opt.intervals import Bounds
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.own_elements import own_elements
 from slangrad.opt.reach import Access, Callees, Survey
@@ -87,7 +87,7 @@ def _may_wait(op: Op, uses: Counter[Value]) -> bool:
 
 
 def _blocks(survey: Survey) -> list[Block] | None:
-    found: dict[tuple[Value, Scalar], list[tuple[Access, Interval]]] = {}
+    found: dict[tuple[Value, Scalar], list[tuple[Access, Bounds]]] = {}
     for access in survey.accesses:
         if access.op.name != "atomic" or not _is_float_add(access.op):
             continue
@@ -105,7 +105,7 @@ def _blocks(survey: Survey) -> list[Block] | None:
 
 
 def _block(
-    survey: Survey, root: Value, element: Scalar, members: list[tuple[Access, Interval]], room: int
+    survey: Survey, root: Value, element: Scalar, members: list[tuple[Access, Bounds]], room: int
 ) -> Block:
     v = survey.intervals
     reach = members[0][1]

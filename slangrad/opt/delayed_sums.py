@@ -20,7 +20,7 @@ from slangrad.ir.control import LOOPS, constant_trips
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import element_size
 from slangrad.ir.types import I64, Scalar, pointer
-from slangrad.opt.intervals import Interval
+from slangrad.opt.intervals import Bounds
 from slangrad.opt.launch_values import LaunchValues
 from slangrad.opt.reach import Access, Survey
 
@@ -40,7 +40,7 @@ class Block:
 
     adds: tuple[Access, ...]
     root: Value  # a number in the plan
-    reach: Interval  # bytes from the root to where an element begins
+    reach: Bounds  # bytes from the root to where an element begins
     element: Scalar
     sums: Scalar  # what is summed up: f32 for f16
     accumulators: int
@@ -143,10 +143,10 @@ def launch_field(b: Builder, name: str) -> Value:
 
 
 def _function(name: str, region: Region) -> Function:
-    return Function(name, (), None, region)
+    return Function(name, (), None, region).on(region)
 
 
-def _range(b: Builder, root: Value, reach: Interval, size: int, conditions: list[Value]) -> _Range:
+def _range(b: Builder, root: Value, reach: Bounds, size: int, conditions: list[Value]) -> _Range:
     conditions += reach.conditions
     high = b.emit("add", b.emit("add", root, reach.high), b.constant(I64, size))
     return _Range(b.emit("add", root, reach.low), high)
@@ -157,7 +157,7 @@ def _others(
 ) -> tuple[list[_Range], list[_Range]] | None:
     """What all other accesses read and write, each root's in one piece."""
     v = survey.intervals
-    found: dict[tuple[Value, bool], Interval] = {}
+    found: dict[tuple[Value, bool], Bounds] = {}
     for access in survey.accesses:
         if access in delayed:
             continue

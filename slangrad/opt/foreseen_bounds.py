@@ -19,7 +19,7 @@ from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.rebuild import Rebuild, copy_op
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import BOOL, I64
-from slangrad.opt.intervals import Facts, Interval, Intervals
+from slangrad.opt.intervals import Bounds, Facts, Intervals
 from slangrad.opt.launch_values import ChunkValues
 
 EVEN = ("add", "sub", "neg", "mul", "shl", "convert")
@@ -44,7 +44,7 @@ def foresee_bounds(kernel: Function) -> Foreseen | None:
     holds = b.constant(BOOL, True)
     for each in dict.fromkeys(certain.conditions):
         holds = b.emit("and", holds, each)
-    return Foreseen(Function("foreseen", (), None, Region((), b.ops, (holds,))), made)
+    return Foreseen(Function("foreseen", (), BOOL, Region((), b.ops, (holds,))), made)
 
 
 class _Certain(Rebuild):
@@ -125,7 +125,7 @@ class _Certain(Rebuild):
         """An index in 64 bits; None where it moves unevenly, is the same for all threads or may wrap."""
         if scalar_type(index).bits == 64 or self._is_same(index):
             return None
-        needed: list[Interval] = []
+        needed: list[Bounds] = []
         if not self._moves_evenly(index, needed, DEEPEST):
             return None
         if not self._require(each for interval in needed for each in interval.conditions):
@@ -135,7 +135,7 @@ class _Certain(Rebuild):
     def _is_same(self, value: Value) -> bool:
         return value in self._indices or self._launch.of(value) is not None
 
-    def _moves_evenly(self, value: Value, needed: list[Interval], depth: int) -> bool:
+    def _moves_evenly(self, value: Value, needed: list[Bounds], depth: int) -> bool:
         """Appends between which ends numbers stay, where these do not follow from their types."""
         op = self._launch.made_by(value)
         if self._is_same(value) or (op is not None and op.name == "thread_id"):

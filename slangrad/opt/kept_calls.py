@@ -9,7 +9,8 @@ twice: before differentiation, whose functions are then differentiated once, and
 
 Functions of the library that may report are inlined, as they report at the place of the call. A function cannot be
 kept that has a part in something its caller owns: static variables, groups, waves, tapes, the depth of recursion, or
-variables that its pointers lead to.
+variables that its pointers lead to. In check mode those are inlined, too, that follow the user's pointers: the kernel
+knows for which memory these were made.
 """
 
 from __future__ import annotations
@@ -19,17 +20,19 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import INLINE, KEEP, Options
-from slangrad.ir.addresses import leads_to_variables
+from slangrad.ir.addresses import ACCESSES, leads_to_variables
 from slangrad.ir.calls import callees_first
 from slangrad.ir.core import Function, Program, walk, without
 from slangrad.ir.primitives import STATICS, WAVES
-from slangrad.ir.types import Array, Struct, Type
+from slangrad.ir.types import Array, Pointer, Struct, Type, pointer_of
+from slangrad.opt.origins import Origins
 
 SMALL_PROGRAM = 8_000  # ops with everything inlined
 SMALL_FUNCTION = 60  # ops that cost less than what stands around a call
 GROWTH = {"call": 1, "jvp": 2, "vjp": 4}  # ops of a derivative for one of the function
 
-TOGETHER = WAVES | {"shared", "barrier"}  # threads that run together do so in one function
+GROUPS = frozenset({"shared", "barrier"})
+TOGETHER = WAVES | GROUPS  # threads that run together do so in one function
 REPORTS = frozenset({"in_bounds", "print"})
 ATTRIBUTES = frozenset({"kept", "library", "segment"})  # others name functions with a role of their own
 
@@ -56,12 +59,10 @@ def _marked(function: Function, is_kept: bool) -> Function:
 def _chosen(program: Program, order: list[Function], options: Options, differentiates: bool) -> Iterable[str]:
     """`order`: the kernel and all that it needs, callees first."""
     needed = {f.name: Counter(_callees(f)) for f in order}
-    if options.calls == INLINE or options.check or not _grows(order, needed, options):
-        return
-    if any(op.name in TOGETHER for f in order for op in walk(f.region)):
+    if options.calls == INLINE or not _grows(order, needed, options):
         return
     sites = Counter(callee for callees in needed.values() for _, callee in callees.elements())
-    bound = _bound(order, needed) | _leading_to_variables(order) | _reporting(order, needed)
+    bound = _bound(program, order, needed, options) | _leading_to_variables(order) | _reporting(order, needed)
     bound.update(f.name for f in order if differentiates and _has_a_role(f))
     sizes: dict[str, int] = {}
     for f in order:
@@ -95,11 +96,20 @@ def _grows(order: list[Function], needed: dict[str, Counter[tuple[str, str]]], o
 # --- what cannot be kept
 
 
-def _bound(order: list[Function], needed: dict[str, Counter[tuple[str, str]]]) -> set[str]:
+def _bound(
+    program: Program, order: list[Function], needed: dict[str, Counter[tuple[str, str]]], options: Options
+) -> set[str]:
     """Functions that have a part in what belongs to their callers, themselves or by what they call."""
+    ops = STATICS | TOGETHER
+    if any(op.name in GROUPS for f in order for op in walk(f.region)):
+        ops |= {"thread_id"}  # of one of the threads that a lane runs in turn
+        if options.check:  # whose reports name the thread
+            return {f.name for f in order}
     found: set[str] = set()
     for f in order:
-        if _is_bound(f) or any(name in found for _, name in needed[f.name]):
+        bound = any(op.name in ops or (op.name == "variable" and op.operands) for op in walk(f.region))
+        follows = options.check and _follows_pointers(program, f)
+        if bound or follows or any(name in found for _, name in needed[f.name]):
             found.add(f.name)
     return found | {f.name for f in order if not _has_plain_signature(f)}
 
@@ -116,15 +126,21 @@ def _reporting(order: list[Function], needed: dict[str, Counter[tuple[str, str]]
     return found
 
 
-def _is_bound(f: Function) -> bool:
-    return any(op.name in STATICS or (op.name == "variable" and op.operands) for op in walk(f.region))
+def _follows_pointers(program: Program, f: Function) -> bool:
+    """Whether it has accesses that the library does not vouch for."""
+    origins = Origins(program, f)
+    accesses = [op for op in walk(f.region) if op.name in ACCESSES]
+    return any(
+        pointer_of(op.operands[0].type).space == "global" and not origins.is_vouched_for(op)
+        for op in accesses
+    )
 
 
 def _has_plain_signature(f: Function) -> bool:
-    """Without tapes, whose memory the caller has to free."""
+    """Without tapes, whose memory the caller has to free, and addresses in memory of a group."""
     if f.attributes.get("bodiless"):
         return False
-    return not any(map(_holds_tapes, (*(p.type for p in f.inputs), *f.result_types)))
+    return not any(map(_is_of_caller, (*(p.type for p in f.inputs), *f.result_types)))
 
 
 def _has_a_role(f: Function) -> bool:
@@ -132,10 +148,12 @@ def _has_a_role(f: Function) -> bool:
     return f.derivatives is not None or not f.attributes.keys() <= ATTRIBUTES
 
 
-def _holds_tapes(t: Type) -> bool:
+def _is_of_caller(t: Type) -> bool:
     if isinstance(t, Array):
-        return t.length is None or _holds_tapes(t.element)
-    return isinstance(t, Struct) and any(_holds_tapes(part) for _, part in t.fields)
+        return t.length is None or _is_of_caller(t.element)
+    if isinstance(t, Pointer):
+        return t.space == "shared"
+    return isinstance(t, Struct) and any(_is_of_caller(part) for _, part in t.fields)
 
 
 def _leading_to_variables(order: list[Function]) -> set[str]:

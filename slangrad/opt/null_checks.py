@@ -130,6 +130,10 @@ def _is_there(b: Builder, pointer: Value) -> Value:
 class _Roots(Origins):
     """And what is asked about them."""
 
+    def __init__(self, program: Program, function: Function) -> None:
+        super().__init__(program, function)
+        self._same: dict[Value, bool] = {}
+
     def elements(self, condition: Value) -> Iterator[Value]:
         """Addresses of a buffer's elements, null where there is none, that a condition tells from null."""
         op = self.made_by(condition)
@@ -143,7 +147,11 @@ class _Roots(Origins):
 
     def is_same(self, value: Value) -> bool:
         """Whether all threads have the same: it follows from parameters, and from what is loaded there."""
-        op = self.made_by(value)
+        if value not in self._same:
+            self._same[value] = self._is_made_of_same(self.made_by(value))
+        return self._same[value]
+
+    def _is_made_of_same(self, op: Op | None) -> bool:
         if op is None or op.name in OF_THREADS or op.name not in PRIMITIVES:
             return False
         return primitive_effect(op.name, op.operands) != WRITE and all(map(self.is_same, op.operands))

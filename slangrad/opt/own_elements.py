@@ -17,8 +17,9 @@ from itertools import permutations
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Value
+from slangrad.ir.intervals import Interval
 from slangrad.ir.types import I64
-from slangrad.opt.intervals import Facts, Interval, Intervals
+from slangrad.opt.intervals import Bounds, Facts, Intervals
 from slangrad.opt.reach import Access
 
 FIELDS = ("nx", "ny", "nz")
@@ -30,7 +31,7 @@ class Affine:
     """`coefficients` for axes of the thread's number; the conditions of `rest` are those of all of it."""
 
     coefficients: dict[int, Value]
-    rest: Interval
+    rest: Bounds
 
 
 def own_elements(v: Intervals, accesses: Sequence[Access], size: int) -> Value | None:
@@ -139,13 +140,10 @@ def _sum(v: Intervals, x: Affine, y: Affine, sign: int) -> Affine:
     for axis, c in y.coefficients.items():
         own = c if sign > 0 else emit("neg", c)
         coefficients[axis] = emit("add", coefficients[axis], own) if axis in coefficients else own
-    rest = y.rest
-    if sign < 0:
-        rest = Interval(emit("neg", rest.high), emit("neg", rest.low), rest.conditions)
-    return Affine(coefficients, v.sum(x.rest, rest))
+    return Affine(coefficients, v.sum(x.rest, v.negative(y.rest) if sign < 0 else y.rest))
 
 
-def _scaled(v: Intervals, x: Affine, by: Interval) -> Affine | None:
+def _scaled(v: Intervals, x: Affine, by: Bounds) -> Affine | None:
     """Times a number that is the same for all threads, or, where there are no coefficients, any number."""
     rest = v.product(x.rest, by)
     if rest is None:
@@ -164,7 +162,7 @@ def _scaled(v: Intervals, x: Affine, by: Interval) -> Affine | None:
     return Affine(coefficients, Interval(rest.low, rest.high, conditions))
 
 
-def _is_one(v: Intervals, x: Interval) -> bool:
+def _is_one(v: Intervals, x: Bounds) -> bool:
     """Whether it is a single number, which is known."""
     ends = v.constants(x)
     return ends is not None and ends[0] == ends[1]

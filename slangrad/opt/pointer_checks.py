@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from slangrad.base.options import POINTER
 from slangrad.ir.addresses import ACCESSES, MEMBERS, root_of
 from slangrad.ir.builder import Builder
-from slangrad.ir.core import Function, Op, Program, Region, Value, walk
+from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.layout import element_size
 from slangrad.ir.rebuild import Rebuild, Rule, copy_op
 from slangrad.ir.types import I64, U64, Pointer, pointer
@@ -30,8 +30,8 @@ NOWHERE = -1  # the extent that is reported
 
 
 def check_pointers(program: Program, function: Function, by_hand: bool) -> Function:
-    """The kernel with checks where it reads and writes through pointers. `by_hand`: it is the user's, whose parameters
-    come without sizes."""
+    """The function with checks where it reads and writes through pointers. `by_hand`: the kernel is the user's, whose
+    parameters come without sizes."""
     assert program.arguments is not None
     fields = dict(program.arguments.fields)
     sized = {name: t for name, t in fields.items() if isinstance(t, Pointer) and name + BYTES in fields}
@@ -39,10 +39,9 @@ def check_pointers(program: Program, function: Function, by_hand: bool) -> Funct
     access: Rule = checks.access
     own: Rule = checks.own
     rules = {**dict.fromkeys(ACCESSES, access), **dict.fromkeys(OWN, own)}
-    b = Builder(span=function.span)
+    walk, b = Rebuild(rules), Builder(span=function.span)
     checks.begin(b)
-    Rebuild(rules).inline(b, function.region)
-    return replace(function, region=Region((), b.ops, ()))
+    return replace(function, region=walk.region(b, function.region))
 
 
 @dataclass(frozen=True, slots=True)

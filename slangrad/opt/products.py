@@ -19,16 +19,13 @@ from collections.abc import Callable
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import carried, merged
 from slangrad.ir.core import Function, Op, Region, Value, walk
+from slangrad.ir.intervals import Ranges
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import is_aggregate, is_float, scalar_of
 
-Bounds = tuple[float, float]
-
-ANY: Bounds = (-math.inf, math.inf)
 AWAY = 1e-4  # numbers beyond have an inverse and a logarithm in each type
 MOST = 10.0  # powers up to this exponent do not overflow
-DEEPEST = 12
 
 
 def settle_products(function: Function) -> Function:
@@ -56,7 +53,7 @@ class _Facts:
         self._makers = region.makers
         self._users: dict[Value, list[Op]] = defaultdict(list)
         self._flows: dict[Value, list[Value]] = defaultdict(list)  # to values that may be this one
-        self._bounds: dict[Value, Bounds] = {}
+        self._ranges = Ranges()
         self._loaded = {op.results[0] for op in walk(region) if op.name == "load"}
         self._zeros = {op.results[0] for op in walk(region) if op.results and _begins_masked(op)}
         for op in walk(region):
@@ -116,14 +113,11 @@ class _Facts:
         finite = [each not in self._found and _is_finite(self.bounds(each)) for each in op.operands]
         return not (any(finite) and _is_finite(self.bounds(op.results[0])))
 
-    def bounds(self, v: Value, depth: int = 0) -> Bounds:
-        """Between which numbers a float lies, as far as its making tells."""
-        if v not in self._bounds:
-            op = self._makers.get(v)
-            rule = None if op is None or depth > DEEPEST else _BOUNDS.get(op.name)
-            made = ANY if op is None or rule is None else rule(op, lambda x: self.bounds(x, depth + 1))
-            self._bounds[v] = ANY if any(map(math.isnan, made)) else made
-        return self._bounds[v]
+    def bounds(self, v: Value) -> tuple[float, float]:
+        return self._ranges.of(self, v)[:2]
+
+    def made_by(self, v: Value) -> Op | None:
+        return self._makers.get(v)
 
     def _divides(self, op: Op) -> bool:
         low, high = self.bounds(op.operands[1])
@@ -165,7 +159,7 @@ def _begins_masked(op: Op) -> bool:
     return op.name == "const" and op.attributes["value"] == 0 and _holds_floats(op.results[0])
 
 
-def _is_finite(bounds: Bounds) -> bool:
+def _is_finite(bounds: tuple[float, float]) -> bool:
     return all(map(math.isfinite, bounds))
 
 
@@ -181,85 +175,4 @@ _SINGULAR: dict[str, Callable[[_Facts, Op], bool]] = {
     **dict.fromkeys(("log", "log2", "log10"), _Facts._reaches_zero),
     "sqrt": _Facts._is_negative,
     **dict.fromkeys(("pow", "asin", "acos", "acosh", "atanh"), _Facts._always),
-}
-
-
-# --- bounds
-
-Of = Callable[[Value], Bounds]
-
-
-def _const(op: Op, of: Of) -> Bounds:
-    number = op.attributes["value"]
-    return (float(number), float(number))
-
-
-def _add(op: Op, of: Of) -> Bounds:
-    (a, b), (c, d) = map(of, op.operands)
-    return (a + c, b + d)
-
-
-def _sub(op: Op, of: Of) -> Bounds:
-    (a, b), (c, d) = map(of, op.operands)
-    return (a - d, b - c)
-
-
-def _mul(op: Op, of: Of) -> Bounds:
-    (a, b), (c, d) = map(of, op.operands)
-    corners = [x * y if x and y else 0.0 for x in (a, b) for y in (c, d)]
-    low = max(0.0, min(corners)) if op.operands[0] is op.operands[1] else min(corners)
-    return (low, max(corners))
-
-
-def _neg(op: Op, of: Of) -> Bounds:
-    low, high = of(op.operands[0])
-    return (-high, -low)
-
-
-def _abs(op: Op, of: Of) -> Bounds:
-    low, high = of(op.operands[0])
-    return (max(low, -high, 0.0), max(high, -low))
-
-
-def _min(op: Op, of: Of) -> Bounds:
-    (a, b), (c, d) = map(of, op.operands)
-    return (min(a, c), min(b, d))
-
-
-def _max(op: Op, of: Of) -> Bounds:
-    (a, b), (c, d) = map(of, op.operands)
-    return (max(a, c), max(b, d))
-
-
-def _select(op: Op, of: Of) -> Bounds:
-    (a, b), (c, d) = map(of, op.operands[1:])
-    return (min(a, c), max(b, d))
-
-
-def _same(op: Op, of: Of) -> Bounds:
-    v = op.operands[0]
-    return of(v) if _holds_floats(v) else ANY
-
-
-def _unit(op: Op, of: Of) -> Bounds:
-    return (-1.0, 1.0)
-
-
-def _positive(op: Op, of: Of) -> Bounds:
-    return (0.0, math.inf)
-
-
-_BOUNDS: dict[str, Callable[[Op, Of], Bounds]] = {
-    "const": _const,
-    "add": _add,
-    "sub": _sub,
-    **dict.fromkeys(("mul", "scale"), _mul),
-    "neg": _neg,
-    "abs": _abs,
-    "min": _min,
-    "max": _max,
-    "select": _select,
-    **dict.fromkeys(("convert", "splat", "get", "detach"), _same),
-    **dict.fromkeys(("sin", "cos", "tanh"), _unit),
-    **dict.fromkeys(("exp", "exp2", "sqrt"), _positive),
 }

@@ -22,7 +22,7 @@ from slangrad.ir.layout import element_size
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import defined_in
 from slangrad.ir.types import BOOL, I64, Pointer, is_integer, pointer_of
-from slangrad.opt.intervals import Facts, Interval, Intervals
+from slangrad.opt.intervals import Bounds, Facts, Intervals
 from slangrad.opt.launch_values import LaunchValues
 
 MOST_SURVEYS = 128  # of one kernel and the functions that it calls
@@ -38,7 +38,7 @@ class Known:
 
     same: Value | None = None
     root: Value | None = None
-    range: Interval | None = None
+    range: Bounds | None = None
     varies: bool = True
 
 
@@ -169,11 +169,11 @@ class Survey:
 
     # --- ranges
 
-    def distances(self, access: Access) -> Interval | None:
+    def distances(self, access: Access) -> Bounds | None:
         """How many bytes from its root on an access begins."""
         return self._distances(access.place, access.facts)
 
-    def _distances(self, place: Place | None, facts: Facts) -> Interval | None:
+    def _distances(self, place: Place | None, facts: Facts) -> Bounds | None:
         if place is None:
             return None
         v, total = self.intervals, self.start(place)
@@ -187,7 +187,7 @@ class Survey:
             total = v.sum(total, scaled)
         return total
 
-    def start(self, place: Place) -> Interval:
+    def start(self, place: Place) -> Bounds:
         """How many bytes from its root on a place is without its steps."""
         v, known = self.intervals, self._given.get(place.root)
         here = v.number(place.distance, place.distance)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from slangrad.ir.addresses import STEPS
 from slangrad.ir.builder import Builder
 from slangrad.ir.control import merged
 from slangrad.ir.core import Function, Op, Region, Value, number_of, walk
@@ -130,7 +131,7 @@ class _Known:
             (ends,) = (each[1:] for each in merged(op) if each[0] is address)
             found = self._either(op.operands[0], ends)
             return None if found is None or self._ends_inside(found, op) else found
-        if op.name not in ("member", "offset", "bitcast"):
+        if op.name not in STEPS:
             return None
         base = self._find(op.operands[0])
         return None if base is None else self._each(base, op)
@@ -215,7 +216,7 @@ class _Known:
             return True
         if op.name == "bitcast" and is_integer(op.results[0].type):
             return self._users.get(op.results[0], set()) <= SEEN
-        return op.name in ("member", "offset", "bitcast", "select") and self._find(op.results[0]) is not None
+        return op.name in STEPS | {"select"} and self._find(op.results[0]) is not None
 
     def _drop(self, lost: set[Value]) -> None:
         """Variables that are lost, and those that the same address may lead to."""

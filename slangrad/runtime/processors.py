@@ -25,6 +25,17 @@ def available_processors() -> int:
     return max(1, by_affinity if quota is None else min(by_affinity, math.ceil(quota)))
 
 
+def idle_processors() -> int:
+    """About how many of these have nothing to do, the one that runs this process included: at least 1. From the load
+    of the last minute; all, where the system does not tell it."""
+    available = available_processors()
+    try:
+        busy = os.getloadavg()[0] * available / (os.cpu_count() or 1)
+    except (AttributeError, OSError):
+        return available
+    return max(1, min(available, int(available - busy + min(busy, 1.0) + 0.5)))
+
+
 PROCESS_GROUPS = Path("/proc/self/cgroup")
 GROUP_FILES = Path("/sys/fs/cgroup")
 

@@ -9,7 +9,7 @@ A fixpoint: values start FIXED and only become less so. A barrier under a condit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from slangrad.base.diagnostics import CompileError, Diagnostic
 from slangrad.ir.control import carried, decides, merged
@@ -27,10 +27,11 @@ def runs_in_groups(kernel: Function) -> bool:
 
 
 class GroupValues:
-    """The result of the analysis of a flat kernel."""
+    """The result of the analysis of a flat kernel. `functions`: those that it calls, by name."""
 
-    def __init__(self, kernel: Function) -> None:
+    def __init__(self, kernel: Function, functions: Mapping[str, Function]) -> None:
         self.size = kernel.attributes["group_size"]
+        self._functions = functions
         self.makers = kernel.region.makers
         self._ranks: dict[Value, int] = {}
         self._holding: dict[Op, bool] = {}
@@ -94,6 +95,19 @@ class GroupValues:
         for result in op.results:
             self._raise(result, rank)
 
+    def _call(self, op: Op) -> None:
+        rank = self._most(op.operands, OWN if self._gives_own(op.attributes["callee"]) else SAME)
+        for result in op.results:
+            self._raise(result, rank)
+
+    def _gives_own(self, name: str) -> bool:
+        """Whether threads may get different results for the same arguments."""
+        ops = walk(self._functions[name].region)
+        return any(
+            self._gives_own(op.attributes["callee"]) if op.name == "call" else op.name in _OWN_RESULTS
+            for op in ops
+        )
+
     def _if(self, op: Op) -> None:
         least = self._most(op.operands, FIXED if self.holds_barrier(op) else SAME)
         for region in op.regions:
@@ -113,22 +127,23 @@ class GroupValues:
             self._region(region)
 
 
-_OWN = frozenset({
-    "thread_id", "alloc", "variable", "atomic", "tape_new", "tape_copy", "tape_load",
-    "wave_lane", "wave_reduce", "wave_scan", "wave_ballot", "wave_read",
+_OWN_RESULTS = frozenset({
+    "thread_id", "atomic", "wave_lane", "wave_reduce", "wave_scan", "wave_ballot", "wave_read",
 })  # fmt: skip
+_OWN = _OWN_RESULTS | {"alloc", "variable", "tape_new", "tape_copy", "tape_load"}
 
 _RULES: dict[str, Callable[[GroupValues, Op], None]] = {
+    "call": GroupValues._call,
     "if": GroupValues._if,
     "for": GroupValues._loop,
     "while": GroupValues._loop,
 }
 
 
-def check_barriers(kernel: Function) -> None:
+def check_barriers(kernel: Function, functions: Mapping[str, Function]) -> None:
     """Raise where a barrier is not reached by all threads of a group, as far as can be proved."""
     if any(op.name == "barrier" for op in walk(kernel.region)):
-        _check(GroupValues(kernel), kernel.region)
+        _check(GroupValues(kernel, functions), kernel.region)
 
 
 def _check(values: GroupValues, region: Region) -> None:

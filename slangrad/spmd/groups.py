@@ -9,7 +9,7 @@ branches around barriers are outside of the loops over threads, on values that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slangrad.ir.builder import Builder
@@ -55,9 +55,10 @@ class Around:
 Node = Phase | Fixed | Around
 
 
-def run_in_groups(kernel: Function, lanes: int) -> Function:
-    """The kernel as the code of one of `lanes` lanes that run a group; a group at the edge may be incomplete."""
-    split = _Split(kernel, lanes)
+def run_in_groups(kernel: Function, lanes: int, functions: Mapping[str, Function]) -> Function:
+    """The kernel as the code of one of `lanes` lanes that run a group; a group at the edge may be incomplete.
+    `functions`: those that it calls."""
+    split = _Split(kernel, lanes, functions)
     b = Builder(span=kernel.span)
     split.allocate(b)
     if sum(1 for _ in walk(kernel.region)) > LARGE:
@@ -72,8 +73,8 @@ class _Split:
     """`fixed`: what is known of the group, by old value. `slots`: local memory of values that are kept, one element
     for each thread that a lane runs. `complete`: whether all threads of the group are in the grid."""
 
-    def __init__(self, kernel: Function, lanes: int) -> None:
-        self.values = GroupValues(kernel)
+    def __init__(self, kernel: Function, lanes: int, functions: Mapping[str, Function]) -> None:
+        self.values = GroupValues(kernel, functions)
         self.lanes = lanes
         self.size = kernel.attributes["group_size"]
         self.threads = self.size[0] * self.size[1] * self.size[2]

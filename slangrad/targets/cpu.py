@@ -14,7 +14,8 @@ from math import prod
 from slangrad.backends import BACKENDS, load_object_code
 from slangrad.base.source import Line
 from slangrad.flatten.halves import halves_as_floats
-from slangrad.ir.core import Function
+from slangrad.ir import verify
+from slangrad.ir.core import Function, Program
 from slangrad.ir.layout import layout_of
 from slangrad.ir.text import function_lines
 from slangrad.llvm import cpu, native
@@ -44,6 +45,10 @@ class Summed:
     adds: DelayedAdds | None
 
     @property
+    def program(self) -> Program:
+        return self.flat.program
+
+    @property
     def in_ir(self) -> list[Function]:
         adds = self.adds
         return self.flat.in_ir if adds is None else [*adds.functions, adds.kernel, adds.plan, adds.finish]
@@ -54,6 +59,10 @@ class Widened:
     summed: Summed
     machine: Machine
     wide: WideKernel
+
+    @property
+    def program(self) -> Program:
+        return Program({f.name: f for f in self.wide.functions}, arguments=self.summed.flat.arguments)
 
     @property
     def in_ir(self) -> list[Function]:
@@ -81,7 +90,7 @@ def widen_kernel(summed: Summed) -> Widened:
     functions = [_for_machine(f, machine) for f in (flat.functions if adds is None else adds.functions)]
     lanes = _lanes_for(function, machine, flat.options.lanes)
     if flat.group is not None:
-        grouped = run_in_groups(function, lanes)
+        grouped = run_in_groups(function, lanes, {f.name: f for f in functions})
         wide = widen(grouped, lanes, is_ordered(flat.program), entire=True, functions=functions)
         return Widened(summed, machine, wide)
     exclusive = adds is None and is_ordered(flat.program)
@@ -173,9 +182,9 @@ def show_assembly(made: tuple[Written, KernelImage]) -> list[Line]:
 
 # fmt: off
 TARGET = Target(BACKENDS["cpu"], (
-    Stage("delayed", find_delayed_adds, None, show_delayed),   # opt
-    Stage("lanes",   widen_kernel,      None, show_lanes),     # spmd
-    Stage("llvm",    write_llvm,        None, show_llvm),      # llvm
-    Stage("asm",     generate_code,     None, show_assembly),  # llvm
+    Stage("delayed", find_delayed_adds, verify.DELAYED, show_delayed),   # opt
+    Stage("lanes",   widen_kernel,      verify.LANES,   show_lanes),     # spmd
+    Stage("llvm",    write_llvm,        None,           show_llvm),      # llvm
+    Stage("asm",     generate_code,     None,           show_assembly),  # llvm
 ), finish)
 # fmt: on

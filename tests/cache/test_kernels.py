@@ -167,6 +167,30 @@ def test_kernels_of_users_come_from_the_disk(compilations: list[str]) -> None:
     assert len(compilations) == 1
 
 
+def test_each_instance_of_an_entry_point_is_kept(compilations: list[str]) -> None:
+    text = """
+        interface INumber { static float get(); }
+        struct One : INumber { static float get() { return 1; } }
+        struct Two : INumber { static float get() { return 2; } }
+        [shader("compute")] [numthreads(4, 1, 1)]
+        void main<T : INumber, let N : int>(uint3 id : SV_DispatchThreadID, RWStructuredBuffer<float> x)
+        {
+            x[id.x] = T.get() * N;
+        }
+    """
+    for count in (3, 3):
+        device = spy.create_device()
+        module = device.load_module_from_source("instances", text)
+        buffer = device.create_buffer(element_count=4, struct_size=4)
+        for name, number in (("One", 1), ("Two", 1), ("Two", 3)):
+            arguments = [spy.SpecializationArg.from_type(name), spy.SpecializationArg.from_expr(str(number))]
+            program = device.link_program([module], [module.entry_point("main").specialize(arguments)])
+            device.create_compute_kernel(program).dispatch([4, 1, 1], x=buffer)
+            wanted = number * ("One", "Two").index(name) + number
+            assert buffer.to_numpy().view(np.float32).tolist() == [wanted] * 4
+        assert len(compilations) == count
+
+
 def test_an_image_has_all_fields_of_a_kernel() -> None:
     """But for addresses, which are made when the code is loaded, and what follows from these."""
     mine = {each.name for each in fields(KernelImage)} - {"functions", "about"}

@@ -138,3 +138,25 @@ def test_kept_functions_give_the_same(name: str) -> None:
     for lanes in WIDTHS:
         np.testing.assert_allclose(results(text, KEEP, lanes=lanes), wanted, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(results(text, KEEP, "interpreter"), wanted, rtol=1e-11, atol=1e-11)
+
+
+def test_what_a_kept_function_reads_may_be_written_afterwards() -> None:
+    text = """
+        [Differentiable] double scaled(RWStructuredBuffer<double> b, double x) { return b[0] * x * x; }
+        [Differentiable] double f(RWStructuredBuffer<double> b, double x)
+        {
+            double y = scaled(b, x); b[0] = 5; return y + scaled(b, x) * y;
+        }
+        double run(RWStructuredBuffer<double> b, double x)
+        {
+            b[0] = 2;
+            var p = diffPair(x, 0.0lf);
+            bwd_diff(f)(b, p, 1.0lf);
+            return p.d;
+        }
+    """
+    for calls in (INLINE, KEEP):
+        device = spy.create_device(backend="interpreter", options=spy.Options(calls=calls))
+        module = spy.Module.load_from_source(device, "rewritten", text)
+        memory = spy.NDBuffer.zeros(device, (1,), dtype="double")
+        assert module.run(memory.storage, 3.0) == 4 * 3 + 4 * 10 * 3**3

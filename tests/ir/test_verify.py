@@ -5,7 +5,7 @@ import pytest
 from slangrad.ir import types as t
 from slangrad.ir.core import Function, Op, Program, Region, Value
 from slangrad.ir.text import parse_program
-from slangrad.ir.verify import DIFFERENTIATED, FLAT, LOWERED, verify, verify_function
+from slangrad.ir.verify import DELAYED, DIFFERENTIATED, FLAT, LANES, LOWERED, Stage, verify, verify_function
 from tests.ir.random_programs import FLAT as FLAT_STYLE
 from tests.ir.random_programs import Style, random_program
 
@@ -132,3 +132,24 @@ def test_only_pointers_are_trusted():
     verify(parse_program(text.format(0)))
     with pytest.raises(AssertionError, match="'count' is trusted and no pointer"):
         verify(parse_program(text.format(1)))
+
+
+@pytest.mark.parametrize(
+    "op, first",
+    [
+        ('launch {field="nx"} : i64', DELAYED),
+        ("accumulators {block=0, count=4} : ptr<f32, local>", DELAYED),
+        ("lane_index : lanes<u32>", LANES),
+        ('chunk_thread {which="first"} : i64', LANES),
+        ("group_id {axis=0} : u32", LANES),
+    ],
+    ids=lambda each: each.name if isinstance(each, Stage) else each.split()[0],
+)
+def test_ops_of_targets_are_legal_behind_the_stages_that_make_them(op, first):
+    program = parse_program(f"func @f() -> () {{ %r = {op} yield }}")
+    stages = [LOWERED, FLAT, DELAYED, LANES]
+    for stage in stages[: stages.index(first)]:
+        with pytest.raises(AssertionError, match="is not an op of this stage"):
+            verify(program, stage)
+    for stage in stages[stages.index(first) :]:
+        verify(program, stage)

@@ -30,7 +30,6 @@ from slangrad.llvm.target import Features, Target
 from slangrad.runtime.cpu import CpuDevice, NativeKernel
 from slangrad.runtime.reports import BoundsError, Site
 from slangrad.sites import number_sites
-from slangrad.spmd.group_values import group_size
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import widen
 
@@ -176,10 +175,10 @@ def assert_like_oracle(
 def compile_group(program: Program, options: Options) -> Compiled:
     """A kernel whose threads run together in groups."""
     (function,), sites = number_sites([program.functions[KERNEL]])
-    wide = widen(run_in_groups(function, options.lanes), options.lanes, entire=True)
+    wide = widen(run_in_groups(function, options.lanes, {}), options.lanes, entire=True)
     assert wide.full is not None
     verify_function(wide.full, program, LANES_STAGE)
-    size = group_size(function)
+    size = function.attributes["group_size"]
     kernel = Kernel(wide.full, None, wide.lanes, program.arguments, group=size)
     module = kernel_module(kernel, target_for(options.cpu), options)
     code = native.load(native.object_code(module.text, target_for(options.cpu)), ("entry", "drain"))

@@ -67,3 +67,12 @@ def test_what_is_chosen_from_pointers_of_the_program_is_no_element():
     kernel = program.functions["kernel"]
     (choice,) = (op for op in walk(kernel.region) if op.name == "if")
     assert not Origins(program, kernel).is_trusted(choice.results[0])
+
+
+def test_paths_to_a_pointer_are_not_counted():
+    """There are 2^60 from the index to what it is made of."""
+    index = "%place_of_i = bitcast %place : ptr<i32, constant>  %i0 = load %place_of_i : i32  "
+    index += "".join(f"%i{n + 1} = mul %i{n}, %i{n}  " for n in range(60))
+    pointers = "%d = get %b {index=1}  %ps = bitcast %d : ptr<ptr<f32, global>, global>  "
+    followed = "%at = offset %ps, %i60  %p = load %at : ptr<f32, global>  store %p, %one"
+    assert checks(index + pointers + followed) == (2, 2)

@@ -2,10 +2,14 @@
 
 import re
 
+import numpy as np
+import pytest
+
 from slangrad.base.options import KEEP, Options
 from slangrad.base.source import SourceFile
 from slangrad.check.modules import Program
 from slangrad.pipeline import compile_kernel
+from tests.delayed.launching import compiled, oracle, run
 
 KERNEL = """
 [shader("compute")] [numthreads(32, 1, 1)]
@@ -45,3 +49,53 @@ def test_addresses_that_follow_each_other_stay_so() -> None:
     function = "float f(float* p) { return *p * 2; }"
     (made,) = versions(function, "x[id.x] = f(x + id.x);")[:1]
     assert made.startswith("f.8.0(ptr<f32, global>")
+
+
+TOGETHER = {
+    "a group": """
+        groupshared float box[32];
+        float weight(float x, int n) { float s = 0; for (int i = 0; i < n % 5; i++) s += x * i; return s + x; }
+        int rounds(int n) { int k = 0; while (n > 1) { n /= 2; k++; } return k; }
+        void push(inout float a[20], int i) { a[i % 20] *= 2; for (int k = 1; k < 20; k++) a[k] += a[k - 1]; }
+        [shader("compute")] [numthreads(32, 1, 1)]
+        void main(uint3 id : SV_DispatchThreadID, uint i : SV_GroupIndex, uniform float* x, uniform int n)
+        {
+            float a[20];
+            for (int k = 0; k < 20; k++) a[k] = x[id.x] + k;
+            box[i] = weight(x[id.x], int(i));
+            GroupMemoryBarrierWithGroupSync();
+            for (int k = 0; k < rounds(n); k++)
+            {
+                push(a, int(i));
+                float y = weight(box[(i + 1) % 32], k) + a[3];
+                GroupMemoryBarrierWithGroupSync();
+                if (i > 3) box[i] = weight(y, int(i)) * 0.125;
+                GroupMemoryBarrierWithGroupSync();
+            }
+            x[id.x] = box[i] + a[19];
+        }
+    """,
+    "a wave": """
+        float weight(float x, uint n) { float s = 0; for (int i = 0; i < n % 5; i++) s += x * i; return s + x; }
+        [shader("compute")] [numthreads(32, 1, 1)]
+        void main(uint3 id : SV_DispatchThreadID, uniform float* x, uniform int n)
+        {
+            float y = weight(x[id.x], id.x);
+            if (y > 2) y = weight(WaveActiveMax(y), n + id.x) + weight(WaveReadLaneFirst(y), n);
+            x[id.x] = y;
+        }
+    """,
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_threads_that_run_together_call_functions(name: str) -> None:
+    text = TOGETHER[name]
+    arguments = {"x": np.linspace(-3, 5, 128).astype(np.float32), "n": 9}
+    expected = oracle(text, arguments, 96).arrays["x"]
+    assert "call @weight" in compiled(text, calls=KEEP).text("flat")
+    interpreted = run(text, arguments, 96, target="interpreter", calls=KEEP).arrays["x"]
+    np.testing.assert_array_equal(interpreted, expected)
+    for lanes in (1, 4, 16):
+        found = run(text, arguments, 96, lanes, calls=KEEP).arrays["x"]
+        np.testing.assert_array_equal(found, expected)

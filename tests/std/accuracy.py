@@ -100,7 +100,7 @@ class Machine:
         self.device, self._kernels = device, {}
 
     def run(self, number: str, rows: Sequence[Row], inputs: Sequence[np.ndarray]) -> list[Result]:
-        key = number, tuple(row.name for row in rows)
+        key = number, tuple(rows)
         if key not in self._kernels:
             self._kernels[key] = self._compile(number, rows)
         count, widths = len(inputs[0]), [_width(row) for row in rows]

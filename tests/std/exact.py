@@ -1,11 +1,12 @@
 """THE TABLE of the floating-point functions of `std`: exact values, exact partials, promised errors.
 
-    ROWS["log1p"].value(m, x)          the exact value in the arithmetic `m`, WIDE or EXACT
+    ROWS["log1p"].value(m, x)          the exact value in the arithmetic `m`, WIDE, LONG or MP
     reference(row, formula, inputs)    the exact numbers for inputs of any type: doubles, and what is left in units of their
                                        last place, which may be too small for a double
 
 WIDE is NumPy's float64: it has more digits and a wider range than half and float, and it knows what C says of
-infinities, NaN and the signs of zeros. EXACT is mpmath with 320 bits, for double. A formula is written once for both.
+infinities, NaN and the signs of zeros. For double, LONG is C's long double with eleven bits more, enough to tell which
+results are far from a limit, and MP is mpmath with 320 bits for the others. A formula is written once for all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import mpmath
@@ -42,7 +44,15 @@ class Wide:
     abs, sign, rem, where, copysign = np.abs, np.sign, np.fmod, np.where, np.copysign
     min, max = np.fmin, np.fmax
     erf, erfc = np.vectorize(math.erf, otypes=[float]), np.vectorize(math.erfc, otypes=[float])
-    pi = math.pi
+    number, pi = np.float64, math.pi
+
+    @staticmethod
+    def mul(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """A term of a sum: the product of finite numbers is finite."""
+        p = np.asarray(x * y)
+        return np.where(
+            np.isinf(p) & np.isfinite(x) & np.isfinite(y), np.copysign(np.finfo(p.dtype).max, p), p
+        )
 
     @staticmethod
     def ldexp(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -54,21 +64,21 @@ class Wide:
     def frexp(x: np.ndarray) -> np.ndarray:
         return np.frexp(x)[0]
 
-    @staticmethod
-    def sinpi(x: np.ndarray) -> np.ndarray:
+    @classmethod
+    def sinpi(cls, x: np.ndarray) -> np.ndarray:
         n = np.rint(x)
-        turned = np.sin((x - n) * np.pi) * np.where(np.fmod(n, 2) == 0, 1.0, -1.0)
+        turned = np.sin((x - n) * cls.pi) * np.where(np.fmod(n, 2) == 0, 1.0, -1.0)
         return np.where((x == n) & np.isfinite(x), np.copysign(0.0, x), turned)
 
-    @staticmethod
-    def cospi(x: np.ndarray) -> np.ndarray:
+    @classmethod
+    def cospi(cls, x: np.ndarray) -> np.ndarray:
         n = np.rint(x)
         r = np.abs(x - n)
-        turned = np.where(r > 0.25, np.sin((0.5 - r) * np.pi), np.cos(r * np.pi))
+        turned = np.where(r > 0.25, np.sin((0.5 - r) * cls.pi), np.cos(r * cls.pi))
         return turned * np.where(np.fmod(n, 2) == 0, 1.0, np.where(r == 0.5, 1.0, -1.0))
 
-    @staticmethod
-    def tanpi(x: np.ndarray) -> np.ndarray:
+    @classmethod
+    def tanpi(cls, x: np.ndarray) -> np.ndarray:
         """With the signs of C23: they alternate at zeros and at poles."""
         n = np.rint(x)
         even = np.fmod(n, 2) == 0
@@ -76,14 +86,14 @@ class Wide:
         pole = np.where(np.fmod(np.floor(x), 2) == 0, np.inf, -np.inf)
         r = x - n
         steep = np.abs(r) > 0.25
-        near = np.tan(np.where(steep, np.copysign(0.5, r) - r, r) * np.pi)
+        near = np.tan(np.where(steep, np.copysign(0.5, r) - r, r) * cls.pi)
         y = np.where(steep, 1.0 / near, near)
         return np.where(r == 0, zero, np.where(np.abs(r) == 0.5, pole, np.where(np.isinf(x), np.nan, y)))
 
-    @staticmethod
-    def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    @classmethod
+    def fma(cls, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         """The product is exact; the sum is rounded to odd, so that rounding it again is rounding it once."""
-        p = x * y
+        p = cls.mul(x, y)
         s = p + z
         with np.errstate(all="ignore"):
             other = s - p
@@ -94,12 +104,59 @@ class Wide:
         return np.where(inexact & even, odd, s)
 
 
+class Long(Wide):
+    """The same functions of arrays of long doubles."""
+
+    number, pi = np.longdouble, np.longdouble("3.14159265358979323846264")
+
+    @staticmethod
+    def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Not known where terms cancel."""
+        p = x * y
+        s = p + z
+        return np.where(np.abs(s) < np.maximum(np.abs(p), np.abs(z)) / 4, np.nan, s)
+
+    @classmethod
+    def erf(cls, x: np.ndarray) -> np.ndarray:
+        return np.where(np.abs(x) < 1, cls._near_erf(x), np.copysign(1 - cls._far_erfc(np.abs(x)), x))
+
+    @classmethod
+    def erfc(cls, x: np.ndarray) -> np.ndarray:
+        far = cls._far_erfc(np.abs(x))
+        return np.where(np.abs(x) < 1, 1 - cls._near_erf(x), np.where(x < 0, 2 - far, far))
+
+    @staticmethod
+    def _near_erf(x: np.ndarray) -> np.ndarray:
+        slope = _fit(lambda z: EXACT.erf(EXACT.sqrt(z)) / EXACT.sqrt(z), 0.0, 1.0, 20)
+        return x * np.polyval(slope, x * x)
+
+    @staticmethod
+    def _far_erfc(x: np.ndarray) -> np.ndarray:
+        """From 1 on; 0 as a double from 28 on."""
+        x = np.clip(x, 1, 28)
+        head = x.astype(np.float32)  # its square is exact
+        power = np.exp(-np.square(head.astype(x.dtype))) * np.exp((head - x) * (head + x))
+        return power * np.polyval(_fit(_scaled_erfc, -0.5, 0.81, 28), (x - 3) / (x + 3)) / x
+
+
+def _scaled_erfc(t: Any) -> Any:
+    x = 3 * (1 + t) / (1 - t)
+    return x * EXACT.exp(x * x) * EXACT.erfc(x)
+
+
+@cache
+def _fit(function: Callable[[Any], Any], low: float, high: float, terms: int) -> np.ndarray:
+    """The coefficients of a polynomial, highest first."""
+    found = EXACT.chebyfit(function, [low, high], terms)
+    return np.array([np.longdouble(EXACT.nstr(each, 25)) for each in found])
+
+
 class Mp:
     """The same functions of one exact number."""
 
-    pi = EXACT.pi
-    sin, cos, tan, asin, acos, atan, atan2 = (
-        EXACT.sin, EXACT.cos, EXACT.tan, EXACT.asin, EXACT.acos, EXACT.atan, EXACT.atan2,
+    number, pi = EXACT.mpf, EXACT.pi
+    sin, cos, tan, asin, acos, atan = (
+        EXACT.sin, EXACT.cos, EXACT.tan, EXACT.asin, EXACT.acos, EXACT.atan,
     )  # fmt: skip
     sinh, cosh, tanh, asinh, acosh, atanh = (
         EXACT.sinh, EXACT.cosh, EXACT.tanh, EXACT.asinh, EXACT.acosh, EXACT.atanh,
@@ -108,7 +165,13 @@ class Mp:
     sqrt, hypot, pow, erf, erfc = EXACT.sqrt, EXACT.hypot, EXACT.power, EXACT.erf, EXACT.erfc
     floor, ceil, round, sign = EXACT.floor, EXACT.ceil, EXACT.nint, EXACT.sign
     sinpi, cospi, min, max = EXACT.sinpi, EXACT.cospi, min, max
-    abs = staticmethod(abs)
+    abs, mul = staticmethod(abs), staticmethod(operator.mul)
+
+    @staticmethod
+    def atan2(y: Any, x: Any) -> Any:
+        if x == y == 0:
+            raise ZeroDivisionError("the signs of the zeros matter")
+        return EXACT.atan2(y, x)
 
     @staticmethod
     def ldexp(x: Any, y: Any) -> Any:
@@ -155,7 +218,8 @@ class Mp:
         return EXACT.fadd(EXACT.fmul(x, y, exact=True), z, exact=True)
 
 
-WIDE, MP = Wide, Mp
+WIDE, LONG, MP = Wide, Long, Mp
+EXTENDED = np.finfo(np.longdouble).nmant >= 63
 Formula = Callable[..., Any]
 
 
@@ -178,7 +242,6 @@ class Row:
 ROWS: dict[str, Row] = {}
 ONCE = (0.5, 0.5, 0.5)  # rounded once
 VIA_FLOAT = (0.51, 2.0, 2.0)  # half is computed as float and rounded again
-LN2, LN10 = math.log(2), math.log(10)
 
 
 def row(name: str, arity: int, value: Formula, *partials: Formula, **rest: Any) -> None:
@@ -186,11 +249,11 @@ def row(name: str, arity: int, value: Formula, *partials: Formula, **rest: Any) 
 
 
 def ln2(m: Any) -> Any:
-    return m.log(EXACT.mpf(2)) if m is Mp else LN2
+    return m.log(m.number(2))
 
 
 def ln10(m: Any) -> Any:
-    return m.log(EXACT.mpf(10)) if m is Mp else LN10
+    return m.log(m.number(10))
 
 
 def zero(m: Any, *xs: Any) -> Any:
@@ -233,10 +296,10 @@ row("round",    1, lambda m, x: m.round(x),              zero, ulp=ONCE)
 row("rint",     1, lambda m, x: m.round(x),              zero, ulp=ONCE)
 row("frac",     1, lambda m, x: x - m.floor(x),          lambda m, x: 1 + x * 0, ulp=ONCE)
 row("fract",    1, lambda m, x: x - m.floor(x),          lambda m, x: 1 + x * 0, ulp=ONCE)
-row("modf",     1, lambda m, x: m.copysign(np.where(np.isinf(x), 0.0, x - np.trunc(x)), x) if m is Wide else x - m.trunc(x),
+row("modf",     1, lambda m, x: x - m.trunc(x) if m is Mp else m.copysign(np.where(np.isinf(x), 0.0, x - np.trunc(x)), x),
                                                          lambda m, x: 1 + x * 0, ulp=ONCE, call="{ T whole; return modf(x, whole); }")
 row("modf_whole", 1, lambda m, x: m.trunc(x),            zero, ulp=ONCE, call="{ T whole; modf(x, whole); return whole; }")
-row("saturate", 1, lambda m, x: np.where(x > 0, np.minimum(x, 1.0), 0.0) if m is Wide else min(max(x, 0), 1),
+row("saturate", 1, lambda m, x: min(max(x, 0), 1) if m is Mp else np.where(x > 0, np.minimum(x, 1.0), 0.0),
                                                          lambda m, x: m.where((x >= 0) & (x <= 1), 1.0, 0.0), ulp=ONCE, zero_sign=False)
 row("rcp",      1, lambda m, x: 1 / x,                   lambda m, x: -1 / (x * x), ulp=ONCE)
 row("sqrt",     1, lambda m, x: m.sqrt(x),               lambda m, x: 0.5 / m.sqrt(x), ulp=ONCE)
@@ -267,8 +330,8 @@ row("clamp",    3, lambda m, x, y, z: m.where(m.where(x >= y, x, y) > z, z, m.wh
 row("fma",      3, lambda m, x, y, z: m.fma(x, y, z),    lambda m, x, y, z: y, lambda m, x, y, z: x, lambda m, x, y, z: 1 + z * 0, ulp=ONCE)
 row("mad",      3, lambda m, x, y, z: m.fma(x, y, z),    lambda m, x, y, z: y, lambda m, x, y, z: x, lambda m, x, y, z: 1 + z * 0,
                    of=lambda m, x, y, z: m.abs(x * y) + m.abs(z), ulp=(1.5, 1.5, 1.5), zero_sign=False)
-row("lerp",     3, lambda m, x, y, s: x * (1 - s) + y * s, lambda m, x, y, s: 1 - s, lambda m, x, y, s: s, lambda m, x, y, s: y - x,
-                   of=lambda m, x, y, s: m.abs(x) * m.max(m.abs(s), 1) + m.abs(y * s), ulp=(4.0, 4.0, 4.0), zero_sign=False)
+row("lerp",     3, lambda m, x, y, s: m.mul(x, 1 - s) + m.mul(y, s), lambda m, x, y, s: 1 - s, lambda m, x, y, s: s, lambda m, x, y, s: y - x,
+                   of=lambda m, x, y, s: m.abs(x * (1 - s)) + m.abs(y * s), ulp=(2.5, 2.0, 2.0), zero_sign=False)
 # --- Exponentials and logarithms
 row("exp",      1, lambda m, x: m.exp(x),                lambda m, x: m.exp(x), ulp=VIA_FLOAT)
 row("exp2",     1, lambda m, x: m.exp2(x),               lambda m, x: m.exp2(x) * ln2(m), ulp=VIA_FLOAT)
@@ -326,19 +389,38 @@ row("smoothstep", 3, _smoothstep, zero_sign=False)
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def reference(each: Row, formula: Formula, inputs: Sequence[np.ndarray], double: bool) -> Pair:
-    """The exact numbers as head + tail: float64 for half and float, mpmath for double where the inputs are finite."""
+Doubt = Callable[[Pair], np.ndarray]
+
+
+def reference(each: Row, formula: Formula, inputs: Sequence[np.ndarray], doubt: Doubt | None = None) -> Pair:
+    """The exact numbers as head + tail: float64 for half and float, and where inputs are not finite. For double, `doubt`
+    tells for which of the close ones of long double mpmath is asked; it takes a thousand times as long."""
+    double = inputs[0].dtype == np.float64
     with np.errstate(all="ignore"):
         if each.native:
             wide = np.asarray(formula(Wide, *inputs), np.float64)
         else:
             given = [x.astype(np.float64) for x in inputs]
             wide = np.array(np.broadcast_to(formula(Wide, *given), given[0].shape), np.float64)
-        tail = np.zeros_like(wide)
-        if double and not each.native:
-            for i in np.flatnonzero(np.all([np.isfinite(x) for x in inputs], axis=0)):
-                wide[i], tail[i] = _exact(formula, [float(x[i]) for x in inputs], float(wide[i]))
-    return wide, tail
+        if each.native or not double:
+            return wide, np.zeros_like(wide)
+        finite = np.all([np.isfinite(x) for x in inputs], axis=0)
+        head, tail = wide.copy(), np.zeros_like(wide)
+        if doubt and EXTENDED:
+            close, rest = _by_long_double(formula, inputs)
+            head, tail = np.where(finite, close, wide), np.where(finite, rest, 0.0)
+            finite &= doubt((head, tail)) | (np.isnan(head) & ~np.isnan(wide))
+        for i in np.flatnonzero(finite):
+            head[i], tail[i] = _exact(formula, [float(x[i]) for x in inputs], float(wide[i]))
+    return head, tail
+
+
+def _by_long_double(formula: Formula, inputs: Sequence[np.ndarray]) -> Pair:
+    exact = np.asarray(formula(Long, *(x.astype(np.longdouble) for x in inputs)), np.longdouble)
+    exact = np.broadcast_to(exact, inputs[0].shape)
+    head = exact.astype(np.float64)
+    tail = ((exact - head) / np.abs(np.spacing(head))).astype(np.float64)
+    return head, np.where(np.isfinite(head), tail, 0.0)
 
 
 def _exact(formula: Formula, xs: list[float], wide: float) -> tuple[float, float]:

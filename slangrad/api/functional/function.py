@@ -18,6 +18,7 @@ from slangrad.api.functional.own_texts import OwnText
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
 from slangrad.call.caller import Caller
+from slangrad.call.compiled import Compiled
 from slangrad.call.given import Source, Tree, gathered, merge
 from slangrad.call.lasting import LastingCaller
 from slangrad.call.launchable import Launchable
@@ -124,7 +125,11 @@ class Function(Unique):
 
     def compile(self, /, *args: Any, **kwargs: Any) -> Any:
         """What the pipeline makes of the kernel of a call, which is not run: stages, times, reports."""
-        return self._caller.compile(self._settings, args, kwargs).stages
+        return self.kernel_of(*args, **kwargs).stages
+
+    def kernel_of(self, /, *args: Any, **kwargs: Any) -> Compiled:
+        """The kernel of a call, which is there afterwards; nothing is run."""
+        return self._caller.compile(self._settings, args, kwargs)
 
     def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CallData:
         """How a call of such arguments is made: the text of its kernel, its shape, how each argument is seen. It is
@@ -282,16 +287,21 @@ class Function(Unique):
         parameter is `uint3 dispatchThreadID`. `vars` are values outside of functions, `parameters` the other
         parameters by name; with an encoder it runs later. CallError (E1017, E1018) for names that are unknown and
         values that are missing."""
+        kernel = self.dispatched_kernel()
+        values = gathered(self._settings.given)
+        merge(values, vars or {})
+        given = {name: self._dispatched(value) for name, value in parameters.items()}
+        kernel.dispatch(thread_count, values, command_encoder, **given)
+
+    def dispatched_kernel(self) -> ComputeKernel:
+        """What `dispatch` launches."""
         caller = self._caller
         if self._kernel is None or self._kernel.generation is not caller.generation:
             own = self.module.device_module
             self._kernel = RAW.make_kernel(
                 own, self.name, caller.candidates, self._group, self._settings.conformances
             )
-        values = gathered(self._settings.given)
-        merge(values, vars or {})
-        given = {name: self._dispatched(value) for name, value in parameters.items()}
-        self._kernel.dispatch(thread_count, values, command_encoder, **given)
+        return self._kernel
 
     def __getattr__(self, name: str) -> Any:
         if name in ("__name__", "__qualname__"):
@@ -393,8 +403,8 @@ class BoundFunction(Function):
     def append_to(self, /, command_encoder: CommandEncoder, *args: Any, **kwargs: Any) -> None:
         super().append_to(command_encoder, self.this, *args, **kwargs)
 
-    def compile(self, /, *args: Any, **kwargs: Any) -> Any:
-        return super().compile(self.this, *args, **kwargs)
+    def kernel_of(self, /, *args: Any, **kwargs: Any) -> Compiled:
+        return super().kernel_of(self.this, *args, **kwargs)
 
     def debug_build_call_data(self, /, *args: Any, **kwargs: Any) -> CallData:
         return super().debug_build_call_data(self.this, *args, **kwargs)

@@ -8,7 +8,8 @@ module.Particle                       types
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,12 +38,12 @@ from slangrad.marshal.slang_type import SavedType
 from slangrad.marshal.spelling import spell
 
 if TYPE_CHECKING:
-    from slangrad.api.kernels.shader import SlangModule
+    from slangrad.api.kernels.shader import ShaderProgram, SlangModule
     from slangrad.api.reflection.slang_layout import SlangProgramLayout
     from slangrad.call.program import ModuleTypes
     from slangrad.check.reflect import FunctionView, Reflection
 
-LAYOUT = Late("slangrad.api.reflection.slang_layout")
+LAYOUT, TOGETHER = Late("slangrad.api.reflection.slang_layout"), Late("slangrad.api.functional.together")
 Find = Callable[["Reflection"], Sequence["FunctionView"]]
 
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
@@ -182,6 +183,18 @@ class Module(Unique):
             made = Module(self.session.with_text(self._unlinked, text), self.options, self.link)
             self._with_preludes[text] = made
         return self._with_preludes[text]
+
+    def compile_all(self, calls: Iterable[partial[Any] | ShaderProgram]) -> None:
+        """Compile the kernels of several calls, which are not run; on several processors where these are idle.
+
+        A call is given as `functools.partial(module.f, x, y, _result=r)`: a function, `f.bwds` or any other with its
+        arguments, whose types, shapes and strides count, or `partial(module.f.dispatch, ...)`. A ShaderProgram stands
+        for its kernel. They may be of other modules of the device, too. Put first what takes longest to compile.
+
+        Raises what the calls would raise: errors about arguments before anything is compiled, then the error of the
+        first call whose kernel is refused, when all others are compiled. CallError (E1015) for what is no call.
+        """
+        TOGETHER.compile_together([TOGETHER.prepared(each) for each in calls], self.device.options)
 
     # --- Names ---
 

@@ -23,6 +23,7 @@ from slangrad.base.warn import warn
 from slangrad.call.check_mode import CheckedSession
 from slangrad.call.compiled import Compiled
 from slangrad.call.module_index import Facts, ModuleIndex, reachable
+from slangrad.call.recipe import Recipe, recipe_of, steps_of
 from slangrad.check.model.types import Type
 from slangrad.check.texts.files import Files
 from slangrad.ir import types as ir
@@ -112,7 +113,8 @@ class Generation:
         self.kernels: dict[str, Compiled] = {}
         chosen = session.compiler_options
         caches = [] if session.module_cache is None else session.module_cache.folders
-        self.files = Files(chosen.include_paths, chosen.use_up_to_date_binary_module, caches)
+        self._places = (chosen.include_paths, chosen.use_up_to_date_binary_module, caches)
+        self.files = Files(*self._places)
         self._defines = dict(defines)
         self._index = ModuleIndex(self.files, self._defines, self.settings, self.target)
         self._program: Program | None = None
@@ -154,7 +156,7 @@ class Generation:
         return self._compiler
 
     def _compiler_for(self, settings: Any) -> Any:
-        return FRONT.KernelCompiler(self.program, settings, self.target, self.lock)
+        return FRONT.KernelCompiler(self.program, settings, self.target, self.lock, self.recipe)
 
     @property
     def checked(self) -> CheckedSession:
@@ -189,8 +191,9 @@ class Generation:
             self._compile(self._index.found())
             return known
         parsed = self._load(self.program, loaded)
-        if loaded.is_whole:
+        if not loaded.made_of:
             self._index.keep(parsed)
+        if loaded.is_whole:
             self._compile(each.origin for each in reachable(parsed))
         return KnownModule(self, parsed.key, parsed)
 
@@ -206,17 +209,20 @@ class Generation:
             warn(str(each), CompileWarning)
         return checked
 
-    def add_page(self, name: str, text: str) -> CheckedModule:
-        """A text that was written around modules."""
+    def page(self, name: str, text: str) -> KnownModule:
+        """A text that was written around modules, for this generation alone."""
         with self.lock:
             made = self.program.add_source(name, text)
             self._index.keep(made)
-            return made
+            return KnownModule(self, made.key, made)
 
-    def page(self, name: str, text: str) -> KnownModule:
-        """The same, for this generation alone."""
-        made = self.add_page(name, text)
-        return KnownModule(self, made.key, made)
+    def recipe(self, needed: Iterable[CheckedModule]) -> Recipe | None:
+        """How another process makes the program with these modules; None where that is not known."""
+        with self.lock:
+            made = {each: known.parsed for each, known in self._known.items() if known.parsed is not None}
+            steps = steps_of(made, needed)
+            said = (self.settings, self.target, self._defines, self._places)
+            return None if steps is None else recipe_of(*said, steps)
 
     def imports_of(self, module: CheckedModule) -> tuple[str, ...]:
         """What a kernel imports in order to see a module and all that it sees."""

@@ -10,7 +10,7 @@ A device has a session of its own, which its methods of these names use.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from os import PathLike
@@ -28,6 +28,7 @@ from slangrad.base.module_file import SUFFIX, ModuleFileError, from_bytes
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile
 from slangrad.call.check_mode import CheckMode
+from slangrad.call.recipe import Step, perform
 from slangrad.marshal.errors import CallError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class LoadedModule:
     """A module that a session was asked for, however often it is loaded anew."""
 
     is_whole = True  # it stands in texts of the user alone, and later processes may find it again
+    made_of: tuple[LoadedModule, ...] = ()
 
     def __init__(self, session: SlangSession, name: str) -> None:
         self.session = session
@@ -63,9 +65,17 @@ class LoadedModule:
         """What an earlier process has kept."""
         return index.find(self.name)
 
+    @property
+    def step(self) -> Step:
+        """How it is made."""
+        return "file", self.name
+
     def load(self, generation: Generation, program: Program) -> CheckedModule:
         """The module in a program, where it is not yet."""
-        return program.load_module(self.name)
+        made: CheckedModule = perform(
+            program, self.step, [generation.of(each).checked for each in self.made_of]
+        )
+        return made
 
 
 class GivenModule(LoadedModule):
@@ -87,8 +97,9 @@ class TextModule(GivenModule):
         source = SourceFile(self.name if self.path is None else str(self.path), self.text)
         return index.of_text(self.name, source, self.path)
 
-    def load(self, generation: Generation, program: Program) -> CheckedModule:
-        return program.add_source(self.name, self.text, self.path)
+    @property
+    def step(self) -> Step:
+        return "source", self.name, self.text, str(self.path or "")
 
 
 class PrecompiledModule(GivenModule):
@@ -103,24 +114,27 @@ class PrecompiledModule(GivenModule):
     def find(self, index: ModuleIndex) -> FoundModule | None:
         return index.of_precompiled(self.name, self.path, self.data)
 
-    def load(self, generation: Generation, program: Program) -> CheckedModule:
-        return program.add_precompiled(self.name, self.path, self.data)
+    @property
+    def step(self) -> Step:
+        return "precompiled", self.name, str(self.path), self.data.decode("latin-1")
 
 
 class MadeModule(LoadedModule):
-    """A module that is made of others: linked, or with a text beside its own."""
+    """A module that is made of others: linked, with a text beside its own, or a text written around them."""
 
     is_whole = False
 
-    def __init__(self, session: SlangSession, name: str, make: Callable[[Generation], CheckedModule]) -> None:
+    def __init__(self, session: SlangSession, name: str, step: Step, *made_of: LoadedModule) -> None:
         super().__init__(session, name)
-        self._make = make
+        self._step = step
+        self.made_of = made_of
 
     def find(self, index: ModuleIndex) -> FoundModule | None:
         return None
 
-    def load(self, generation: Generation, program: Program) -> CheckedModule:
-        return self._make(generation)
+    @property
+    def step(self) -> Step:
+        return self._step
 
 
 _numbers = count()
@@ -157,7 +171,7 @@ class SlangSession:
         self._whole: WeakSet[LoadedModule] = (
             WeakSet()
         )  # these two, and texts whose name another one has taken
-        self._linked: dict[tuple[LoadedModule, ...], LoadedModule] = {}
+        self._made: dict[tuple[Step, tuple[LoadedModule, ...]], MadeModule] = {}
         self.callers: WeakSet[Any] = WeakSet()
         self.checking: CheckMode | None = device.checking
         device.sessions.add(self)
@@ -294,7 +308,12 @@ class SlangSession:
 
     def page(self, name: str, text: str) -> SlangModule:
         """A text that was written around modules: it says nothing about whether they can be loaded."""
-        return self.module_of(MadeModule(self, name, lambda generation: generation.add_page(name, text)))
+        return self.module_of(self._make(name, ("source", name, text, "")))
+
+    def _make(self, name: str, step: Step, *made_of: LoadedModule) -> MadeModule:
+        """What is made in the same way is the same module."""
+        with self.lock:
+            return self._made.setdefault((step, made_of), MadeModule(self, name, step, *made_of))
 
     def _enter(self, modules: dict[str, Any], made: LoadedModule) -> LoadedModule:
         self.generation.of(made)
@@ -346,25 +365,11 @@ class SlangSession:
         exporters = [each.loaded for each in others if each is not module]
         if not exporters:
             return module
-
-        def link(generation: Generation) -> CheckedModule:
-            base = generation.of(module.loaded).checked
-            return generation.program.link(base, [generation.of(each).checked for each in exporters])
-
-        with self.lock:
-            key = (module.loaded, *exporters)
-            if key not in self._linked:
-                self._linked[key] = MadeModule(self, module.name, link)
-            return self.module_of(self._linked[key])
+        return self.module_of(self._make(module.name, ("link",), module.loaded, *exporters))
 
     def with_text(self, loaded: LoadedModule, text: str) -> LoadedModule:
         """The module with a text that stands beside its own."""
-
-        def put(generation: Generation) -> CheckedModule:
-            source = SourceFile(f"prelude of {loaded.name}", text)
-            return generation.program.with_text(generation.of(loaded).checked, source)
-
-        made = MadeModule(self, loaded.name, put)
+        made = self._make(loaded.name, ("beside", f"prelude of {loaded.name}", text), loaded)
         self.generation.of(made)
         return made
 
