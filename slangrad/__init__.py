@@ -29,7 +29,7 @@ _HOMES = {
                                               "load_module_from_source load_program pop_current_device "
                                               "push_current_device",
     "slangrad.api.devices.desc":              "DeviceDesc DeviceType",
-    "slangrad.api.devices.device":            "Device SHADER_PATH create_device create_torch_device",
+    "slangrad.api.devices.device":            "Device SHADER_PATH create_device create_torch_device default_device",
     "slangrad.api.devices.features":          "AdapterInfo DeviceInfo DeviceLimits Feature ShaderModel",
     "slangrad.api.devices.logger":            "ConsoleLoggerOutput FileLoggerOutput LogFrequency LogLevel "
                                               "Logger LoggerOutput log log_debug log_debug_once log_error "

@@ -44,6 +44,7 @@ from slangrad.api.devices.device import SHADER_PATH as SHADER_PATH
 from slangrad.api.devices.device import Device as Device
 from slangrad.api.devices.device import create_device as create_device
 from slangrad.api.devices.device import create_torch_device as create_torch_device
+from slangrad.api.devices.device import default_device as default_device
 from slangrad.api.devices.features import AdapterInfo as AdapterInfo
 from slangrad.api.devices.features import DeviceInfo as DeviceInfo
 from slangrad.api.devices.features import DeviceLimits as DeviceLimits

@@ -42,7 +42,7 @@ class Sites:
         return replace(op, regions=tuple(map(self.region, op.regions))) if op.regions else op
 
     def number(self, op: Op) -> int:
-        span, text = _shown_place(op), str(op.attributes.get("format", op.attributes.get("text", "")))
+        span, text = _shown_place(op), op.attributes.get("format", op.attributes.get("text", ""))
         key = (text, span and (span.source.name, span.start))
         if key not in self._numbers:
             self._numbers[key] = len(self.table)
@@ -53,6 +53,6 @@ class Sites:
 def _shown_place(op: Op) -> Span | None:
     """Where the user's program asked for what reports: a value of a wrong type was passed where the call is."""
     span = op.span
-    if span is not None and str(op.attributes.get("text", "")).startswith(TYPE_OF_VALUE):
+    if span is not None and op.attributes.get("text", "").startswith(TYPE_OF_VALUE):
         span = span.caller or span
     return None if span is None else span.outside_library

@@ -127,14 +127,17 @@ class _Stretch:
 
 def _counted(walk: Rebuild, b: Builder, op: Op, part: _Stretch, state: Sequence[Value]) -> tuple[Value, ...]:
     """A stretch of a `for`."""
-    index, *carried = op.regions[0].parameters
-    k, made, nb = Value(index.type, index.hint), alike(carried), b.nested()
-    number = nb.emit("add", part.begin, k)
-    if op.attributes.get("reverse"):
-        number = nb.emit("sub", nb.emit("sub", part.count, nb.constant(index.type, 1)), number)
-    walk.new.update(zip((index, *carried), (number, *made), strict=True))
-    body = Region((k, *made), nb.ops, walk.inline(nb, op.regions[0]))
-    return b.control("for", (part.size, *state), (body,), {"at_most": part.most})
+    (body,) = op.regions
+
+    def turn(inner: Builder, k: Value, *carried: Value) -> tuple[Value, ...]:
+        number = inner.emit("add", part.begin, k)
+        if op.attributes.get("reverse"):
+            last = inner.emit("sub", part.count, inner.constant(k.type, 1))
+            number = inner.emit("sub", last, number)
+        walk.new.update(zip(body.parameters, (number, *carried), strict=True))
+        return walk.inline(inner, body)
+
+    return b.for_(part.size, state, turn, {"at_most": part.most}, body.parameters[0].hint)
 
 
 def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]) -> tuple[Value, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from slangrad.autodiff.activity import Activity
 from slangrad.base.diagnostics import CompileError, Diagnostic
-from slangrad.ir.addresses import holds_pointers, leads_to_variables, root_of
+from slangrad.ir.addresses import Roots, holds_pointers, leads_to_variables
 from slangrad.ir.core import Op, Region, Value, walk
 
 
@@ -41,17 +41,17 @@ def _is_read(op: Op, variables: _Variables, activity: Activity) -> bool:
     )
 
 
-class _Variables:
+class _Variables(Roots):
     def __init__(self, region: Region) -> None:
-        self._made_by = region.makers.get
+        super().__init__(region.makers.get)
         self._leading = leads_to_variables(region)
 
     def may_be(self, address: Value) -> bool:
         """Whether a value may lead to a variable; one that was made from a number may lead anywhere."""
-        made = self._made_by(root_of(address, self._made_by)) if holds_pointers(address.type) else None
+        made = self.made_by(self.root(address)) if holds_pointers(address.type) else None
         return address in self._leading or (made is not None and made.name == "bitcast")
 
     def name(self, address: Value) -> str:
-        variable = root_of(address, self._made_by)
+        variable = self.root(address)
         known = variable.hint if self._leading.get(variable) is variable else ""
         return f"'{known}'" if known else "the variable that this pointer leads to"

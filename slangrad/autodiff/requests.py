@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from slangrad.autodiff.activity import Callee
 from slangrad.autodiff.cutting import Segments, cut, quiet
 from slangrad.autodiff.duals import Duals, dual_by_derivative, dual_function, without_pairs
+from slangrad.autodiff.effects import Effects
 from slangrad.autodiff.forward import jvp
 from slangrad.autodiff.halves import MOST_BYTES, Halves, cost_of, may_be_handed, residual_type
 from slangrad.autodiff.outline import Outline
@@ -43,9 +44,8 @@ from slangrad.base.options import CUT, STORE
 from slangrad.base.source import Span
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Derivatives, Function, FunctionAttributes, Op, Program, Region, Value, walk
-from slangrad.ir.effects import effect_of
 from slangrad.ir.layout import layout_of
-from slangrad.ir.primitives import PRIMITIVES, READ, REQUESTS, WRITE
+from slangrad.ir.primitives import REQUESTS
 from slangrad.ir.rebuild import Rebuild, copy_op, defined_in
 from slangrad.ir.types import Struct
 
@@ -103,9 +103,7 @@ class _Requests:
         self._space = VectorSpace(program.differentials)
         self._started: set[str] = set()
         self._callees: dict[tuple[str, str], Callee] = {}
-        self._acting: dict[str, bool] = {}
-        self._changing: dict[str, bool] = {}
-        self._reading: dict[str, bool] = {}
+        self._effects = Effects(self._new)
         self._halves_of: dict[str, Halves | None] = {}
         self._costs: dict[str, int] = {}
         self._writes = False  # what is differentiated backwards writes memory
@@ -169,7 +167,7 @@ class _Requests:
         if custom is not None:
             region = wrap_vjp(f, self._new[custom], self._space)
             return vjp_function(f, handed_by_vjp(f, region, self._space), self._space)
-        outer, self._writes = self._writes, self._writes or any(map(self._op_changes, walk(f.region)))
+        outer, self._writes = self._writes, self._writes or self._effects.of_any("stores", f)
         function = self._reversed(f)
         self._writes = outer
         return function
@@ -216,8 +214,10 @@ class _Requests:
     def _long_loops(self, made: Planned) -> dict[Op, Segments]:
         if not self._segment_trips or not made.plan.taped:
             return {}
-        quiet = not any(self._op_changes(op) or self._op_gives(op) for op in walk(made.region))
-        may_run_again = lambda op: not self._op_changes(op) and (quiet or not self._op_reads(op))
+        quiet = not any(self._effects.of_op("changes", op) or self._op_gives(op) for op in walk(made.region))
+        may_run_again = lambda op: (
+            not self._effects.of_op("changes", op) and (quiet or not self._effects.of_op("reads", op))
+        )
         return Choice(made.outline, made.plan, made.activity, may_run_again, self._segment_trips).chosen
 
     def _cut(
@@ -242,10 +242,10 @@ class _Requests:
         inputs, results = input_flags(flagged, self._space), result_flags(flagged, self._space)
         halves = self._halves(flagged) if mode == "vjp" else None
         if halves is not None:
-            acts = self._acts(halves.reverse)
+            acts = self._effects.of("acts", halves.reverse)
             return Callee("", inputs, results, acts, acts, halves=halves)
         derivative = self._whole(flagged, mode)
-        acts = self._acts(derivative)
+        acts = self._effects.of("acts", derivative)
         return Callee(derivative, inputs, results, acts, acts)
 
     def _whole(self, f: Function, mode: str) -> str:
@@ -412,7 +412,7 @@ class _Requests:
         brings = mode == "jvp" and (
             bool(f.attributes.get("bodiless")) or self._brings(derivative, inputs, results)
         )
-        source = self._acts(derivative) or brings
+        source = self._effects.of("acts", derivative) or brings
         drop = bool(f.attributes.get("drop_primal"))
         opened = f.region if f.attributes.get("open_primal") else None
         return Callee(derivative, inputs, results, source, any(inputs) and not any(results), drop, opened)
@@ -423,64 +423,28 @@ class _Requests:
         made = vanishing(self._new, derivative, given)
         return any(each is not True for each in made[len(results) :])
 
-    def _acts(self, name: str) -> bool:
-        """Whether a function writes memory, prints or reports, or stands for what does, and has a derivative. A call
-        of itself adds nothing."""
-        if name not in self._acting:
-            f = self._new[name]
-            self._acting[name] = bool(f.attributes.get("drop_primal"))
-            self._acting[name] |= any(self._op_acts(op) for op in walk(f.region))
-        return self._acting[name]
-
-    def _op_acts(self, op: Op) -> bool:
-        if op.name == "call":
-            return self._acts(op.attributes["callee"])
-        return op.name in PRIMITIVES and PRIMITIVES[op.name].effect == WRITE
-
-    def _changes(self, name: str) -> bool:
-        """Whether a function does what shows when it is done twice: reports may be made again."""
-        if name not in self._changing:
-            self._changing[name] = False
-            self._changing[name] = any(map(self._op_changes, walk(self._new[name].region)))
-        return self._changing[name]
-
-    def _op_changes(self, op: Op) -> bool:
-        if op.name == "call":
-            return self._changes(op.attributes["callee"])
-        return op.name in PRIMITIVES and op.name != "in_bounds" and effect_of(op) == WRITE
-
     def _op_gives(self, op: Op) -> bool:
         """Whether the reverse sweep of a call writes, perhaps to where a segment reads: gradients are added so."""
         if op.name != "call":
             return False
         derivative = self._vjp_callee(op.attributes["callee"]).derivative
-        return bool(derivative) and self._changes(derivative)
-
-    def _reads(self, name: str) -> bool:
-        if name not in self._reading:
-            self._reading[name] = any(map(self._op_reads, walk(self._new[name].region)))
-        return self._reading[name]
-
-    def _op_reads(self, op: Op) -> bool:
-        if op.name == "call":
-            return self._reads(op.attributes["callee"])
-        return op.name in PRIMITIVES and effect_of(op) == READ
+        return bool(derivative) and self._effects.of("changes", derivative)
 
     def _stays(self, f: Function, mode: str) -> bool:
         """Whether calls of a function are differentiated as calls. Those of pointers are if these have two halves."""
         if f.attributes.get("segment"):
-            return not self._changes(f.name)
+            return not self._effects.of("changes", f.name)
         if self._duals.has_any(f):
             return False
         if f.attributes.get("kept"):
-            may_run_again = mode == "jvp" or not (self._writes and self._reads(f.name))
-            return may_run_again and not self._changes(f.name)
+            may_run_again = mode == "jvp" or not (self._writes and self._effects.of("reads", f.name))
+            return may_run_again and not self._effects.of("changes", f.name)
         return _custom(f, mode) is not None or bool(f.attributes.get("bodiless"))
 
     def _may_repeat(self, op: Op) -> bool:
         """Whether the reverse sweep may run a call again: its function asks for it and only computes."""
         f = self._new[op.attributes["callee"]]
-        return _preference(f) == "recompute" and not self._acts(f.name)
+        return _preference(f) == "recompute" and not self._effects.of("acts", f.name)
 
 
 _MAKE: dict[str, Callable[[_Requests, Function, str | None], Function]] = {

@@ -113,12 +113,7 @@ class Choice:
         values = (*op.operands, *free_values(*op.regions))
         if any(_holds_tape(v.type) for v in values):
             return False
-        return all(map(self._may_run_again, _inner_ops(op)))
-
-
-def _inner_ops(op: Op) -> Iterator[Op]:
-    for region in op.regions:
-        yield from walk(region)
+        return all(map(self._may_run_again, walk(*op.regions)))
 
 
 def _outermost_loops(region: Region) -> Iterator[Op]:

@@ -162,6 +162,12 @@ CODES: dict[str, str] = {
     "E1030": "derivative that is asked for as a value",
     "E1031": "derivatives that disagree",
     "E1032": "optimizer",
+    "E1040": "function that graphs do not have",
+    "E1041": "value that is not known while a function is traced",
+    "E1042": "shapes of arrays in a graph",
+    "E1043": "argument of a graph",
+    "E1044": "operator of a graph without a derivative",
+    "E1045": "gradient of something else than one number",
     # E9  not supported: Slang has it, slangrad does not
     "E9001": "texture or sampler",
     "E9002": "graphics and rays",

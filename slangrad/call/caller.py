@@ -34,6 +34,14 @@ from slangrad.marshal.registry import Told, holds_objects, is_struct, key_of, ma
 
 TORCH_CALLS = Late("slangrad.call.torch_calls")
 COMPARED = Late("slangrad.call.compared")
+PROTOCOL = "__slangrad_call__"
+
+
+class AnswersCalls(Exception):
+    """An argument that answers calls itself: `value.__slangrad_call__(function, args, kwargs)`."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class Caller:
@@ -230,6 +238,9 @@ class Caller:
     ) -> _Entry:
         if key in self._plans:
             return self._plans[key]
+        for value in values:
+            if hasattr(type(value), PROTOCOL):
+                raise AnswersCalls(value)
         request = self._request(settings, len(args), tuple(kwargs), values, kind, count)
         kept = self._kept(request, key)
         if self._counted < 0 and kept.call is None:  # else an earlier process has looked at the functions

@@ -55,18 +55,10 @@ class KernelCompiler:
     """The compiler of one program and target. `lock` is held by whoever asks or changes the program. `recipe` tells how
     modules of the program are made."""
 
-    __slots__ = (
-        "_answers",
-        "_compiled",
-        "_entries",
-        "_newest",
-        "_numbers",
-        "lock",
-        "options",
-        "program",
-        "recipe",
-        "target",
-    )
+    # fmt: off
+    __slots__ = ("_answers", "_compiled", "_entries", "_newest", "_numbers", "lock", "options", "program", "recipe",
+                 "target")
+    # fmt: on
 
     def __init__(
         self, program: Any, options: Options, target: str, lock: Any, recipe: Callable[[Any], Recipe | None]
@@ -86,9 +78,10 @@ class KernelCompiler:
         return kernel_key(self.options, self.target, *parts)
 
     def take(self, key: Hashable, answer: bytes) -> None:
-        """A kernel that a worker has made: who asks for it finds it."""
+        """A kernel that a worker has made: who asks for it finds it, unless another thread has compiled it."""
         with self.lock:
-            self._answers[key] = answer
+            if key not in self._compiled and key not in self._entries:
+                self._answers[key] = answer
 
     def _found(self, key: Hashable, on_disk: str) -> StoredKernel | None:
         answer = self._answers.pop(key, b"")
@@ -129,11 +122,9 @@ class KernelCompiler:
             return self._stages(call, name, written)
 
         if found is None:
-            said = {
-                "page": [name, written.text],
-                "callee": place_of(call.function.candidate.view.declaration),
-            }
-            self._refer(key, modules, modules[0], {**said, "conformances": spelled(call.conformances)})
+            callee, types = place_of(call.function.candidate.view.declaration), spelled(call.conformances)
+            said = {"page": [name, written.text], "callee": callee, "conformances": types}
+            self._refer(key, modules, modules[0], said)
             made = stages()
             keep_kernel(self.options, on_disk, kernel_entry(made.image, made.arguments, made.used))
             found = StoredKernel(made.kernel, made.arguments, made.used, None)
@@ -206,7 +197,7 @@ class KernelCompiler:
 def told_of(made: Any) -> list[Any]:
     """What a CompiledEntry knows besides the kernel, as JSON has it."""
     arguments = [[*place_of(declared), argument] for declared, argument in made.parameters.items()]
-    return [arguments, made.read]
+    return [arguments, dict(sorted(made.read.items()))]
 
 
 def spelled(conformances: Iterable[Conformance]) -> list[tuple[str, str, int]]:

@@ -26,33 +26,15 @@ Recipe = dict[str, Any]
 Places = tuple[Sequence[str | Path], bool, Sequence[CacheFolder]]  # the arguments of Files
 
 
-def _file(program: Any, made_of: Sequence[Any], name: str) -> Any:
-    return program.load_module(name)
-
-
-def _source(program: Any, made_of: Sequence[Any], name: str, text: str, path: str) -> Any:
-    return program.add_source(name, text, Path(path) if path else None)
-
-
-def _precompiled(program: Any, made_of: Sequence[Any], name: str, path: str, data: str) -> Any:
-    return program.add_precompiled(name, Path(path), data.encode("latin-1"))
-
-
-def _link(program: Any, made_of: Sequence[Any]) -> Any:
-    return program.link(made_of[0], made_of[1:])
-
-
-def _beside(program: Any, made_of: Sequence[Any], name: str, text: str) -> Any:
-    return program.with_text(made_of[0], SourceFile(name, text))
-
-
+# fmt: off
 _PERFORM: dict[str, Callable[..., Any]] = {
-    "file": _file,
-    "source": _source,
-    "precompiled": _precompiled,
-    "link": _link,
-    "beside": _beside,
+    "file":        lambda p, of, name: p.load_module(name),
+    "source":      lambda p, of, name, text, path: p.add_source(name, text, Path(path) if path else None),
+    "precompiled": lambda p, of, name, path, data: p.add_precompiled(name, Path(path), data.encode("latin-1")),
+    "link":        lambda p, of: p.link(of[0], of[1:]),
+    "beside":      lambda p, of, name, text: p.with_text(of[0], SourceFile(name, text)),
 }
+# fmt: on
 
 
 def perform(program: Any, step: Sequence[str], made_of: Sequence[Any]) -> Any:

@@ -49,8 +49,8 @@ class Job:
         self.done.set()
 
 
-class Missing(Exception):
-    """A kernel is not there, and is not to be compiled yet."""
+class Missing(BaseException):
+    """A kernel is not there, and is not to be compiled yet. No code of users between here and the call catches it."""
 
     def __init__(self, job: Job) -> None:
         super().__init__()
@@ -87,17 +87,16 @@ def _missing(prepare: Prepare) -> Job | None:
 
 
 def _run(jobs: list[Job], options: Options, errors: dict[int, Exception]) -> None:
-    count = min(options.processes or idle_processors(), len(jobs)) - 1
-    if count > 0 and not options.dump:
+    several = len(jobs) > 1
+    count = min(options.processes or idle_processors(), len(jobs)) - 1 if several and not options.dump else 0
+    if count > 0:
         _write_messages(jobs)
-    own, shared = (
-        deque(each for each in jobs if not each.message),
-        deque(each for each in jobs if each.message),
-    )
+    own, shared = deque[Job](), deque[Job]()
+    for job in jobs:
+        (shared if job.message else own).append(job)
     given, count = dict.fromkeys(shared), min(count, len(shared))
-    wanted = options.progress and len(jobs) > 1
     team = WORKERS.Team(shared, count) if count > 0 else nullcontext()
-    with shown(f"{len(jobs)} kernels", wanted) as progress, team:
+    with shown(f"{len(jobs)} kernels", options.progress and several) as progress, team:
         ready = 0
         while job := next_job(own) or next_job(shared):
             given.pop(job, None)

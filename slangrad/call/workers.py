@@ -53,7 +53,7 @@ class Team:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_folders())},
             creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),
         )
         _running.add(process)
@@ -75,6 +75,12 @@ def _can_start() -> bool:
     """Whether this is a Python that can be started, and not a program that has one inside."""
     name = Path(sys.executable or "").name.lower()
     return ("python" in name or "pypy" in name) and not getattr(sys, "frozen", False)
+
+
+def _folders() -> list[str]:
+    """Where this process finds modules, without the current folder, and slangrad."""
+    given = (os.path.abspath(each) for each in map(str, sys.path) if each)
+    return list(dict.fromkeys([*given, str(Path(__file__).parents[2])]))
 
 
 def _serve(process: subprocess.Popen[bytes], jobs: deque[Job]) -> None:

@@ -18,6 +18,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.effects import effect_of_call
 from slangrad.ir.rebuild import Rebuild
+from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import F16, F32, Scalar
 
 MOST_INLINED = (
@@ -70,8 +71,7 @@ def expand_math(function: Function, library: Library, kept: Mapping[str, Functio
 
 def _key(op: Op) -> tuple[str, Scalar]:
     """The function of the library, which has none for halves."""
-    t = op.operands[0].type
-    assert isinstance(t, Scalar), t
+    t = scalar_type(op.operands[0])
     return op.name, F32 if t is F16 else t
 
 

@@ -43,7 +43,7 @@ def _is_overwritten(read: Op, later: Sequence[Op], makers: dict[Value, Op]) -> b
     """Whether another row, or something else, is written into the tape."""
     tape, index = read.operands
     for op in later:
-        for inner in (op, *(each for region in op.regions for each in walk(region))):
+        for inner in (op, *walk(*op.regions)):
             if inner.name in UPDATES and inner.operands[0] is tape:
                 back = inner.name == "set_index" and inner.operands[1] is index
                 if not back or _origin(inner.operands[2], makers) is not read.results[0]:

@@ -91,13 +91,38 @@ def is_null(address: Value, made_by: MadeBy) -> bool:
     return op is not None and (op.name == "zero" or op.attributes.get("value") == 0)
 
 
-class LocalMemory:
+class Roots:
+    """Roots of many addresses: steps are taken once."""
+
+    def __init__(self, made_by: MadeBy) -> None:
+        self.made_by = made_by
+        self._found: dict[Value, Value] = {}
+
+    def root(self, address: Value) -> Value:
+        path = list[Value]()
+        while address not in self._found:
+            before = self._before(address)
+            if before is None:
+                self._found[address] = address
+            else:
+                path.append(address)
+                address = before
+        root = self._found[address]
+        self._found.update(dict.fromkeys(path, root))
+        return root
+
+    def _before(self, address: Value) -> Value | None:
+        op = self.made_by(address)
+        return op.operands[0] if op is not None and is_step(op) else None
+
+
+class LocalMemory(Roots):
     """Memory by `alloc` whose address serves loads and stores only: no other code can reach it."""
 
     def __init__(self, region: Region) -> None:
-        self._made_by = region.makers.get
+        super().__init__(region.makers.get)
         self._escaped = {
-            root_of(v, self._made_by)
+            self.root(v)
             for op in walk(region)
             for v in (*_let_go(op), *(v for inner in op.regions for v in inner.yields))
             if isinstance(v.type, Pointer)
@@ -105,9 +130,9 @@ class LocalMemory:
 
     def of(self, address: Value) -> Value | None:
         """The `alloc` that an address leads into, if it is such memory."""
-        base = root_of(address, self._made_by)
-        op = self._made_by(base)
-        return base if op is not None and op.name == "alloc" and base not in self._escaped else None
+        root = self.root(address)
+        op = self.made_by(root)
+        return root if op is not None and op.name == "alloc" and root not in self._escaped else None
 
 
 _STAYS = frozenset(

@@ -272,9 +272,9 @@ def alike(values: Iterable[Value]) -> tuple[Value, ...]:
     return tuple([Value(v.type, v.hint) for v in values])
 
 
-def walk(region: Region) -> Iterator[Op]:
-    """All ops of a region and of the regions within it, outer ones first. Without recursion: regions may be deep."""
-    inside = [iter(region.ops)]
+def walk(*regions: Region) -> Iterator[Op]:
+    """All ops of regions and of the regions within them, outer ones first. Without recursion: regions may be deep."""
+    inside = [iter(region.ops) for region in reversed(regions)]
     while inside:
         for op in inside[-1]:
             yield op

@@ -32,7 +32,7 @@ def effect_of(op: Op) -> str:
     if op.name in PRIMITIVES:
         return primitive_effect(op.name, op.operands)
     if not op.regions:
-        return str(op.attributes.get("effect", WRITE))
+        return op.attributes.get("effect", WRITE)
     return strongest(effect_of(inner) for region in op.regions for inner in region.ops)
 
 
@@ -61,4 +61,4 @@ def ends(op: Op) -> bool:
     """Whether an op surely ends: it holds no `while` and no call."""
     if op.name in ("while", "call"):
         return False
-    return all(inner.name not in ("while", "call") for region in op.regions for inner in walk(region))
+    return all(inner.name not in ("while", "call") for inner in walk(*op.regions))

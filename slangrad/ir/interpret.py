@@ -258,7 +258,7 @@ def _for(c: Compiler, op: Op) -> Step:
     (count, *starts), results = c.places(op.operands), c.places(op.results)
     (index, *carried) = c.places(op.regions[0].parameters)
     body, yields = c.region(op.regions[0])
-    backwards = bool(op.attributes.get("reverse"))
+    backwards = op.attributes.get("reverse", False)
 
     def step(frame: Frame) -> None:
         _move(frame, carried, [frame[s] for s in starts])
@@ -307,7 +307,7 @@ def _call(c: Compiler, op: Op) -> Step:
 
 def _alloc(c: Compiler, op: Op) -> Step:
     (r,), machine, count = c.places(op.results), c.machine, op.attributes.get("count", 1)
-    size, zero = element_size(op.results[0].type) * count, bool(op.attributes.get("zero"))
+    size, zero = element_size(op.results[0].type) * count, op.attributes.get("zero", False)
 
     def step(frame: Frame) -> None:
         frame[r] = machine.memory.allocate(size, zero)

@@ -187,7 +187,7 @@ def _shuffle(op: Op, places: list[int], r: int, report: Report) -> Step:
 
 def _reaches(op: Op, report: Report) -> Callable[[int], bool]:
     """Is an index within the aggregate? A tape has no end."""
-    aggregate, check = op.operands[0].type, bool(op.attributes.get("check"))
+    aggregate, check = op.operands[0].type, op.attributes.get("check", False)
     endless = isinstance(aggregate, t.Array) and aggregate.length is None
     extent = 0 if endless else sum(1 for _ in t.components(aggregate))
 

@@ -21,6 +21,7 @@ from slangrad.ir.interpret_memory import Datum, zero_of
 from slangrad.ir.interpret_values import Frame, Step, integer_of
 from slangrad.ir.numbers import Number, neutral, wrapper
 from slangrad.ir.primitives import PRIMITIVES, WAVES
+from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import Scalar
 
 
@@ -138,7 +139,7 @@ def _for(w: Waves, op: Op) -> WaveStep:
     (count, *starts), results = w.places(op.operands), w.places(op.results)
     (index, *carried) = w.places(op.regions[0].parameters)
     steps, yields = w.region(op.regions[0])
-    backwards = bool(op.attributes.get("reverse"))
+    backwards = op.attributes.get("reverse", False)
 
     def run(lanes: list[Lane]) -> None:
         _copy(lanes, carried, starts)
@@ -181,8 +182,7 @@ def _while(w: Waves, op: Op) -> WaveStep:
 
 def _combination(op: Op) -> tuple[str, Scalar, Callable[[Datum, Datum], Number]]:
     """Kind, type, and the op on two numbers."""
-    kind, scalar = op.attributes["kind"], op.operands[0].type
-    assert isinstance(scalar, Scalar)
+    kind, scalar = op.attributes["kind"], scalar_type(op.operands[0])
     primal, wrap = PRIMITIVES[kind].primal, wrapper(scalar)
     assert primal is not None
     return kind, scalar, lambda x, y: wrap(primal(scalar, x, y))

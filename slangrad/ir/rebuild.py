@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import compress
 from typing import Generic, TypeVar
 
 from slangrad.base.source import Span
@@ -121,6 +122,29 @@ class Rebuild:
         operands = (*self.values(op.operands), *(starts if is_loop else ()))
         made, count = self.control(b, op, operands, tuple(regions)), len(op.results)
         return made[:count], made[count:]
+
+    def reduced(
+        self, b: Builder, op: Op, kept: Sequence[bool], enter: Callable[[Region], None] = lambda region: None
+    ) -> Iterator[Value | None]:
+        """A branch or loop without some of its results, and what is carried for them; the others, None for these.
+
+        `enter` is told each region of a loop when its new parameters are there.
+        """
+        carries, regions = op.name != "if", []
+        for region in op.regions:
+            inner, first = b.nested(), len(region.parameters) - (len(kept) if carries else 0)
+            head, rest = region.parameters[:first], region.parameters[first:]
+            parameters = self.parameters((*head, *(compress(rest, kept))))
+            enter(region)
+            for each in region.ops:
+                self.op(inner, each)
+            tests = op.name == "while" and region is op.regions[0]
+            yields = region.yields if tests else compress(region.yields, kept)
+            regions.append(Region(parameters, inner.ops, self.values(yields)))
+        first = len(op.operands) - (len(kept) if carries else 0)
+        operands = self.values((*op.operands[:first], *compress(op.operands[first:], kept)))
+        made = iter(self.control(b, op, operands, tuple(regions)))
+        return (next(made) if flag else None for flag in kept)
 
     def op(self, b: Builder, op: Op) -> None:
         outer_span, b.span = b.span, b.span if op.span is None else self._place(op.span)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from slangrad.ir.core import Op, Value
 from slangrad.ir.type_rules import scalar_type
-from slangrad.ir.types import F64, Pointer, Scalar
+from slangrad.ir.types import F64, Pointer
 from slangrad.llvm.conversions import convert
 from slangrad.llvm.emit import Emitter, Rule
 from slangrad.llvm.launch import BOUNDS_ERROR, read_field, write_field
@@ -72,7 +72,6 @@ def _word(e: Emitter, value: Value) -> str:
     if isinstance(value.type, Pointer):
         return e.w.value(f"ptrtoint {e.typed(value)} to i64")
     scalar = scalar_type(value)
-    assert isinstance(value.type, Scalar)
     if scalar.kind != "float":
         return extended(e, value, "i64")
     double = convert(e.w, scalar, F64, e.type(value), "double", e.operand(value))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import root_of
+from slangrad.ir.addresses import Roots
 from slangrad.ir.core import Function, Op, walk
 from slangrad.ir.layout import layout_of
 from slangrad.ir.types import Lanes, Pointer
@@ -25,10 +25,10 @@ LARGE = 1 << 24  # bytes that a launch writes through one store
 
 def whole_stores(function: Function) -> Iterator[tuple[Op, int]]:
     """Stores of whole waves to memory that is not read by this kernel, with the size of an element."""
-    made_by = function.region.makers.get
-    read = {root_of(op.operands[0], made_by) for op in walk(function.region) if op.name in ("load", "atomic")}
+    roots = Roots(function.region.makers.get)
+    read = {roots.root(op.operands[0]) for op in walk(function.region) if op.name in ("load", "atomic")}
     for op in function.region.ops:
-        if op.name == "store" and _is_consecutive(op) and root_of(op.operands[0], made_by) not in read:
+        if op.name == "store" and _is_consecutive(op) and roots.root(op.operands[0]) not in read:
             element = op.operands[1].type
             assert isinstance(element, Lanes)
             yield op, layout_of(element.element).size

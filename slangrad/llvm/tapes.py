@@ -267,7 +267,7 @@ def _header(e: Emitter, tape: str) -> tuple[str, str]:
 
 def _tape_address(e: Emitter, op: Op) -> None:
     tape, index = op.operands
-    e.define(op.results[0], address(e, tape, index, bool(op.attributes.get("write"))))
+    e.define(op.results[0], address(e, tape, index, op.attributes.get("write", False)))
 
 
 def address(e: Emitter, tape: Value, index: Value, write: bool) -> str:

@@ -9,9 +9,10 @@ Loops that turn more than once are unroll.py's business; nothing runs earlier th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.primitives import WRITE
@@ -82,21 +83,31 @@ class _Branches(Rebuild):
         if number == 1:
             self.new.update(zip(body.parameters, (b.constant(count.type, 0), *starts), strict=True))
             return self.inline(b, body)
-        index, *parameters = body.parameters
-        loop = _Carried(starts, body.yields, parameters)
-        region = self._loop_region(b, loop, body, (index,), parameters, loop.kept(body.yields))
-        return loop.all(self.control(b, op, (count, *loop.kept(starts)), (region,)))
+        return self._loop(b, op)
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        starts, (test, body) = self.values(op.operands), op.regions
+        starts, test = self.values(op.operands), op.regions[0]
         if self._never_turns(b, test, starts):
             return starts
-        loop = _Carried(starts, body.yields, body.parameters)
-        regions = (
-            self._loop_region(b, loop, test, (), test.parameters, test.yields),
-            self._loop_region(b, loop, body, (), body.parameters, loop.kept(body.yields)),
-        )
-        return loop.all(self.control(b, op, loop.kept(starts), regions))
+        return self._loop(b, op)
+
+    def _loop(self, b: Builder, op: Op) -> tuple[Value, ...]:
+        """Without what need not be carried: what stays what it is, and doubles."""
+        starts = self.values([each.start for each in carried(op)])
+        leaders: list[int | None] = []  # the carried value that each one equals; None: its start
+        first: dict[tuple[Value, Value], int] = {}
+        for i, (each, start) in enumerate(zip(carried(op), starts, strict=True)):
+            stays = each.yielded is each.parameter
+            leaders.append(None if stays else first.setdefault((start, each.yielded), i))
+
+        def enter(region: Region) -> None:
+            old = region.parameters[len(region.parameters) - len(starts) :]
+            for p, start, leader in zip(old, starts, leaders, strict=True):
+                self.new[p] = start if leader is None else self.new[old[leader]]
+
+        made = list(self.reduced(b, op, [leader == i for i, leader in enumerate(leaders)], enter))
+        results = (None if leader is None else made[leader] for leader in leaders)
+        return tuple(start if r is None else r for r, start in zip(results, starts, strict=True))
 
     def _never_turns(self, b: Builder, test: Region, starts: tuple[Value, ...]) -> bool:
         """Whether the test is false at once, and does nothing else."""
@@ -105,22 +116,6 @@ class _Branches(Rebuild):
         tried = b.nested()
         self.new.update(zip(test.parameters, starts, strict=True))
         return tried.constant_of(self.inline(tried, test)[0]) is False
-
-    def _loop_region(
-        self,
-        b: Builder,
-        loop: _Carried,
-        region: Region,
-        index: tuple[Value, ...],
-        carried: Sequence[Value],
-        yields: tuple[Value, ...],
-    ) -> Region:
-        nested, old = b.nested(), (*index, *loop.kept(carried))
-        parameters = self.parameters(old)
-        self.new.update(zip(carried, loop.all(parameters[len(index) :]), strict=True))
-        for op in region.ops:
-            self.op(nested, op)
-        return Region(parameters, nested.ops, self.values(yields))
 
 
 def _implied(b: Builder, condition: Value, holds: bool) -> dict[Value, Value]:
@@ -168,27 +163,3 @@ class _Arms:
         if known_y is not None and x not in self._inside:
             return b.emit("or", b.emit("not", c), x) if known_y else b.emit("and", c, x)
         return None
-
-
-class _Carried:
-    """Which carried values of a loop must be carried: not those that stay what they are, nor doubles.
-
-    `starts` are new values; `yields` and `parameters` are those of the old body.
-    """
-
-    def __init__(self, starts: Iterable[Value], yields: Sequence[Value], parameters: Sequence[Value]) -> None:
-        self._starts = tuple(starts)
-        self._leader: list[int | None] = []  # the carried value that each one equals; None: its start
-        first: dict[tuple[Value, Value], int] = {}
-        for i, (start, made) in enumerate(zip(self._starts, yields, strict=True)):
-            stays = made is parameters[i]
-            self._leader.append(None if stays else first.setdefault((start, made), i))
-
-    def kept(self, values: Iterable[Value]) -> tuple[Value, ...]:
-        return tuple(v for i, v in enumerate(values) if self._leader[i] == i)
-
-    def all(self, made: Iterable[Value]) -> tuple[Value, ...]:
-        """New values for all that the old loop carried, from those for what is kept."""
-        indices = [i for i, leader in enumerate(self._leader) if leader == i]
-        by_index = dict(zip(indices, made, strict=True))
-        return tuple(s if x is None else by_index[x] for s, x in zip(self._starts, self._leader, strict=True))

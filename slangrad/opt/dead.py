@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from slangrad.ir.addresses import is_step, root_of
+from slangrad.ir.addresses import Roots, is_step
 from slangrad.ir.builder import Builder
+from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import ALLOCATIONS, effect_of, primitive_effect
 from slangrad.ir.intervals import Ranges
@@ -44,6 +45,7 @@ class _Liveness:
         self._roots: list[Op] = []
         self.checks: set[Op] = set()  # writes that report an index out of range
         self._ranges = Ranges()
+        self._addresses = Roots(self.made_by)
         self._scan(function.region, None)
         for op in self._roots:
             self._keep(op)
@@ -95,7 +97,7 @@ class _Liveness:
 
     def _base(self, address: Value) -> Value | None:
         """The memory made in this function that an address surely points into."""
-        root = root_of(address, self.made_by)
+        root = self._addresses.root(address)
         op = self.made_by(root)
         return root if op is not None and op.name in ALLOCATIONS else None
 
@@ -153,7 +155,7 @@ class _Remove(Rebuild):
 
     def __init__(self, liveness: _Liveness) -> None:
         writes = dict.fromkeys(CHECKED, self._write)
-        super().__init__({"if": self._if, "for": self._for, "while": self._while, **writes})
+        super().__init__({**dict.fromkeys(("if", "for", "while"), self._flow), **writes})
         self._live = liveness.live
         self._kept = liveness.kept
         self._checks = liveness.checks
@@ -171,48 +173,14 @@ class _Remove(Rebuild):
         b.emit("in_bounds", self.value(op.operands[1]), b.constant(U32, extent))
         return (Value(op.results[0].type),)
 
-    def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        live = [r in self._live for r in op.results]
-        regions = tuple(self._pruned(b, r, (), _filter(r.yields, live)) for r in op.regions)
-        return self._control(b, op, op.operands, live, regions)
-
-    def _for(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        (body,) = op.regions
-        index, *parameters = body.parameters
-        live = self._carried(op.results, parameters)
-        region = self._pruned(b, body, (index, *_filter(parameters, live)), _filter(body.yields, live))
-        return self._control(b, op, (op.operands[0], *_filter(op.operands[1:], live)), live, (region,))
-
-    def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        test, body = op.regions
-        live = self._carried(op.results, test.parameters, body.parameters)
-        regions = (
-            self._pruned(b, test, _filter(test.parameters, live), test.yields),
-            self._pruned(b, body, _filter(body.parameters, live), _filter(body.yields, live)),
-        )
-        return self._control(b, op, _filter(op.operands, live), live, regions)
-
-    def _carried(self, *places: Iterable[Value]) -> list[bool]:
-        """Which carried values are live as a result or as a parameter of a region."""
-        return [any(v in self._live for v in same) for same in zip(*places, strict=True)]
-
-    def _pruned(
-        self, b: Builder, region: Region, parameters: tuple[Value, ...], yields: tuple[Value, ...]
-    ) -> Region:
-        return self.region(b.nested(), Region(parameters, region.ops, yields))
-
-    def _control(
-        self, b: Builder, op: Op, operands: tuple[Value, ...], live: list[bool], regions: tuple[Region, ...]
-    ) -> tuple[Value, ...]:
+    def _flow(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         """The op with its live results; the others get a value that nobody uses."""
-        made = iter(self.control(b, op, self.values(operands), regions))
-        return tuple(next(made) if flag else Value(r.type) for r, flag in zip(op.results, live, strict=True))
+        inside = {each.result: each.inside for each in carried(op)}
+        live = [not self._live.isdisjoint((r, *inside.get(r, ()))) for r in op.results]
+        made = zip(self.reduced(b, op, live), op.results, strict=True)
+        return tuple(Value(r.type) if value is None else value for value, r in made)
 
 
 def _extent(t: Type) -> int | None:
     """How many elements there are; None of a tape."""
     return t.length if isinstance(t, Array) else sum(1 for _ in components(t))
-
-
-def _filter(values: Iterable[Value], live: list[bool]) -> tuple[Value, ...]:
-    return tuple(v for v, is_live in zip(values, live, strict=True) if is_live)

@@ -17,6 +17,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value
 from slangrad.ir.primitives import PRIMITIVES
 from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import F16, F32, F64, I64, U32, Array, Scalar, Type, components
 
 MOST_COMPONENTS = 16
@@ -59,8 +60,7 @@ def _has_floats(t: Type) -> bool:
 
 
 def _check(b: Builder, number: Value) -> None:
-    kind = number.type
-    assert isinstance(kind, Scalar)
+    kind = scalar_type(number)
     fine = b.emit("less_equal", b.emit("abs", number), b.constant(kind, GREATEST[kind]))
     packed = b.constant(I64, 0)
     at = 0

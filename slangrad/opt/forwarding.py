@@ -145,23 +145,20 @@ class _Forward(Rebuild):
     # --- regions
 
     def _if(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        regions = tuple(self._apart(b, region) for region in op.regions)
-        return self._after(b, op, regions)
+        made = copy_op(rebuild, b, op)
+        self._forget_written(op)
+        return made
 
     def _loop(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         self._forget_written(op)
         return self._if(rebuild, b, op)
 
-    def _apart(self, b: Builder, region: Region) -> Region:
-        """A region, after which nothing more is known than before."""
+    def region(self, b: Builder, region: Region) -> Region:
+        """After a region nothing more is known than before."""
         mark = self._known.mark()
-        made = self.region(b.nested(), region)
+        made = super().region(b, region)
         self._known.go_back(mark)
         return made
-
-    def _after(self, b: Builder, op: Op, regions: tuple[Region, ...]) -> tuple[Value, ...]:
-        self._forget_written(op)
-        return self.control(b, op, self.values(op.operands), regions)
 
     def _forget_written(self, op: Op) -> None:
         for memory in self._written(op):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from slangrad.ir.addresses import is_step, place_of
+from slangrad.ir.addresses import Roots, is_step, place_of
 from slangrad.ir.core import Op, Program, Value, walk
 from slangrad.ir.rebuild import count_uses
 from slangrad.ir.types import Pointer, is_float
@@ -30,14 +30,14 @@ def read_places(program: Program) -> dict[str, tuple[int, ...] | None]:
     """At which bytes of each argument it reads; None where that is known when running only."""
     found: dict[str, set[int] | None] = {name: set() for name in used_arguments(program)}
     for function in program.functions.values():
-        made_by = function.region.makers.get
+        roots = Roots(function.region.makers.get)
         for op in walk(function.region):
             values = (*op.operands, *(v for region in op.regions for v in region.yields))
             for address in (v for v in values if isinstance(v.type, Pointer) and not is_step(op)):
-                place = place_of(address, made_by)
-                made = made_by(place.root)
+                made = roots.made_by(roots.root(address))
                 if made is None or made.name != "parameter":
                     continue
+                place = place_of(address, roots.made_by)
                 read = found[name := made.attributes["name"]]
                 if op.name != "load" or place.steps:
                     found[name] = None

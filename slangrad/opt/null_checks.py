@@ -77,7 +77,7 @@ class _Checks(Rebuild):
     def _same_roots(self, b: Builder, op: Op) -> Iterator[tuple[Value, Op]]:
         """Pointers, the same for all threads, that an op surely follows, and where it does."""
         if op.name in ACCESSES:
-            root = self._roots.of(op.operands[0])
+            root = self._roots.root(op.operands[0])
             if root in self.new and self._is_asked(root, op) and self._roots.is_same(root):
                 yield root, op
         elif (
@@ -89,7 +89,8 @@ class _Checks(Rebuild):
                 yield from self._same_roots(b, inner)
 
     def _is_asked(self, root: Value, op: Op) -> bool:
-        return root not in self._there | self._elements and self._roots.may_be_null(root, op)
+        known = root in self._there or root in self._elements
+        return not known and self._roots.may_be_null(root, op)
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         outer = self._elements
@@ -108,7 +109,7 @@ class _Checks(Rebuild):
         return made
 
     def _access(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        root = self._roots.of(op.operands[0])
+        root = self._roots.root(op.operands[0])
         if not self._is_asked(root, op):
             return copy_op(walk, b, _unmarked(op))
         if root not in self._known:

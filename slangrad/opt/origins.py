@@ -10,39 +10,33 @@ the library is the program's, also where the library follows it.
 
 from __future__ import annotations
 
-from slangrad.ir.addresses import is_null, is_step, root_of
+from slangrad.ir.addresses import Roots, is_null, root_of
 from slangrad.ir.control import carried
 from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.types import Struct
 
 
-class Origins:
+class Origins(Roots):
     """The root of a pointer is what it was before members and elements were taken, also before a loop moved it on."""
 
     def __init__(self, program: Program, function: Function) -> None:
+        super().__init__(function.region.makers.get)
         self._trusted_fields = program.trusted
-        self.made_by = function.region.makers.get
+        self._trusted: dict[Value, bool] = {}
         self._starts: dict[Value, Value] = {}  # of what a loop carries and only takes steps from
         for op in walk(function.region):
             for each in carried(op):
                 moved = root_of(each.yielded, self.made_by)
                 self._starts.update({p: each.start for p in each.inside if p is moved})
-        self._found: dict[Value, Value] = {}
-        self._trusted: dict[Value, bool] = {}
 
-    def of(self, pointer: Value) -> Value:
-        """The root."""
-        if pointer not in self._found:
-            op = self.made_by(pointer)
-            before = op.operands[0] if op is not None and is_step(op) else self._starts.get(pointer)
-            self._found[pointer] = pointer if before is None else self.of(before)
-        return self._found[pointer]
+    def _before(self, address: Value) -> Value | None:
+        return super()._before(address) or self._starts.get(address)
 
     # --- what the library vouches for
 
     def is_vouched_for(self, access: Op) -> bool:
         """Whether nothing is to be asked about the pointer of an access."""
-        return bool(access.attributes.get("trusted")) and self.is_trusted(self.of(access.operands[0]))
+        return bool(access.attributes.get("trusted")) and self.is_trusted(self.root(access.operands[0]))
 
     def is_trusted(self, root: Value) -> bool:
         """Whether a root is a pointer of the library, or the address of a buffer's element."""
@@ -58,7 +52,7 @@ class Origins:
         op = self.made_by(root)
         if op is None or op.name != "if":
             return False
-        arms = [self.of(region.yields[op.results.index(root)]) for region in op.regions]
+        arms = [self.root(region.yields[op.results.index(root)]) for region in op.regions]
         there = [arm for arm in arms if not is_null(arm, self.made_by)]
         return len(there) == 1 and self.is_trusted(there[0])
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from slangrad.base.options import POINTER
-from slangrad.ir.addresses import ACCESSES, MEMBERS, root_of
+from slangrad.ir.addresses import ACCESSES, MEMBERS, Roots, root_of
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Value, walk
 from slangrad.ir.layout import element_size
@@ -57,6 +57,7 @@ class _Checks:
         self._sized = sized
         self._origins = Origins(program, function)
         self._made_by = self._origins.made_by
+        self._roots = Roots(self._made_by)
         self._own = [op for op in walk(function.region) if op.name in OWN and not op.operands]
         self._begun: dict[Op, Value] = {}  # variables and shared memory, where the kernel begins
 
@@ -79,7 +80,7 @@ class _Checks:
 
     def _check(self, walk: Rebuild, b: Builder, op: Op) -> Value | None:
         """Whether an access stays inside, as a value that also reports; None where nothing is to be checked."""
-        address = root_of(op.operands[0], self._made_by)
+        address = self._roots.root(op.operands[0])
         made, found = self._made_by(address), walk.value(op.operands[0])
         if made is not None and made.name in OWN:
             if root_of(op.operands[0], self._made_by, MEMBERS) is address:

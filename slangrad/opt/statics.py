@@ -39,7 +39,7 @@ def _type(op: Op) -> Type:
 
 
 def _written(*regions: Region) -> list[str]:
-    names = (op.attributes["name"] for region in regions for op in walk(region) if op.name == "write_static")
+    names = (op.attributes["name"] for op in walk(*regions) if op.name == "write_static")
     return list(dict.fromkeys(names))
 
 

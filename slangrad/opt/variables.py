@@ -327,7 +327,7 @@ class _Settle(Holding[Value]):
 
     def changed(self, op: Op) -> list[Value]:
         """The variables from outside of an op that it writes, in the order of the text."""
-        inner = [each for region in op.regions for each in walk(region)]
+        inner = list(walk(*op.regions))
         own = {each.results[0] for each in inner if each.name == "variable"}
         targets = [self._known.target(each.operands[0]) for each in inner if each.name == "store"]
         found = [place.variable for target in targets if target is not None for place in _places(target)]

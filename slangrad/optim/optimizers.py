@@ -10,7 +10,7 @@ State is kept in float for halves, else in the type of the parameter. `state_dic
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,8 +22,7 @@ from slangrad.api.devices.device import Device
 from slangrad.api.functional.function import Function
 from slangrad.api.functional.module import Module
 from slangrad.marshal.errors import CallError
-from slangrad.marshal.records import as_fields
-from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, parameters_of
+from slangrad.optim.parameters import CODE, Parameter, Part, gradient_of, leaves_of, parameters_of
 from slangrad.tensors.tensor import Tensor
 
 STEPS = Path(__file__).parent / "steps.slang"
@@ -45,12 +44,23 @@ class State:
         return self.tensors[key]
 
 
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A step: `function(inout parameter, gradient, inout state..., settings...)`, for each number."""
+
+    function: Function
+    state: list[Tensor]
+    settings: list[float | bool]
+
+
 class Optimizer(ABC):
-    """Parameters, settings (attributes that may be changed between steps), and state for each parameter."""
+    """Parameters, settings (attributes that may be changed between steps), and state for each parameter. `tree`: the
+    parameters as they were given."""
 
     settings: ClassVar[tuple[str, ...]]
 
     def __init__(self, parameters: Any) -> None:
+        self.tree = parameters
         self._parameters = parameters_of(parameters)
         self._steps = 0
         self._state: list[dict[str, Tensor]] = [{} for _ in self._parameters]
@@ -80,25 +90,36 @@ class Optimizer(ABC):
     def step(self, gradients: Sequence[Any] | Mapping[Any, Any] | None = None) -> None:
         """Move all parameters along their attached gradients, or along those given, in the order of the parameters."""
         found = self._gradients(gradients)
+        numbers = (each for gradient in found for each in gradient.values())
+        for part, update in self.advance(found):
+            update.function(part.numbers, next(numbers), *update.state, *update.settings)
+
+    def advance(
+        self, moved: Sequence[Iterable[str]] | None = None, count: bool = True
+    ) -> list[tuple[Part, Update]]:
+        """The next step, to be made by the caller: how parts of the parameters are updated. `moved`: the paths of these
+        parts, for each parameter; by default all. Without `count` the step is only looked at."""
         self._check_settings()
         self._steps += 1
-        for parameter, gradient, state in zip(self._parameters, found, self._state):
-            for path, numbers in gradient.items():
-                self._move(parameter.parts[path], numbers, State(state, path))
+        made = [
+            (parameter.parts[path], self.update(parameter.parts[path], State(state, path)))
+            for i, (parameter, state) in enumerate(zip(self._parameters, self._state))
+            for path in (parameter.parts if moved is None else moved[i])
+        ]
+        self._steps -= not count
+        return made
 
     def _gradients(self, given: Any) -> list[dict[str, Tensor]]:
         """All of them, before anything is changed."""
-        count, given = len(self._parameters), as_fields(given)
-        values = (
-            [None] * count if given is None else list(given.values() if isinstance(given, Mapping) else given)
-        )
+        count = len(self._parameters)
+        values = [None] * count if given is None else [each for _, each in leaves_of(given)]
         if len(values) != count:
             raise CallError(CODE, f"step: there are {len(values)} gradients for {count} parameters")
         return [gradient_of(parameter, each) for parameter, each in zip(self._parameters, values)]
 
     @abstractmethod
-    def _move(self, part: Part, gradient: Tensor, state: State) -> None:
-        """One step of one parameter, or of one field of it."""
+    def update(self, part: Part, state: State) -> Update:
+        """The next step of one parameter, or of one field of it."""
 
     @abstractmethod
     def _check_settings(self) -> None:
@@ -194,15 +215,12 @@ class SGD(Optimizer):
         if self.nesterov and not self.momentum:
             raise CallError(CODE, "nesterov: it needs momentum", (), "momentum=0.9")
 
-    def _move(self, part: Part, gradient: Tensor, state: State) -> None:
-        numbers, rate, decay = part.numbers, float(self.lr), float(self.weight_decay)
+    def update(self, part: Part, state: State) -> Update:
+        rate, decay = float(self.lr), float(self.weight_decay)
         if not self.momentum:
-            _function("descend", part)(numbers, gradient, rate, decay)
-            return
-        velocity = state.kept("velocity", part)
-        _function("roll", part)(
-            numbers, gradient, velocity, rate, decay, float(self.momentum), bool(self.nesterov)
-        )
+            return Update(_function("descend", part), [], [rate, decay])
+        settings = [rate, decay, float(self.momentum), bool(self.nesterov)]
+        return Update(_function("roll", part), [state.kept("velocity", part)], settings)
 
 
 class Adam(Optimizer):
@@ -231,24 +249,15 @@ class Adam(Optimizer):
         _check("eps", self.eps, 0)
         _check("weight_decay", self.weight_decay, 0)
 
-    def _move(self, part: Part, gradient: Tensor, state: State) -> None:
+    def update(self, part: Part, state: State) -> Update:
         first, second = (float(each) for each in self.betas)
         decay, shrink = float(self.weight_decay), 1.0
         if self.decoupled:
             decay, shrink = 0.0, 1.0 - self.lr * decay
-        _function("adapt", part)(
-            part.numbers,
-            gradient,
-            state.kept("mean", part),
-            state.kept("square", part),
-            1 - first,
-            second,
-            1 - second,
-            self.lr / (1 - first**self._steps),
-            (1 - second**self._steps) ** -0.5,
-            float(self.eps),
-            decay,
-            shrink,
+        rate, root = self.lr / (1 - first**self._steps), (1 - second**self._steps) ** -0.5
+        settings = [1 - first, second, 1 - second, rate, root, float(self.eps), decay, shrink]
+        return Update(
+            _function("adapt", part), [state.kept("mean", part), state.kept("square", part)], settings
         )
 
 

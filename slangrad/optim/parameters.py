@@ -6,12 +6,13 @@ Tensor (5,) of { float3 at; int n; float m; }  ->  ".at": (5, 3), strides (5, 1)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from slangrad.api.devices.device import default_device
 from slangrad.ir.types import Type
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.records import as_fields
@@ -47,13 +48,11 @@ class Parameter:
 
 
 def parameters_of(given: Any) -> list[Parameter]:
-    """Checked, so that no number is changed twice in a step."""
-    given = as_fields(given)
-    if isinstance(given, Tensor) or not isinstance(given, Iterable):
+    """Those of lists, dicts and dataclasses, nested; checked, so that no number is changed twice in a step."""
+    if isinstance(given, (Tensor, np.ndarray)) or not isinstance(as_fields(given), Iterable):
         note = "one tensor alone is a list of one: [x]"
         raise CallError(CODE, f"parameters: expected a list of tensors, not {type(given).__name__}", (), note)
-    named = given.items() if isinstance(given, dict) else enumerate(given)
-    found = [_parameter(f"parameter {name!r}", each) for name, each in named]
+    found = [_parameter(f"parameter {label}", each) for label, each in leaves_of(given)]
     if not found:
         raise CallError(CODE, "parameters: there are none")
     for i, first in enumerate(found):
@@ -65,7 +64,23 @@ def parameters_of(given: Any) -> list[Parameter]:
     return found
 
 
+def leaves_of(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """What is in lists, dicts and dataclasses, each with its keys."""
+    tree = as_fields(tree)
+    if isinstance(tree, Mapping):
+        named: Iterable[tuple[Any, Any]] = tree.items()
+    elif isinstance(tree, Iterable) and not isinstance(tree, (Tensor, np.ndarray, str)):
+        named = enumerate(tree)
+    else:
+        yield path, tree
+        return
+    for name, each in named:
+        yield from leaves_of(each, f"{path}[{name!r}]" if path else repr(name))
+
+
 def _parameter(label: str, tensor: Any) -> Parameter:
+    if isinstance(tensor, np.ndarray) and tensor.dtype.kind == "f":
+        tensor = _over_memory(label, tensor)
     if not isinstance(tensor, Tensor):
         raise CallError(CODE, f"{label}: expected a Tensor, not {type(tensor).__name__}")
     parts = {path: _part(numbers) for path, numbers in numbers_of(tensor)}
@@ -80,6 +95,14 @@ def _parameter(label: str, tensor: Any) -> Parameter:
             CODE, f"{label}: the tensor is read-only", (), "it needs BufferUsage.unordered_access"
         )
     return Parameter(label, tensor, parts)
+
+
+def _over_memory(label: str, array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor over a NumPy array, which steps change in place."""
+    try:
+        return Tensor.from_dlpack(default_device(), array, copy=False)
+    except (BufferError, ValueError) as error:
+        raise CallError(CODE, f"{label}: {error}") from None
 
 
 def _part(numbers: Tensor) -> Part:

@@ -31,11 +31,12 @@ def _alloc(w: Widening, b: Builder, op: Op) -> None:
         w.forms.set(result, b.primitive("alloc", (), result.type, op.attributes))
         return
     count = op.attributes.get("count", 1)
-    clear_some = bool(op.attributes.get("zero")) and not w.mask.is_entry
+    zero = op.attributes.get("zero", False)
+    clear_some = zero and not w.mask.is_entry
     attributes: Attributes = {
         **op.attributes,
         "count": count * w.count,
-        "zero": bool(op.attributes.get("zero")) and not clear_some,
+        "zero": zero and not clear_some,
     }
     base = b.primitive("alloc", (), result.type, attributes)
     if clear_some:

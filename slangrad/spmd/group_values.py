@@ -48,7 +48,7 @@ class GroupValues:
 
     def holds_barrier(self, op: Op) -> bool:
         if op not in self._holding:
-            inner = (each for region in op.regions for each in walk(region))
+            inner = walk(*op.regions)
             self._holding[op] = op.name == "barrier" or any(each.name == "barrier" for each in inner)
         return self._holding[op]
 
@@ -157,7 +157,7 @@ def _check(values: GroupValues, region: Region) -> None:
 
 
 def _divergent(op: Op) -> Diagnostic:
-    barrier = next(each for region in op.regions for each in walk(region) if each.name == "barrier")
+    barrier = next(each for each in walk(*op.regions) if each.name == "barrier")
     what = "branch" if op.name == "if" else "loop"
     place = "" if op.span is None else f" ({op.span.location})"
     message = "not all threads of a group come to this barrier"

@@ -19,7 +19,8 @@ from slangrad.ir.effects import primitive_effect
 from slangrad.ir.numbers import least
 from slangrad.ir.primitives import PRIMITIVES, PURE
 from slangrad.ir.rebuild import Rebuild, copy_op, free_values
-from slangrad.ir.types import BOOL, I64, U32, Pointer, Scalar, pointer, pointer_of
+from slangrad.ir.type_rules import scalar_type
+from slangrad.ir.types import BOOL, I64, U32, Pointer, pointer, pointer_of
 from slangrad.spmd.group_values import GroupValues
 
 CHEAP = 16  # what costs less is computed again after a barrier, not kept
@@ -270,8 +271,7 @@ class _Split:
         """A condition or count that all threads of the group have, as a value of the group."""
         if self.values.is_fixed(value):
             return self.fixed[value]
-        assert isinstance(value.type, Scalar)
-        number = U32 if value.type is BOOL else value.type
+        number = U32 if value.type is BOOL else scalar_type(value)
 
         def body(thread: Thread) -> Values:
             thread.know([value])

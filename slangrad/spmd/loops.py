@@ -14,9 +14,8 @@ from collections.abc import Sequence
 
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Op, Region, Value
-from slangrad.ir.types import Type, lanes
 from slangrad.spmd.lanes import Rule, Widening
-from slangrad.spmd.masks import MASK, Mask, any_lane
+from slangrad.spmd.masks import Mask, any_lane
 
 
 class Carried:
@@ -31,8 +30,6 @@ class Carried:
             for i, (value, result) in enumerate(zip(old, results, strict=True))
             if w.forms.shape(result) != w.forms.shape(value) and w.is_used(result)
         ]
-        packed: list[Type] = [w.packed_type(value) for value in old]
-        self.types = [*packed, *(lanes(old[i].type) for i in self._copied)]
 
     def starts(self, b: Builder, values: Sequence[Value]) -> list[Value]:
         return [*self._packed(b, values), *(self._w.lanes_of(b, values[i]) for i in self._copied)]
@@ -40,10 +37,6 @@ class Carried:
     def _packed(self, b: Builder, values: Sequence[Value]) -> list[Value]:
         pairs = zip(values, self._old, strict=True)
         return [self._w.pack(b, value, self._w.forms.shape(old)) for value, old in pairs]
-
-    def parameters(self) -> list[Value]:
-        hints = [old.hint for old in self._old]
-        return [Value(t, hint) for t, hint in zip(self.types, hints + [""] * len(self._copied), strict=True)]
 
     def begin(self, b: Builder, old: Sequence[Value], new: Sequence[Value]) -> None:
         """In a region whose old parameters are `old`."""
@@ -88,23 +81,26 @@ def _for(w: Widening, b: Builder, op: Op) -> None:
     (region,) = op.regions
     index, *old = region.parameters
     carried = Carried(w, old, op.results)
-    starts, parameters = carried.starts(b, start), carried.parameters()
-    step, inner = Value(index.type, index.hint), b.nested()
-    w.forms.set(index, step)
-    carried.begin(inner, old, parameters)
-    if w.shapes.loop_is_uniform(op):
-        total = w.forms.scalar(count)
-        w.ops(inner, region)
-        yields = carried.ends(inner, region.yields)
-    else:
-        limits = _limits(w, b, count)
-        total = b.emit("lane_reduce", limits, type=count.type, kind="max")
+    starts, uniform = carried.starts(b, start), w.shapes.loop_is_uniform(op)
+    limits = None if uniform else _limits(w, b, count)
+    total = (
+        w.forms.scalar(count)
+        if limits is None
+        else b.emit("lane_reduce", limits, type=count.type, kind="max")
+    )
+
+    def turn(inner: Builder, step: Value, *parameters: Value) -> list[Value]:
+        w.forms.set(index, step)
+        carried.begin(inner, old, parameters)
+        if limits is None:
+            w.ops(inner, region)
+            return carried.ends(inner, region.yields)
         live = inner.emit("less", w.lanes_of(inner, index), limits)
         with w.under(Mask(live, False)):
             w.ops(inner, region)
-            yields = carried.ends_of_some(inner, live, old, region.yields, parameters)
-    made = Region((step, *parameters), inner.ops, tuple(yields))
-    carried.finish(b, b.control("for", (total, *starts), (made,), op.attributes))
+            return carried.ends_of_some(inner, live, old, region.yields, parameters)
+
+    carried.finish(b, b.for_(total, starts, turn, op.attributes, index.hint))
 
 
 def _limits(w: Widening, b: Builder, count: Value) -> Value:
@@ -125,16 +121,18 @@ def _while(w: Widening, b: Builder, op: Op) -> None:
 
 def _uniform_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
     test, region = op.regions
-    starts = tuple(carried.starts(b, op.operands))
-    first, inner = b.nested(), b.nested()
-    tested, repeated = carried.parameters(), carried.parameters()
-    carried.begin(first, test.parameters, tested)
-    w.ops(first, test)
-    made = Region(tuple(tested), first.ops, (w.forms.scalar(test.yields[0]),))
-    carried.begin(inner, region.parameters, repeated)
-    w.ops(inner, region)
-    body = Region(tuple(repeated), inner.ops, tuple(carried.ends(inner, region.yields)))
-    carried.finish(b, b.control("while", starts, (made, body)))
+
+    def tested(inner: Builder, *parameters: Value) -> Value:
+        carried.begin(inner, test.parameters, parameters)
+        w.ops(inner, test)
+        return w.forms.scalar(test.yields[0])
+
+    def turn(inner: Builder, *parameters: Value) -> list[Value]:
+        carried.begin(inner, region.parameters, parameters)
+        w.ops(inner, region)
+        return carried.ends(inner, region.yields)
+
+    carried.finish(b, b.while_(carried.starts(b, op.operands), tested, turn))
 
 
 def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
@@ -142,18 +140,17 @@ def _varying_while(w: Widening, b: Builder, op: Op, carried: Carried) -> None:
     test, region = op.regions
     starts = carried.starts(b, op.operands)
     start = w.mask.narrowed(b, _test(w, b, test, carried, starts)).operands()
-    first, inner = b.nested(), b.nested()
-    tested, repeated = (Value(MASK, "live"), Value(MASK, "live"))
-    made = Region((*carried.parameters(), tested), first.ops, (any_lane(first, tested),))
-    parameters = carried.parameters()
-    carried.begin(inner, region.parameters, parameters)
-    live = Mask(repeated, False)
-    with w.under(live):
-        w.ops(inner, region)
-        yields = carried.ends_of_some(inner, repeated, region.parameters, region.yields, parameters)
-        left = live.narrowed(inner, _test(w, inner, test, carried, yields)).operands()
-    body = Region((*parameters, repeated), inner.ops, (*yields, *left))
-    results = b.control("while", (*starts, *start), (made, body))
+
+    def turn(inner: Builder, *carried_on: Value) -> list[Value]:
+        *parameters, mask = carried_on
+        carried.begin(inner, region.parameters, parameters)
+        live = Mask(mask, False)
+        with w.under(live):
+            w.ops(inner, region)
+            yields = carried.ends_of_some(inner, mask, region.parameters, region.yields, parameters)
+            return [*yields, *live.narrowed(inner, _test(w, inner, test, carried, yields)).operands()]
+
+    results = b.while_((*starts, *start), lambda inner, *values: any_lane(inner, values[-1]), turn)
     carried.finish(b, results[:-1])
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from slangrad.ir.core import Op
 from slangrad.ir.layout import element_size
 from slangrad.ir.numbers import Number
+from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import Pointer, Scalar, Type, is_integer
 
 Constant = Callable[[int], Number | None]  # the number an operand is, by its position
@@ -110,11 +111,10 @@ def _product(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) ->
 
 
 def _shift(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
-    scalar, count = op.results[0].type, constant(1)
+    bits, count = scalar_type(op.results[0]).bits, constant(1)
     if not shapes[1].is_uniform:
         return VARYING
-    assert isinstance(scalar, Scalar)
-    return _scaled(shapes[0], None if count is None else 1 << int(count) % scalar.bits)
+    return _scaled(shapes[0], None if count is None else 1 << int(count) % bits)
 
 
 def _scaled(x: Shape, factor: int | None) -> Shape:
@@ -124,10 +124,9 @@ def _scaled(x: Shape, factor: int | None) -> Shape:
 
 
 def _conversion(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
-    source, target, (x,) = op.operands[0].type, op.results[0].type, shapes
+    source, target, (x,) = scalar_type(op.operands[0]), scalar_type(op.results[0]), shapes
     if not is_integer(target):
         return VARYING
-    assert isinstance(source, Scalar) and isinstance(target, Scalar)
     return x if target.bits <= source.bits else widened(x, source, lanes)
 
 
@@ -154,8 +153,7 @@ def _bitcast(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) ->
 
 def _offset(op: Op, shapes: Sequence[Shape], constant: Constant, lanes: int) -> Shape:
     p, i = shapes
-    scalar = op.operands[1].type
-    assert isinstance(scalar, Scalar)
+    scalar = scalar_type(op.operands[1])
     if i.is_strided and scalar.bits < 64:
         i = widened(i, scalar, lanes)
     size = element_size(op.operands[0].type) * (lanes if is_private(op.operands[0].type, p) else 1)

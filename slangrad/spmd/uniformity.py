@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slangrad.ir.addresses import LocalMemory
-from slangrad.ir.control import decides, merged
+from slangrad.ir.control import carried, decides, merged
 from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.effects import effect_of
 from slangrad.ir.layout import element_size
@@ -164,46 +164,30 @@ class Shapes:
             a, b = self._of[x], self._of[y]
             self._set(result, a if x is y else join(a, b) if uniform else VARYING)
 
-    def _for(self, op: Op, uniform_control: bool) -> None:
-        count, *start = op.operands
-        (region,) = op.regions
-        index, *carried = region.parameters
-        self._set(index, UNIFORM)  # the number of the iteration, which is the same for the lanes that are on
-        uniform = self._of[count].is_uniform
-        together = uniform or not op.attributes.get("reverse")
-        self._carry(carried, start, region.yields, together)
-        self._region(region, uniform_control and uniform)
-        self._leave(op, carried, region.yields, uniform)
-
-    def _while(self, op: Op, uniform_control: bool) -> None:
-        test, region = op.regions
-        (condition,) = test.yields
-        uniform = condition not in self._of or self._of[condition].is_uniform
-        same = dict(zip(region.parameters, test.parameters, strict=True))
-        ends = [same.get(y, y) for y in region.yields]
-        self._carry(test.parameters, op.operands, ends, True)
-        self._region(test, uniform_control and uniform)
-        for inner, outer in zip(region.parameters, test.parameters, strict=True):
-            self._set(inner, self._of[outer])
-        self._region(region, uniform_control and uniform)
-        self._leave(op, test.parameters, ends, uniform)
-
-    def _carry(
-        self, carried: Sequence[Value], start: Sequence[Value], ends: Sequence[Value], together: bool
-    ) -> None:
-        """A carried value is what it starts as and what the body yields. Where the live lanes began together
-        they have made the same iterations, so what is uniform among them may be carried, too.
+    def _loop(self, op: Op, uniform_control: bool) -> None:
+        """A carried value is what it starts as and what the body yields. Where the live lanes began together they have
+        made the same iterations, so what is uniform among them may be carried, too. Lanes that leave at different
+        times leave with different values.
         """
-        for value, first, last in zip(carried, start, ends, strict=True):
-            shape = self._of[first]
-            if last in self._of and last is not value:
-                shape = join(shape, self._of[last]) if together else VARYING
+        values, condition = carried(op), decides(op)
+        uniform = condition not in self._of or self._of[condition].is_uniform
+        together = uniform or not op.attributes.get("reverse")
+        first = {each.parameter: each.inside[0] for each in values}
+        ends = [first.get(each.yielded, each.yielded) for each in values]
+        if op.name == "for":  # the number of the iteration, which is the same for the lanes that are on
+            self._set(op.regions[0].parameters[0], UNIFORM)
+        for (start, (value, *_), _, _), end in zip(values, ends, strict=True):
+            shape = self._of[start]
+            if end in self._of and end is not value:
+                shape = join(shape, self._of[end]) if together else VARYING
             self._set(value, join(shape, self._of.get(value, shape)))
-
-    def _leave(self, op: Op, carried: Sequence[Value], ends: Sequence[Value], uniform: bool) -> None:
-        """Lanes that leave at different times leave with different values."""
-        for result, value, last in zip(op.results, carried, ends, strict=True):
-            self._set(result, self._of[value] if uniform or last is value else VARYING)
+        for inner, value in first.items():
+            self._set(inner, self._of[value])
+        for region in op.regions:
+            self._region(region, uniform_control and uniform)
+        for each, end in zip(values, ends, strict=True):
+            value = each.inside[0]
+            self._set(each.result, self._of[value] if uniform or end is value else VARYING)
 
 
 Rule = Callable[[Shapes, Op, bool], None]
@@ -219,8 +203,8 @@ _RULES: dict[str, Rule] = {
     "wave_read": Shapes._wave_read,
     "call": Shapes._call,
     "if": Shapes._if,
-    "for": Shapes._for,
-    "while": Shapes._while,
+    "for": Shapes._loop,
+    "while": Shapes._loop,
 }
 
 # Lanes that are on together get the same answer of a wave, and have one handle for a tape, with a place for each.

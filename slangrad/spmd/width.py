@@ -62,7 +62,7 @@ def _is_double(op: Op) -> bool:
 
 
 def _is_innermost(loop: Op) -> bool:
-    return not any(op.name in LOOPS for region in loop.regions for op in walk(region))
+    return not any(op.name in LOOPS for op in walk(*loop.regions))
 
 
 def _local_bytes(op: Op) -> int:

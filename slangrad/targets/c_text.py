@@ -18,6 +18,7 @@ from slangrad.ir.core import Function, Op, Region, Value
 from slangrad.ir.layout import element_size, layout_of
 from slangrad.ir.numbers import greatest, least
 from slangrad.ir.primitives import COMPARE, PRIMITIVES
+from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import Pointer, Scalar, Type, pointer_of
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.stages import Stage
@@ -152,9 +153,8 @@ def _primitive(w: Writer, op: Op) -> None:
 
 
 def _const(w: Writer, op: Op) -> None:
-    (r,), value = op.results, op.attributes["value"]
-    assert isinstance(r.type, Scalar)
-    w.declare(r, literal(r.type, value), op)
+    (r,) = op.results
+    w.declare(r, literal(scalar_type(r), op.attributes["value"]), op)
 
 
 def _convert(w: Writer, op: Op) -> None:

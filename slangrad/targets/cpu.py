@@ -46,7 +46,7 @@ class Summed:
 
     @property
     def program(self) -> Program:
-        return self.flat.program
+        return Program({f.name: f for f in self.in_ir}, arguments=self.flat.arguments)
 
     @property
     def in_ir(self) -> list[Function]:

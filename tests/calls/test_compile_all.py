@@ -47,6 +47,7 @@ interface IShape { float size(); }
 struct Square : IShape { float a; float size() { return a * a; } }
 struct Circle : IShape { float r; float size() { return 3 * r * r; } }
 static const float unit = 2;
+float doubled(float x) { return x * unit; }
 """
 
 
@@ -71,6 +72,11 @@ class Example:
             [spy.SpecializationArg.from_type("Circle"), spy.SpecializationArg.from_expr("7")]
         )
         self.programs = [device.link_program([own], [each]) for each in (own.entry_point("clear"), fill)]
+        file = spy.Module.load_from_file(device, "shapes.slang")
+        data = device.load_module_from_source("half", "float halved(float x) { return x / 2; }").serialize()
+        precompiled = spy.Module(
+            device.load_module_from_ir_blob("halves", data, folder / "halves.slang-module")
+        )
         square = {"_type": "Square", "a": 3.0}
         self.calls = [
             partial(module.area.bwds, self.x, 2.0),
@@ -81,15 +87,17 @@ class Example:
             partial(module.put.dispatch, [64, 1, 1], x=self.flat),
             partial(self.times, self.x),
             partial(self.beside, self.x, 1.0),
+            partial(file.doubled, 4.0),
+            partial(precompiled.halved, 4.0),
             *self.programs,
         ]
 
     def results(self):
         """What the calls compute."""
-        *_, first, size, put, times, beside, clear, _ = self.calls
+        first, *others, clear, _ = self.calls[3:]
         with pytest.raises(spy.BoundsError) as caught:
             first()
-        found = [str(caught.value), *(call() for call in (*self.calls[:3], size, put, times, beside))]
+        found = [str(caught.value), *(call() for call in (*self.calls[:3], *others))]
         self.device.create_compute_kernel(clear).dispatch([64, 1, 1], x=self.flat.storage)
         found += [self.x.grad, self.flat]
         return [each.to_numpy().tolist() if isinstance(each, spy.Tensor) else str(each) for each in found]
@@ -119,7 +127,12 @@ def no_compilation(*given):
 
 
 def test_calls_find_what_workers_have_made(tmp_path, monkeypatch):
-    wanted = Example(tmp_path).results()
+    kept = []
+    monkeypatch.setattr(compiling, "keep_kernel", lambda options, key, entry: kept.append(entry))
+    example = Example(tmp_path, processes=1)
+    example.module.compile_all(example.calls)
+    wanted, made_here = example.results(), kept[:]
+    kept.clear()
     example = Example(tmp_path, processes=3)
     with monkeypatch.context() as patch:
         leave_to_workers(patch)
@@ -127,6 +140,7 @@ def test_calls_find_what_workers_have_made(tmp_path, monkeypatch):
         example.module.compile_all(example.calls)
         assert example.results() == wanted
         example.module.compile_all(example.calls)
+    assert kept == made_here and len(kept) == len(example.calls)
     assert not workers._running
 
 
@@ -211,6 +225,20 @@ def test_errors_are_those_of_the_calls(monkeypatch):
     assert "wrong:2:" in str(caught.value)
     monkeypatch.setattr(pipeline, "_compile", no_compilation)
     assert calls[2]() == 1
+
+
+def test_values_of_a_call_may_be_made_by_calls():
+    def asked():
+        try:
+            return {"offset": module.inner(2.0)}
+        except Exception:
+            raise AssertionError("a kernel that is missing concerns nobody else") from None
+
+    text = "uniform float offset; float inner(float x) { return x * x; } float outer(float x) { return x + offset; }"
+    module = spy.Module.load_from_source(spy.create_device(), "asked", text)
+    call = partial(module.outer.set(asked), 1.0)
+    module.compile_all([call, call])
+    assert call() == 5
 
 
 def test_no_calls():

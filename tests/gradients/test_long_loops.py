@@ -12,7 +12,7 @@ import pytest
 import slangrad as spy
 from slangrad.base.options import Limits
 from slangrad.ir.core import Op
-from slangrad.ir.layout import layout_of
+from slangrad.ir.layout import element_size
 from slangrad.llvm import cpu, memory
 from slangrad.llvm.emit import Emitter
 from slangrad.runtime.launch_record import LaunchRecord
@@ -331,7 +331,7 @@ def test_what_memory_held_before_does_not_matter(
             found.append(op)
             (place,), count = op.results, op.attributes["count"]
             assert isinstance(count, int)
-            size = layout_of(memory.pointee(place)).size * count
+            size = element_size(place.type) * count
             place_text = e.operand(place)
             e.w.line(f"call void @llvm.memset.inline.p0.i64(ptr {place_text}, i8 -1, i64 {size}, i1 false)")
 

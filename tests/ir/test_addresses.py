@@ -2,7 +2,7 @@
 
 import pytest
 
-from slangrad.ir.addresses import LocalMemory, leads_to_variables, place_of, root_of
+from slangrad.ir.addresses import LocalMemory, Roots, leads_to_variables, place_of, root_of
 from slangrad.ir.core import walk
 from slangrad.ir.text import parse_program
 
@@ -76,3 +76,13 @@ def test_what_may_lead_to_a_variable(body):
     found = leads_to_variables(made)
     assert {value.hint for value in found} == LEADING[body]
     assert {found[value].hint for value in found} <= {"v", "h"}
+
+
+def test_steps_are_taken_once():
+    """A pointer that moves on after each of many accesses."""
+    moves = "".join(f"%p{i + 1} = offset %p{i}, %i  " for i in range(300))
+    made, named = region("%p0 = load %given : ptr<f32, global>  " + moves)
+    asked = []
+    roots = Roots(lambda value: asked.append(value) or made.makers.get(value))
+    assert {roots.root(named[f"p{i}"]) for i in reversed(range(301))} == {named["p0"]}
+    assert len(asked) == 301

@@ -150,7 +150,8 @@ def test_state_that_does_not_fit_is_refused(device):
     [
         (lambda w: SGD(w), "E1032", "expected a list of tensors, not Tensor"),
         (lambda w: SGD([]), "E1032", "there are none"),
-        (lambda w: SGD([np.ones(3)]), "E1032", "parameter 0: expected a Tensor, not ndarray"),
+        (lambda w: SGD(["w"]), "E1032", "parameter 0: expected a Tensor, not str"),
+        (lambda w: SGD([np.ones(3, np.int32)]), "E1032", "parameter 0: expected a Tensor, not ndarray"),
         (lambda w: SGD([w, w]), "E1008", "parameter 0 and parameter 1 overlap in memory"),
         (lambda w: SGD([w[:2], w[1:]]), "E1008", "parameter 0 and parameter 1 overlap"),
         (lambda w: SGD([w], lr=-1), "E1032", "lr: -1 is no number of at least 0"),

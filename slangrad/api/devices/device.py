@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from slangrad.api.devices.compiler_options import SlangCompilerOptions
-from slangrad.api.devices.current import is_current, pop_current_device, push_current_device
+from slangrad.api.devices.current import current_device, is_current, pop_current_device, push_current_device
 from slangrad.api.devices.desc import DeviceDesc, DeviceType
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
@@ -517,6 +517,17 @@ def create_device(
     return Device(type, backend, include_paths, **described)
 
 
+def default_device() -> Device:
+    """The current device, else one of the machine's processors that is made once and does not become current."""
+    try:
+        return current_device()
+    except CallError:
+        if not _default:
+            _default.append(create_device())
+            pop_current_device()
+        return _default[0]
+
+
 def create_torch_device(
     type: DeviceType | str | None = None,
     torch_device: Any = None,
@@ -530,6 +541,7 @@ def create_torch_device(
     return create_device(type, None, include_paths, **described)
 
 
+_default: list[Device] = []
 # Those that are neither closed nor gone.
 _created: weakref.WeakSet[Device] = weakref.WeakSet()
 

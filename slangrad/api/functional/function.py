@@ -17,7 +17,7 @@ from slangrad.absent import missing
 from slangrad.api.functional.own_texts import OwnText
 from slangrad.base.late import Late
 from slangrad.base.unique import Unique
-from slangrad.call.caller import Caller
+from slangrad.call.caller import AnswersCalls, Caller
 from slangrad.call.compiled import Compiled
 from slangrad.call.given import Source, Tree, gathered, merge
 from slangrad.call.lasting import LastingCaller
@@ -101,6 +101,8 @@ class Function(Unique):
         BoundVariableException (E1001), ResolveException (E1002 to E1004) and CallError (E1005 and others) where the
         arguments do not fit; CallCompileError where the kernel is refused; BoundsError, KernelAssertionError,
         MemoryError and others of what the kernel reports.
+
+        An argument of a class with `__slangrad_call__(self, function, args, kwargs)` answers the call in its place.
         """
         if kwargs and APPEND in kwargs:
             encoder = kwargs.pop(APPEND)
@@ -109,7 +111,10 @@ class Function(Unique):
         caller = self._calls.now
         if caller.generation.expired:
             caller = self._calls.renewed()
-        return caller.call(self._settings, args, kwargs)
+        try:
+            return caller.call(self._settings, args, kwargs)
+        except AnswersCalls as found:
+            return found.value.__slangrad_call__(self, args, kwargs)
 
     call = __call__
 

@@ -104,11 +104,7 @@ class Cut:
     def _recurs(self, op: Op) -> bool:
         if op.name == "call":
             return op.attributes["callee"] in self._members
-        return any(
-            inner.name == "call" and inner.attributes["callee"] in self._members
-            for region in op.regions
-            for inner in walk(region)
-        )
+        return any(inner.name == "call" and self._recurs(inner) for inner in walk(*op.regions))
 
     def _call(self, op: Op, at: Block) -> Block:
         after = self._block()

@@ -1,0 +1,483 @@
+"""Traced arrays: they answer NumPy's functions with nodes.
+
+    np.exp(x) + 1        add(exp(%x), broadcast(1))
+
+`NumPy decides types`: each function of one element asks the ufunc itself which types it computes in. A function that
+is not in the tables below is an error; nothing is computed behind the user's back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from math import prod
+from types import EllipsisType
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from slangrad.graph.errors import GraphError, TracedValueError
+from slangrad.graph.node import DType, Node, Shape, make
+from slangrad.graph.ops import OPS
+
+INT = np.dtype(np.int64)
+BOOL = np.dtype(bool)
+ALIASES = {
+    "true_divide": "divide",
+    "abs": "absolute",
+    "mod": "remainder",
+    "fabs": "absolute",
+    "conj": "positive",
+    "conjugate": "positive",
+}
+REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "min",
+    "logical_or": "max",
+}
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+METHODS: dict[str, Callable[..., Any]] = {}
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def implements(*functions: Any, method: str = "") -> Callable[[F], F]:
+    """Enter what functions of NumPy's, and a method of arrays, are for traced arrays."""
+
+    def enter(own: F) -> F:
+        FUNCTIONS.update(dict.fromkeys(functions, own))
+        if method:
+            METHODS[method] = own
+        return own
+
+    return enter
+
+
+def unknown(name: str) -> GraphError:
+    """Of a function of NumPy's that has no operator."""
+    known = [f.__name__ for f in FUNCTIONS] + [each for each, op in OPS.items() if op.kind == "map"]
+    near = get_close_matches(name, known, 1)
+    meant = f"did you mean np.{near[0]}? " if near else ""
+    return GraphError(
+        "E1040", f"np.{name} of a traced array is not known", f"{meant}a Slang function can be called"
+    )
+
+
+class Captured:
+    """An array that a function found outside of its arguments. It is read anew by each call."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Captured) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{type(self.value).__name__}>"
+
+
+class Array(NDArrayOperatorsMixin):
+    """The value of a node. It has a shape and a dtype, and no elements yet.
+
+    TracedValueError (E1041) where a Python number, truth value or array is asked of it, GraphError (E1040) for
+    functions that are not known, and for shapes that do not fit.
+    """
+
+    __slots__ = ("node",)
+    __array_priority__ = 1000
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"Array({self.node!r})"
+
+    __hash__ = object.__hash__
+
+    # --- what is known
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.node.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.node.shape)
+
+    @property
+    def size(self) -> int:
+        return self.node.size
+
+    @property
+    def T(self) -> Array:
+        return self.transpose()
+
+    @property
+    def mT(self) -> Array:
+        return self.swapaxes(-1, -2)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return (self[i] for i in range(len(self)))
+
+    # --- what is not known
+
+    def __bool__(self) -> NoReturn:
+        raise self._unknown(
+            "its truth value", "np.where(condition, a, b) chooses by element; a Slang function may branch"
+        )
+
+    def __float__(self) -> NoReturn:
+        raise self._unknown("a Python number", "keep it an array, or return it")
+
+    __int__ = __index__ = __complex__ = __float__
+
+    def item(self, *args: Any) -> NoReturn:
+        self.__float__()
+
+    tolist = item
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise self._unknown(
+            "a NumPy array", "use NumPy's functions of arrays, or arguments that are not traced"
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise self._unknown(
+            "assignment", "arrays in graphs do not change: np.where and np.concatenate make new ones"
+        )
+
+    def _unknown(self, what: str, instead: str) -> TracedValueError:
+        return TracedValueError("E1041", f"{what} of a traced array {self.node!r} is not known yet", instead)
+
+    # --- NumPy's protocols
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        kwargs = {name: value for name, value in kwargs.items() if value is not None}
+        if method == "reduce" and ufunc.__name__ in REDUCTIONS:
+            return reduced(REDUCTIONS[ufunc.__name__], *inputs, **kwargs)
+        if method != "__call__" or kwargs.keys() - {"dtype"}:
+            said = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+            rest = ", ".join(sorted(kwargs))
+            raise GraphError(
+                "E1040", f"{said}({rest}=) cannot be traced" if rest else f"{said} cannot be traced"
+            )
+        if ufunc is np.matmul:
+            return matmul(*inputs)
+        made = elementwise(ufunc, inputs)
+        return made if kwargs.get("dtype") is None else made.astype(kwargs["dtype"])
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function not in FUNCTIONS:
+            raise unknown(function.__name__)
+        return FUNCTIONS[function](*args, **kwargs)
+
+    def __slangrad_call__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of a Slang function with a traced array is a node."""
+        return METHODS["__slangrad_call__"](self, function, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            return METHODS[name].__get__(self)
+        names = [*METHODS, *(each for each in dir(Array) if not each.startswith("_"))]
+        near = get_close_matches(name, names, 1)
+        meant = f"; did you mean '{near[0]}'?" if near else ""
+        raise AttributeError(f"a traced array has no attribute '{name}'{meant}")
+
+    # --- what nodes are made of, for derivatives and rules
+
+    def attribute(self, name: str) -> Any:
+        return self.node.attributes[name]
+
+    @property
+    def node_axes(self) -> tuple[int, ...]:
+        """The axes of a reduction."""
+        found: tuple[int, ...] = self.node.attributes["axes"]
+        return found
+
+    def sliced(self, shape: Shape, starts: Shape, steps: Shape) -> Array:
+        """`shape[i]` elements of each axis, from a start by a step, which may be negative."""
+        if shape == self.shape and not any(starts) and all(step == 1 for step in steps):
+            return self
+        return Array(make("slice", [self.node], shape, self.dtype, starts=starts, steps=steps))
+
+    def placed(self, shape: Shape, starts: Shape, steps: Shape) -> Array:
+        """Zeros of a shape, with these elements where `sliced` would find them."""
+        if shape == self.shape and not any(starts) and all(step == 1 for step in steps):
+            return self
+        return Array(make("place", [self.node], shape, self.dtype, starts=starts, steps=steps))
+
+    def added_along(self, index: Array, shape: Shape, axis: int) -> Array:
+        """Zeros of a shape, to which elements are added where `np.take_along_axis` would find them."""
+        return Array(make("add_along", [self.node, index.node], shape, self.dtype, axis=axis))
+
+    def counted(self, shape: Shape, axis: int, dtype: DType) -> Array:
+        """0, 1, 2, ... along an axis."""
+        return Array(make("count", [], shape, dtype, axis=axis))
+
+    # --- views
+
+    def reshape(self, *shape: Any, order: str = "C") -> Array:
+        sizes = list(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
+        if order != "C":
+            raise GraphError("E1040", f"reshape: order={order!r} cannot be traced", "transpose first")
+        if sizes.count(-1) == 1 and self.size:
+            sizes[sizes.index(-1)] = self.size // max(1, -prod(sizes))
+        found = tuple(int(each) for each in sizes)
+        if prod(found) != self.size or min(found, default=0) < 0:
+            raise GraphError(
+                "E1042", f"reshape: {self.size} elements of shape {self.shape} do not fill {tuple(shape)}"
+            )
+        return self if found == self.shape else Array(make("reshape", [self.node], found, self.dtype))
+
+    def transpose(self, *axes: Any) -> Array:
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes
+        order = range(self.ndim)[::-1] if given is None or len(given) == 0 else given
+        found = tuple(axis_of(each, self.ndim) for each in order)
+        if sorted(found) != list(range(self.ndim)):
+            raise GraphError("E1042", f"transpose: axes {tuple(order)} are no order of {self.ndim} axes")
+        if found == tuple(range(self.ndim)):
+            return self
+        return Array(
+            make("transpose", [self.node], tuple(self.shape[i] for i in found), self.dtype, order=found)
+        )
+
+    def swapaxes(self, a: int, b: int) -> Array:
+        order = list(range(self.ndim))
+        a, b = axis_of(a, self.ndim), axis_of(b, self.ndim)
+        order[a], order[b] = order[b], order[a]
+        return self.transpose(order)
+
+    def broadcast_to(self, shape: Sequence[int]) -> Array:
+        target = tuple(int(each) for each in shape)
+        if target == self.shape:
+            return self
+        try:
+            fits = np.broadcast_shapes(self.shape, target) == target
+        except ValueError:
+            fits = False
+        if not fits:
+            raise GraphError("E1042", f"shape {self.shape} cannot be broadcast to {target}")
+        return Array(make("broadcast", [self.node], target, self.dtype))
+
+    def astype(self, dtype: Any, **_: Any) -> Array:
+        """The values in another type. A conversion to bool asks whether they are not zero."""
+        found = checked_type(np.dtype(dtype))
+        if found == self.dtype:
+            return self
+        if found == BOOL:
+            made: Array = self != 0
+            return made
+        return Array(make("convert", [self.node], self.shape, found))
+
+    def __getitem__(self, index: Any) -> Array:
+        found: Array = METHODS["__getitem__"](self, index)
+        return found
+
+
+Index = int | slice | EllipsisType | None | Array
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """An axis counted from the front."""
+    if not isinstance(axis, int | np.integer):
+        raise GraphError("E1042", f"an axis is an integer, not {type(axis).__name__}")
+    if not -ndim <= axis < ndim:
+        raise GraphError("E1042", f"axis {axis} is out of range for an array of {ndim} dimensions")
+    return int(axis) % ndim
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction: None is all."""
+    given = range(ndim) if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
+    found = tuple(sorted(axis_of(each, ndim) for each in given))
+    if len(set(found)) != len(found):
+        raise GraphError("E1042", f"axes {tuple(given)}: one is there twice")
+    return found
+
+
+def checked_type(dtype: DType) -> DType:
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise GraphError(
+            "E1040", f"arrays of {dtype} cannot be traced", "use bool, integers, or floats of 16 to 64 bits"
+        )
+    return dtype
+
+
+def constant(value: Any, dtype: DType | None = None) -> Array:
+    """A number."""
+    number = np.asarray(value, dtype)
+    checked_type(number.dtype)
+    return Array(make("constant", [], (), number.dtype, value=number.tobytes()))
+
+
+def lifted(value: Any) -> Array:
+    """Any operand as a traced array. One that was not traced is captured: calls read what it holds then."""
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, bool | int | float | np.generic):
+        return constant(value)
+    if isinstance(value, list | tuple):
+        value = np.asarray(value)
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return constant(value)
+    if shape is None or dtype is None:
+        raise GraphError("E1043", f"a {type(value).__name__} cannot be used with traced arrays")
+    captured = Captured(value)
+    return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), value=captured))
+
+
+def numpy_type(value: Any) -> DType:
+    """The dtype of the elements of a NumPy array, a Tensor or a torch tensor."""
+    dtype: Any = value.dtype
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if type(value).__module__.partition(".")[0] == "torch":
+        return np.dtype(str(dtype).removeprefix("torch."))
+    if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
+        raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
+    made: DType = value.host_view().dtype
+    return made
+
+
+# --- functions of one element
+
+
+def elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Array:
+    """A map, in the types that NumPy would compute in."""
+    name = ALIASES.get(ufunc.__name__, ufunc.__name__)
+    if name not in OPS or OPS[name].kind != "map":
+        raise unknown(ufunc.__name__)
+    given = [each if type(each) in (bool, int, float) else lifted(each) for each in inputs]
+    kinds = [type(each) if not isinstance(each, Array) else each.dtype for each in given]
+    kinds = [BOOL if kind is bool else kind for kind in kinds]
+    try:
+        resolved = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+    except TypeError:
+        types = ", ".join(map(str, kinds))
+        raise GraphError("E1042", f"np.{ufunc.__name__} is not defined for {types}") from None
+    if name in _OF_BOOLS and resolved[0] == BOOL:
+        name = _OF_BOOLS[name]
+    elif name in _BITWISE and resolved[0] != BOOL:
+        resolved = (BOOL,) * len(resolved)
+    return mapped(name, [_operand(each, to) for each, to in zip(given, resolved, strict=False)], resolved[-1])
+
+
+_OF_BOOLS = {
+    "add": "logical_or",
+    "maximum": "logical_or",
+    "multiply": "logical_and",
+    "minimum": "logical_and",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+    "not_equal": "logical_xor",
+    "invert": "logical_not",
+    "absolute": "positive",
+}
+_BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
+
+
+def _operand(value: Any, dtype: DType) -> Array:
+    return value.astype(dtype) if isinstance(value, Array) else constant(value, dtype)
+
+
+def mapped(name: str, inputs: Sequence[Array], dtype: DType, **attributes: Any) -> Array:
+    """A map over inputs that are broadcast against each other."""
+    shapes = [each.shape for each in inputs]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        said = " and ".join(str(each) for each in shapes)
+        raise GraphError(
+            "E1042", f"{name}: shapes {said} do not fit", "sizes are equal or 1, counted from the last axis"
+        ) from None
+    nodes = [each.broadcast_to(shape).node for each in inputs]
+    return Array(make(name, nodes, shape, checked_type(dtype), **attributes))
+
+
+# --- reductions and products
+
+
+def reduced(
+    name: str,
+    x: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    **rest: Any,
+) -> Array:
+    """`sum`, `prod`, `max` or `min` over axes, in the type that NumPy takes."""
+    if out is not None or any(value is not np._NoValue for value in rest.values()):
+        raise GraphError("E1040", f"np.{name}: {', '.join(rest) or 'out'} cannot be traced")
+    x = lifted(x)
+    axes = axes_of(axis, x.ndim)
+    if name in ("sum", "prod"):
+        wanted = np.dtype(dtype) if dtype is not None else getattr(np.zeros(1, x.dtype), name)().dtype
+        x = x.astype(wanted)
+    if name in ("max", "min") and 0 in [x.shape[i] for i in axes]:
+        raise GraphError("E1042", f"np.{name}: there is no {name} of no elements, in shape {x.shape}")
+    shape = tuple(n for i, n in enumerate(x.shape) if i not in axes)
+    if x.dtype == BOOL:
+        bits = x.astype(np.uint8)
+        made: Array = Array(make(name, [bits.node], shape, bits.dtype, axes=axes)) != 0
+    else:
+        made = Array(make(name, [x.node], shape, x.dtype, axes=axes)) if axes else x
+    if keepdims in (False, np._NoValue):
+        return made
+    return made.reshape(tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
+
+
+def matmul(a: Any, b: Any) -> Array:
+    """`a @ b` as NumPy has it: stacks of matrices, vectors on either side."""
+    a, b = lifted(a), lifted(b)
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise GraphError(
+            "E1042",
+            f"matmul: shapes {a.shape} and {b.shape} do not fit",
+            "the last axis of the first is the last but one of the second",
+        )
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left, right = ("k",) if a.ndim == 1 else ("m", "k"), ("k",) if b.ndim == 1 else ("k", "n")
+    names = "abcdefgh"[: len(batch)]
+    first = names[len(batch) + len(left) - a.ndim :] + "".join(left)
+    second = names[len(batch) + len(right) - b.ndim :] + "".join(right)
+    out = names + "".join(each for each in (*left, *right) if each != "k")
+    for name, n in zip(names, batch, strict=True):
+        a, first = _without(a, first, name, n)
+        b, second = _without(b, second, name, n)
+    made: Array = FUNCTIONS[np.einsum](f"{first},{second}->{out}", a, b)
+    return made
+
+
+def _without(x: Array, letters: str, name: str, n: int) -> tuple[Array, str]:
+    """Without an axis of size 1 that the other operand repeats."""
+    at = letters.find(name)
+    if at < 0 or x.shape[at] == n:
+        return x, letters
+    return x.reshape(x.shape[:at] + x.shape[at + 1 :]), letters.replace(name, "")

@@ -1,0 +1,174 @@
+"""Slang functions as operators: `m.bump(x, w)` of traced arrays is a map.
+
+    bump(x, w)                          a node `slang`, whose expression is the call
+    its derivative by x and by w        nodes `slang`, whose expression is bwd_diff(bump)
+
+A derivative is written as a Slang function of its own, so it has derivatives like others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slangrad.graph.array import Array, constant, implements, lifted, mapped
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import DType
+from slangrad.graph.types import DTYPES
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A number that a Slang function takes; `direction` is "in", "out" or "inout"."""
+
+    kind: str
+    direction: str
+    differentiable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlangCall:
+    """A Slang function of numbers, and which of its results a node is: -1 its own, else the number of a parameter."""
+
+    module: str
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: str
+    result: int = -1
+    text: tuple[str, ...] = ()
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>" if self.result < 0 else f"<{self.name}[{self.result}]>"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The same for all results of a call."""
+        return self.module, self.name
+
+    @property
+    def dtype(self) -> DType:
+        return DTYPES[self.returns if self.result < 0 else self.parameters[self.result].kind]
+
+    @property
+    def member(self) -> str:
+        """The variable of the result, after the name of the call."""
+        return "" if self.result < 0 else f"_{self.result}"
+
+    def lines(self, name: str, inputs: Sequence[str]) -> list[str]:
+        """Statements that call it: results are in the variables `name` and, of parameters, `name_0`, `name_1`."""
+        given, made, values = [], [], iter(inputs)
+        for i, each in enumerate(self.parameters):
+            value = next(values) if each.direction != "out" else f"{each.kind}(0)"
+            if each.direction == "in":
+                given.append(value)
+            else:
+                made.append(f"{each.kind} {name}_{i} = {value};")
+                given.append(f"{name}_{i}")
+        head = "" if self.returns == "void" else f"{self.returns} {name} = "
+        return [*made, f"{head}{self.name}({', '.join(given)});"]
+
+    # --- derivatives
+
+    def cotangents(self, g: Any, xs: Sequence[Any]) -> tuple[Any, ...]:
+        """Of what it returns, for each input."""
+        if self.result >= 0 or any(each.direction != "in" for each in self.parameters):
+            raise GraphError(
+                "E1044", f"'{self.name}' writes to its parameters, and graphs have no derivative of that"
+            )
+        if not any(each.differentiable for each in self.parameters):
+            raise GraphError(
+                "E1044",
+                f"'{self.name}' has no derivative",
+                "mark it [Differentiable], or use graph.stop_gradient",
+            )
+        found = []
+        for i, each in enumerate(self.parameters):
+            function = self._by(i) if each.differentiable else None
+            found.append(function and mapped("slang", [*xs, g], xs[i].dtype, function=function))
+        return tuple(found)
+
+    def _by(self, i: int) -> SlangCall:
+        """The function's cotangent of one parameter: f(x, y, ...) times g, a function of x, y, ... and g."""
+        name = f"{self.name}_by_{i}"
+        numbers = range(len(self.parameters))
+        taken = ", ".join(
+            f"{'' if p.differentiable else 'no_diff '}{p.kind} x{j}" for j, p in enumerate(self.parameters)
+        )
+        lines = [f"    var p{j} = diffPair(x{j});" for j in numbers if self.parameters[j].differentiable]
+        given = ", ".join(f"{'p' if self.parameters[j].differentiable else 'x'}{j}" for j in numbers)
+        body = "\n".join([*lines, f"    bwd_diff({self.name})({given}, g);", f"    return p{i}.d;"])
+        kind = self.parameters[i].kind
+        text = f"[Differentiable] {kind} {name}({taken}, {self.returns} g)\n{{\n{body}\n}}\n"
+        cotangent = Parameter(self.returns, "in", True)
+        return SlangCall(self.module, name, (*self.parameters, cotangent), kind, -1, (*self.text, text))
+
+
+def slang_call(function: Any) -> SlangCall:
+    """A function of a module. GraphError (E1043) where it takes or gives something else than numbers."""
+    said = f"Slang function '{function.name}'"
+    found = function.slang_function
+    if found.is_overloaded or found.is_generic:
+        raise GraphError(
+            "E1043", f"{said} is generic or has overloads", "name the one: module['f<float>'], or wrap it"
+        )
+    if not function.is_primal or function.struct is not None:
+        raise GraphError(
+            "E1043", f"{said}: graphs call functions, not derivatives or methods", "graph.grad differentiates"
+        )
+    parameters = []
+    for each in found.parameters:
+        if each.type.name not in DTYPES:
+            raise GraphError("E1043", f"{said} takes '{each.declaration}', and an operator takes numbers")
+        direction = "inout" if each.direction == "ref" else each.direction or "in"
+        differentiable = found.differentiable and each.differentiable
+        parameters.append(Parameter(each.type.name, direction, differentiable))
+    returns = found.return_type.name if found.have_return_value else "void"
+    if returns != "void" and returns not in DTYPES:
+        raise GraphError("E1043", f"{said} returns '{returns}', and an operator gives numbers")
+    return SlangCall(function.module.name, function.name, tuple(parameters), returns)
+
+
+def results_of(function: Any, inputs: Sequence[Any]) -> dict[int, Array]:
+    """A call of traced arrays: what it returns (-1), and what it writes to parameters."""
+    call = slang_call(function)
+    taken = [each for each in call.parameters if each.direction != "out"]
+    if len(taken) != len(inputs):
+        raise GraphError(
+            "E1043", f"Slang function '{call.name}' takes {len(taken)} numbers, not {len(inputs)}"
+        )
+    xs = [_argument(x, DTYPES[each.kind], call.name) for x, each in zip(inputs, taken, strict=True)]
+    written = [i for i, each in enumerate(call.parameters) if each.direction != "in"]
+    made = [call] if call.returns != "void" else []
+    made += [SlangCall(call.module, call.name, call.parameters, call.returns, i) for i in written]
+    return {each.result: mapped("slang", xs, each.dtype, function=each) for each in made}
+
+
+def _argument(x: Any, dtype: DType, name: str) -> Array:
+    if type(x) in (bool, int, float):
+        return constant(x, dtype)
+    found = lifted(x)
+    if found.dtype != dtype:
+        raise GraphError(
+            "E1043", f"Slang function '{name}' takes {dtype}, not {found.dtype}", f"x.astype(np.{dtype})"
+        )
+    return found
+
+
+@implements(method="__slangrad_call__")
+def called(_: Array, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Array:
+    """`function(*args)` where one of the arguments is traced."""
+    names = [each.name for each in function.parameters]
+    unknown = kwargs.keys() - set(names[len(args) :])
+    if unknown:
+        raise GraphError(
+            "E1043", f"Slang function '{function.name}' cannot take {', '.join(sorted(unknown))} in a graph"
+        )
+    found = results_of(function, [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)])
+    if found.keys() != {-1}:
+        message = f"Slang function '{function.name}' does not return one number and no more"
+        raise GraphError("E1043", message, "in graphs functions return their results")
+    return found[-1]

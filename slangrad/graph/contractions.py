@@ -1,0 +1,91 @@
+"""np.einsum in terms of products of two.
+
+    ij,jk,kl->il        einsum(ij,jk->ik), einsum(ik,kl->il)      the order is NumPy's `einsum_path`
+
+A node `einsum` has two operands with each letter at most once in each, and no letter that one operand has alone and
+the result has not: such axes are summed before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.array import Array, implements, lifted, mapped, reduced
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import make
+
+
+@implements(np.einsum)
+def einsum(letters: str, *given: Any) -> Array:
+    """np.einsum; each letter stands at most once in an operand. GraphError (E1042) where shapes do not fit."""
+    operands = [lifted(each) for each in given]
+    ins, out = _parsed(letters, operands)
+    sizes: dict[str, int] = {}
+    for names, x in zip(ins, operands, strict=True):
+        for name, n in zip(names, x.shape, strict=True):
+            if sizes.setdefault(name, n) != n:
+                shapes = ", ".join(str(each.shape) for each in operands)
+                raise GraphError("E1042", f"einsum '{letters}': '{name}' has more than one size in {shapes}")
+    while len(operands) > 2:
+        stand_ins = [np.broadcast_to(np.float32(0), x.shape) for x in operands]
+        path = np.einsum_path(f"{','.join(ins)}->{out}", *stand_ins, optimize="greedy")[0]
+        i, j = sorted(path[1])[:2]
+        others = "".join(names for k, names in enumerate(ins) if k not in (i, j)) + out
+        kept = "".join(dict.fromkeys(name for name in ins[i] + ins[j] if name in others))
+        made = _pair(ins[i], ins[j], kept, operands[i], operands[j])
+        ins = [names for k, names in enumerate(ins) if k not in (i, j)] + [kept]
+        operands = [x for k, x in enumerate(operands) if k not in (i, j)] + [made]
+    if len(operands) == 1:
+        return _single(ins[0], out, operands[0])
+    (left, right), (a, b) = ins, operands
+    return _pair(left, right, out, a, b)
+
+
+def _parsed(letters: str, operands: list[Array]) -> tuple[list[str], str]:
+    left, arrow, out = letters.replace(" ", "").partition("->")
+    ins = left.split(",")
+    if "." in left or any(len(set(names)) != len(names) for names in ins):
+        raise GraphError("E1040", f"einsum '{letters}': '...' and diagonals cannot be traced")
+    if len(ins) != len(operands) or any(len(n) != x.ndim for n, x in zip(ins, operands, strict=True)):
+        shapes = ", ".join(str(each.shape) for each in operands)
+        raise GraphError("E1042", f"einsum '{letters}' does not fit shapes {shapes}")
+    if not arrow:
+        out = "".join(sorted(name for name in set(left) - {","} if left.count(name) == 1))
+    if len(set(out)) != len(out) or set(out) - set(left):
+        raise GraphError(
+            "E1042", f"einsum '{letters}': each letter of the result stands once, and in an operand"
+        )
+    return ins, out
+
+
+def _single(names: str, out: str, x: Array) -> Array:
+    summed = tuple(i for i, name in enumerate(names) if name not in out)
+    kept = [name for name in names if name in out]
+    made = reduced("sum", x, summed, dtype=x.dtype) if summed else x
+    return made.transpose([kept.index(name) for name in out]) if out else made
+
+
+def _pair(left: str, right: str, out: str, a: Array, b: Array) -> Array:
+    dtype = np.result_type(a.dtype, b.dtype)
+    a, left = _summed(a.astype(dtype), left, right + out)
+    b, right = _summed(b.astype(dtype), right, left + out)
+    if not set(left) & set(right) - set(out):  # no sum is left: a product of elements
+        return mapped("multiply", [_aligned(a, left, out), _aligned(b, right, out)], dtype)
+    sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
+    shape = tuple(sizes[name] for name in out)
+    return Array(make("einsum", [a.node, b.node], shape, dtype, letters=f"{left},{right}->{out}"))
+
+
+def _summed(x: Array, names: str, wanted: str) -> tuple[Array, str]:
+    alone = tuple(i for i, name in enumerate(names) if name not in wanted)
+    kept = "".join(name for name in names if name in wanted)
+    return (reduced("sum", x, alone, dtype=x.dtype), kept) if alone else (x, names)
+
+
+def _aligned(x: Array, names: str, out: str) -> Array:
+    """Axes in the order of the result, of size 1 where there is none."""
+    x = x.transpose([names.index(name) for name in out if name in names]) if x.ndim else x
+    sizes = iter(x.shape)
+    return x.reshape(tuple(next(sizes) if name in names else 1 for name in out))

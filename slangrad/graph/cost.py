@@ -1,0 +1,37 @@
+"""The cost model: what a kernel takes, from its arithmetic and from the bytes that it moves.
+
+seconds = max(operations / rate, bytes / bandwidth) + launch
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Operations and bytes in a second, seconds for a launch; of one core of a common processor."""
+
+    rate: float = 2e10
+    bandwidth: float = 1e10
+    launch: float = 2e-6
+
+    def seconds(self, flops: float, moved: float) -> float:
+        return max(flops / self.rate, moved / self.bandwidth) + self.launch
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic operations, and accesses and bytes of memory, each element of an array counted once."""
+
+    flops: int
+    accesses: int
+    bytes: int
+
+    def __add__(self, other: Work) -> Work:
+        return Work(self.flops + other.flops, self.accesses + other.accesses, self.bytes + other.bytes)
+
+    @property
+    def intensity(self) -> float:
+        """Operations for each byte."""
+        return self.flops / self.bytes if self.bytes else 0.0

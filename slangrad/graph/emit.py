@@ -1,0 +1,505 @@
+"""Slang text of groups.
+
+    e = d + (a + b) * c          float map_3f(float v0, float v1, float v2, float v3) { return v3 + (v0 + v1) * v2; }
+
+A map is a function of numbers, called over tensors: views are the strides of its arguments, so there is no index text.
+A reduction is a loop over one block for each thread, and a second function that combines the blocks' results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha1
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.fuse import Fusion, Group, Leaf, Views, is_view, kind_of
+from slangrad.graph.layout import Layout, dense, normal, sliced
+from slangrad.graph.node import DType, Node, Shape
+from slangrad.graph.ops import OPS
+from slangrad.graph.types import type_of
+
+SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
+LANES = 64  # threads that share one row of a reduction
+FEW = 2048  # results of a reduction that keep all cores busy
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """Memory between two kernels of one group."""
+
+    shape: Shape
+    dtype: DType
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Memory that a kernel reads or writes: all or a part of what a node holds."""
+
+    holder: Node | Temporary
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The index of a thread."""
+
+    shape: Shape
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A call of a Slang function. `result`: where its result goes, None for functions that write to arguments."""
+
+    name: str
+    text: str
+    arguments: list[Part | Grid]
+    outputs: list[Part]
+    returns: bool
+
+
+@dataclass(slots=True)
+class Product:
+    """A product of matrices, by a library or by Slang."""
+
+    node: Node
+    letters: str
+    inputs: list[Part]
+    output: Part
+
+
+@dataclass(slots=True)
+class Clear:
+    output: Part
+
+
+Step = Kernel | Product | Clear
+
+
+def literal(node: Node) -> str:
+    """A number in Slang, exactly."""
+    value, name = np.frombuffer(node.attributes["value"], node.dtype)[0], node.dtype.name
+    kind = type_of(node.dtype)
+    if node.dtype.kind == "b":
+        return "true" if value else "false"
+    if node.dtype.kind == "f" and not np.isfinite(value):
+        return (
+            f"({kind}(0) / {kind}(0))"
+            if np.isnan(value)
+            else f"({kind}({'-' if value < 0 else ''}1) / {kind}(0))"
+        )
+    if node.dtype.kind in "iu":
+        if value == np.iinfo(node.dtype).min and value < 0:
+            return f"{kind}({int(value) + 1}{SUFFIXES.get(name, '')} - 1)"
+        return f"{kind}({int(value)}{SUFFIXES.get(name, '')})"
+    digits = repr(float(value)) if name == "float64" else repr(float(str(value)))
+    return f"{kind}({digits if '.' in digits or 'e' in digits else digits + '.0'}{SUFFIXES[name]})"
+
+
+@dataclass(slots=True)
+class Text:
+    """Expressions of one function: a variable for each value. `index`: how a whole array is read there."""
+
+    fusion: Fusion
+    group: Group
+    leaves: dict[Leaf, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    names: dict[tuple[Node, Views], str] = field(default_factory=dict)
+
+    def of(self, node: Node, views: Views = ()) -> str:
+        """The variable of a value as views show it."""
+        key = node, views
+        if key not in self.names:
+            self.names[key] = self._made(node, views)
+        return self.names[key]
+
+    def _made(self, node: Node, views: Views) -> str:
+        if node.op == "constant":
+            return literal(node)
+        if is_view(node):
+            return self.of(node.inputs[0], (node, *views))
+        if node in self.group.roots and all(each.shape == node.shape for each in views):
+            return self.of(node) if views else self._computed(node, views)
+        if node in self.fusion.stored or kind_of(node) == "source" or node.op == "count":
+            return self._leaf(Leaf(node, self.fusion.layout(node, views)))
+        return self._computed(node, views)
+
+    def _leaf(self, leaf: Leaf) -> str:
+        return self.leaves.setdefault(leaf, f"{'w' if leaf.whole else 'v'}{len(self.leaves)}")
+
+    def _computed(self, node: Node, views: Views) -> str:
+        if kind_of(node) == "gather":
+            text = self._gathered(node)
+        elif node.op == "slang":
+            return self._called(node, views)
+        else:
+            inputs = [self.of(each, views) for each in node.inputs]
+            text = OPS[node.op].slang.format(*inputs, T=type_of(node.dtype))
+        return self.variable(type_of(node.dtype), text)
+
+    def variable(self, kind: str, text: str) -> str:
+        name = f"t{len(self.lines)}"
+        self.lines.append(f"{kind} {name} = {text};")
+        return name
+
+    def _gathered(self, node: Node) -> str:
+        data, index = node.inputs
+        whole, at, axis = self._leaf(self.fusion.whole(data)), self.of(index), node.attributes["axis"]
+        n = data.shape[axis]
+        at = (
+            self.variable("int", f"int({at} < 0 ? {at} + {n} : {at})")
+            if index.dtype.kind == "i"
+            else f"int({at})"
+        )
+        return f"{whole}[{', '.join(at if i == axis else f'at[{i}]' for i in range(len(node.shape)))}]"
+
+    def _called(self, node: Node, views: Views) -> str:
+        function = node.attributes["function"]
+        inputs = tuple(self.of(each, views) for each in node.inputs)
+        key: Any = (function.key, inputs)
+        if key not in self.names:
+            self.names[key] = f"t{len(self.lines)}"
+            self.lines += function.lines(self.names[key], inputs)
+        return f"{self.names[key]}{function.member}"
+
+
+# --- one group
+
+
+def steps_of(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    """The kernels of a group."""
+    return _WRITERS[group.kind](fusion, group, threads)
+
+
+def _map(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    if not prod(group.shape):
+        return []
+    text = Text(fusion, group)
+    results = [(root, text.of(root)) for root in group.roots]
+    outputs = [Part(root, dense(root.shape)) for root in group.roots]
+    return [_function(text, results, outputs, group.shape)]
+
+
+def _function(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Part], shape: Shape) -> Kernel:
+    """A function of the numbers of one element, called over arrays."""
+    gathers = any(leaf.whole for leaf in text.leaves)
+    parameters = [f"int at[{len(shape)}]"] if gathers else []
+    arguments: list[Part | Grid] = [Grid(shape)] if gathers else []
+    for leaf, name in text.leaves.items():
+        kind = type_of(leaf.node.dtype)
+        parameters.append(
+            f"ITensor<{kind}, {len(leaf.layout.shape)}> {name}" if leaf.whole else f"{kind} {name}"
+        )
+        arguments.append(Part(leaf.node, leaf.layout))
+    if not arguments:  # all is constant
+        parameters, arguments = [f"int at[{max(1, len(shape))}]"], [Grid(shape or (1,))]
+    returns = len(results) == 1
+    head = type_of(results[0][0].dtype) if returns else "void"
+    if returns:
+        lines = [*text.lines, f"return {results[0][1]};"]
+    else:
+        parameters += [f"out {type_of(node.dtype)} r{i}" for i, (node, _) in enumerate(results)]
+        lines = [*text.lines, *(f"r{i} = {name};" for i, (_, name) in enumerate(results))]
+    return _kernel("map", head, parameters, lines, arguments, outputs, returns)
+
+
+def _kernel(
+    kind: str,
+    head: str,
+    parameters: list[str],
+    lines: list[str],
+    arguments: list[Part | Grid],
+    outputs: list[Part],
+    returns: bool,
+) -> Kernel:
+    rest = f"({', '.join(parameters)})\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+    name = f"{kind}_{sha1((head + rest).encode()).hexdigest()[:10]}"
+    return Kernel(name, f"{head} {name}{rest}", arguments, outputs, returns)
+
+
+def _parts(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    """A buffer that several kernels fill."""
+    (root,) = group.roots
+    whole, steps, start = dense(root.shape), list[Step](), 0
+    if root.op == "place":
+        steps.append(Clear(Part(root, whole)))
+    for each in root.inputs:
+        if root.op == "place":
+            to = sliced(whole, each.shape, root.attributes["starts"], root.attributes["steps"])
+        else:
+            starts = tuple(start if i == root.attributes["axis"] else 0 for i in range(len(root.shape)))
+            to = sliced(whole, each.shape, starts, (1,) * len(root.shape))
+            start += each.shape[root.attributes["axis"]]
+        if each.size:
+            text = Text(fusion, group)
+            steps.append(_function(text, [(each, text.of(each))], [Part(root, to)], each.shape))
+    return steps
+
+
+def _scatter(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    (root,) = group.roots
+    given, index = root.inputs
+    steps: list[Step] = [Clear(Part(root, dense(root.shape)))]
+    if not given.size:
+        return steps
+    text, axis, rank = Text(fusion, group), root.attributes["axis"], len(root.shape)
+    value, at = text.of(given), text.of(index)
+    place = f"int({at} < 0 ? {at} + {root.shape[axis]} : {at})" if index.dtype.kind == "i" else f"int({at})"
+    kind = type_of(root.dtype)
+    parameters = [
+        f"int at[{rank}]",
+        *(f"{type_of(leaf.node.dtype)} {name}" for leaf, name in text.leaves.items()),
+    ]
+    where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
+    lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
+    arguments: list[Part | Grid] = [
+        Grid(given.shape),
+        *(Part(leaf.node, leaf.layout) for leaf in text.leaves),
+    ]
+    output = Part(root, dense(root.shape))
+    steps.append(
+        _kernel(
+            "scatter",
+            "void",
+            [*parameters, f"RWTensor<{kind}, {rank}> sums"],
+            lines,
+            arguments,
+            [output],
+            False,
+        )
+    )
+    return steps
+
+
+def _scan(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    """A thread for each row along an axis."""
+    (root,) = group.roots
+    (x,) = root.inputs
+    (axis,) = root.attributes["axes"]
+    if not root.size:
+        return []
+    text = Text(fusion, group)
+    value, rank = text.of(x), len(x.shape)
+    outer = [i for i in range(rank) if i != axis]
+    index = ", ".join("j" if i == axis else f"at[{outer.index(i)}]" for i in range(rank))
+    grid = tuple(x.shape[i] for i in outer) or (1,)
+    parameters = [
+        f"int at[{len(grid)}]",
+        *(f"ITensor<{type_of(leaf.node.dtype)}, {rank}> {name}s" for leaf, name in text.leaves.items()),
+    ]
+    arguments: list[Part | Grid] = [Grid(grid), *(Part(leaf.node, leaf.layout) for leaf in text.leaves)]
+    loads = [f"{type_of(leaf.node.dtype)} {name} = {name}s[{index}];" for leaf, name in text.leaves.items()]
+    kind, n = type_of(x.dtype), x.shape[axis]
+    output = Part(root, dense(root.shape))
+    if root.op == "cumsum":
+        body = [*loads, *text.lines, f"sum += {value};", f"sums[{index}] = sum;"]
+        lines = [f"{kind} sum = {kind}(0);", *_loop("j", "0", str(n), "1", body)]
+        parameters.append(f"RWTensor<{kind}, {rank}> sums")
+        return [_kernel("scan", "void", parameters, lines, arguments, [output], False)]
+    better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
+    body = [*loads, *text.lines, f"if (j == 0 || {better}) {{ best = {value}; place = j; }}"]
+    lines = [
+        f"{kind} best = {kind}(0);",
+        "int64_t place = 0;",
+        *_loop("j", "0", str(n), "1", body),
+        "return place;",
+    ]
+    return [_kernel("scan", "int64_t", parameters, lines, arguments, [output], True)]
+
+
+def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
+    head = f"for (int {name} = {start}; {name} < {stop}; {name} += {step})"
+    return [head, "{", *(f"    {line}" for line in body), "}"]
+
+
+def _product(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    (root,) = group.roots
+    parts = [_seen(fusion, each) for each in root.inputs]
+    return [Product(root, root.attributes["letters"], parts, Part(root, dense(root.shape)))]
+
+
+def _seen(fusion: Fusion, node: Node) -> Part:
+    views: Views = ()
+    while is_view(node):
+        node, views = node.inputs[0], (node, *views)
+    return Part(node, fusion.layout(node, views))
+
+
+# --- reductions
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The loops of a reduction: axes that are kept and axes that are reduced, neighbors in memory joined. `layouts`: of
+    each array, over both."""
+
+    kept: Shape
+    reduced: Shape
+    layouts: tuple[Layout, ...]
+
+
+def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
+    order = [i for i in range(len(shape)) if i not in axes], list(axes)
+    kept, strides = _joined(
+        [shape[i] for i in order[0]], [[each.strides[i] for i in order[0]] for each in layouts]
+    )
+    gone, more = _joined(
+        [shape[i] for i in order[1]], [[each.strides[i] for i in order[1]] for each in layouts]
+    )
+    gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
+    made = (
+        normal(Layout((*kept, *gone), (*a, *b), each.offset))
+        for each, a, b in zip(layouts, strides, more, strict=True)
+    )
+    return Space(tuple(kept), tuple(gone), tuple(made))
+
+
+def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+    """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
+    made: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for i, n in enumerate(sizes):
+        if n == 1:
+            continue
+        if made and all(each[-1] == n * given[i] for each, given in zip(steps, strides, strict=True)):
+            made[-1] *= n
+            for each, given in zip(steps, strides, strict=True):
+                each[-1] = given[i]
+        else:
+            made.append(n)
+            for each, given in zip(steps, strides, strict=True):
+                each.append(given[i])
+    return made, steps
+
+
+def _reduce(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+    """Blocks of the reduced axes, then the blocks' results."""
+    (root,) = group.roots
+    (x,) = root.inputs
+    text = Text(fusion, group)
+    value = text.of(x)
+    if not x.size:
+        return [_filled(root)]
+    space = space_of(x.shape, root.attributes["axes"], [leaf.layout for leaf in text.leaves])
+    inner = space.reduced[-1] >= 2 * LANES and _runs_along_rows(space, list(text.leaves))
+    lanes = LANES if inner else 1
+    results = prod(space.kept)
+    wanted = max(
+        1,
+        min(
+            space.reduced[0] // (lanes if len(space.reduced) == 1 else 1) // 8,
+            -(-FEW * threads // (results * lanes)),
+        ),
+    )
+    block = -(-space.reduced[0] // wanted)
+    if len(space.reduced) == 1:
+        block = -(-block // lanes) * lanes
+    chunks = -(-space.reduced[0] // block)
+    kind = type_of(
+        np.dtype(np.float32) if root.dtype == np.float16 and root.op in ("sum", "prod") else root.dtype
+    )
+    wide = np.dtype(np.float32) if kind == "float" and root.dtype == np.float16 else root.dtype
+    grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
+    if chunks * lanes == 1:
+        target = Part(root, normal(Layout(grid, (0, *dense(space.kept).strides))))
+        return [_blocks(text, root, value, space, inner, grid, block, kind, type_of(root.dtype), target)]
+    partial = Temporary((results, chunks * lanes), wide, root)
+    inside = (
+        dense(grid) if inner else Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
+    )
+    first = _blocks(text, root, value, space, inner, grid, block, kind, kind, Part(partial, normal(inside)))
+    return [first, _folded(root, partial, kind)]
+
+
+def _runs_along_rows(space: Space, leaves: Sequence[Leaf]) -> bool:
+    """Whether most of the memory that is read lies along the last reduced axis."""
+    along = across = 0
+    for at, leaf in zip(space.layouts, leaves, strict=True):
+        along += leaf.node.nbytes * (at.strides[-1] == 1)
+        across += leaf.node.nbytes * (bool(space.kept) and at.strides[len(space.kept) - 1] == 1)
+    return along >= across
+
+
+def _start(root: Node, kind: str) -> str:
+    return OPS[root.op].start.format(T=kind)
+
+
+def _combine(root: Node, kind: str, value: str) -> str:
+    return f"sum = {OPS[root.op].slang.format('sum', f'{kind}({value})', T=kind)};"
+
+
+def _blocks(
+    text: Text,
+    root: Node,
+    value: str,
+    space: Space,
+    inner: bool,
+    grid: Shape,
+    block: int,
+    kind: str,
+    result: str,
+    to: Part,
+) -> Kernel:
+    rank, kept = len(space.kept) + len(space.reduced), len(space.kept)
+    places = [f"at[{i}]" if inner else f"at[{i + 1}]" for i in range(kept)] + [
+        f"j{i}" for i in range(len(space.reduced))
+    ]
+    chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
+    parameters, arguments, loads = [f"int at[{len(grid)}]"], list[Part | Grid]([Grid(grid)]), []
+    for (leaf, name), layout in zip(text.leaves.items(), space.layouts, strict=True):
+        element = type_of(leaf.node.dtype)
+        arguments.append(Part(leaf.node, layout))
+        parameters.append(f"ITensor<{element}, {rank}> {name}s")
+        loads.append(f"{element} {name} = {name}s[{', '.join(places)}];")
+    body = [*loads, *text.lines, _combine(root, kind, value)]
+    last = len(space.reduced) - 1
+    for i in range(last, -1, -1):
+        start, stop, step = "0", str(space.reduced[i]), "1"
+        if i == 0:
+            start, stop = f"{chunk} * {block}", f"min({space.reduced[0]}, ({chunk} + 1) * {block})"
+        if i == last and inner:
+            start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
+        body = _loop(f"j{i}", start, stop, step, body)
+    lines = [f"{kind} sum = {_start(root, kind)};", *body, f"return {result}(sum);"]
+    return _kernel("reduce", result, parameters, lines, arguments, [to], True)
+
+
+def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
+    results, count = partial.shape
+    body = [_combine(root, kind, "parts[at[0], j]")]
+    lines = [f"{kind} sum = {_start(root, kind)};", *_loop("j", "0", str(count), "1", body)]
+    lines.append(f"return {type_of(root.dtype)}(sum);")
+    parameters = ["int at[1]", f"ITensor<{kind}, 2> parts"]
+    arguments: list[Part | Grid] = [Grid((results,)), Part(partial, dense(partial.shape))]
+    return _kernel(
+        "fold", type_of(root.dtype), parameters, lines, arguments, [Part(root, dense((results,)))], True
+    )
+
+
+def _filled(root: Node) -> Kernel:
+    """The sum of no elements."""
+    kind = type_of(root.dtype)
+    shape = (max(1, root.size),)
+    return _kernel(
+        "fill",
+        kind,
+        ["int at[1]"],
+        [f"return {_start(root, kind)};"],
+        [Grid(shape)],
+        [Part(root, dense(shape))],
+        True,
+    )
+
+
+_WRITERS: dict[str, Callable[[Fusion, Group, int], list[Step]]] = {
+    "map": _map,
+    "part": _parts,
+    "reduce": _reduce,
+    "scan": _scan,
+    "scatter": _scatter,
+    "contract": _product,
+}

@@ -1,0 +1,45 @@
+"""Errors of graphs: a code, the user's line, the shapes, and the text to write instead."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from slangrad import CallError
+
+_OWN = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's program."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+def here() -> Place | None:
+    """The innermost line that is neither of this folder nor NumPy's."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code, package = frame.f_code, frame.f_globals.get("__name__", "").partition(".")[0]
+        if not code.co_filename.startswith(_OWN) and package != "numpy":
+            return Place(code.co_filename, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+class GraphError(CallError):
+    """A function that cannot be traced, differentiated or planned. `place`: the line of the user's program."""
+
+    def __init__(self, code: str, message: str, note: str | None = None, place: Place | None = None) -> None:
+        self.place = place or here()
+        super().__init__(code, f"{self.place}: {message}" if self.place else message, note=note)
+
+
+class TracedValueError(GraphError, TypeError):
+    """A value that is not known while a function is traced."""

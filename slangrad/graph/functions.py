@@ -1,0 +1,375 @@
+"""NumPy's functions of traced arrays, in terms of operators; FUNCTIONS and METHODS are all that there is.
+
+Beside them stand functions that NumPy lacks: `softmax`, `log_softmax`, `layer_norm`, `batch_norm`, `stop_gradient`.
+They are written in NumPy, so they take NumPy's own arrays, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.array import (
+    METHODS,
+    Array,
+    axes_of,
+    axis_of,
+    constant,
+    implements,
+    lifted,
+    mapped,
+    matmul,
+    reduced,
+)
+from slangrad.graph.contractions import einsum
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import make
+
+
+def _reduction(name: str) -> Callable[..., Array]:
+    def reduce(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **rest: Any
+    ) -> Array:
+        return reduced(name, a, axis, dtype, out, keepdims, **rest)
+
+    return reduce
+
+
+_REDUCTIONS: dict[str, list[Any]] = {
+    "sum": [np.sum],
+    "prod": [np.prod],
+    "max": [np.max, np.amax],
+    "min": [np.min, np.amin],
+}
+for _name, _functions in _REDUCTIONS.items():
+    implements(*_functions, method=_name)(_reduction(_name))
+implements(np.any, method="any")(
+    lambda a, axis=None, keepdims=False, **_: reduced("max", lifted(a).astype(bool), axis, keepdims=keepdims)
+)
+implements(np.all, method="all")(
+    lambda a, axis=None, keepdims=False, **_: reduced("min", lifted(a).astype(bool), axis, keepdims=keepdims)
+)
+implements(np.matmul)(matmul)
+
+
+# --- sums
+
+
+@implements(np.mean, method="mean")
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **_: Any
+) -> Array:
+    x = lifted(a)
+    to = np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.dtype(float)
+    wide = np.dtype(np.float32) if to == np.float16 else to
+    count = int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)]))
+    return lifted(reduced("sum", x.astype(wide), axis, keepdims=keepdims) / count).astype(to)
+
+
+@implements(np.var, method="var")
+def var(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: int = 0,
+    keepdims: Any = False,
+    **_: Any,
+) -> Array:
+    x = lifted(a)
+    x = x if x.dtype.kind == "f" else x.astype(float)
+    off = x - mean(x, axis, keepdims=True)
+    count = int(np.prod([x.shape[i] for i in axes_of(axis, x.ndim)])) - ddof
+    return lifted(reduced("sum", off * off, axis, keepdims=keepdims) / count)
+
+
+@implements(np.std, method="std")
+def std(
+    a: Any,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: int = 0,
+    keepdims: Any = False,
+    **_: Any,
+) -> Array:
+    return lifted(np.sqrt(var(a, axis, dtype, out, ddof, keepdims)))
+
+
+def _scan(name: str, dtype: Any = None) -> Callable[..., Array]:
+    def scan(a: Any, axis: Any = None, **_: Any) -> Array:
+        x = lifted(a)
+        x, axis = (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+        if name == "cumsum":
+            x = x.astype(np.cumsum(np.zeros(1, x.dtype)).dtype)
+            return Array(make(name, [x.node], x.shape, x.dtype, axes=(axis,)))
+        shape = x.shape[:axis] + x.shape[axis + 1 :]
+        return Array(make(name, [x.node], shape, np.dtype(np.int64), axes=(axis,)))
+
+    return scan
+
+
+for _each in (np.cumsum, np.argmax, np.argmin):
+    implements(_each, method=_each.__name__)(_scan(_each.__name__))
+
+
+@implements(np.dot, method="dot")
+def dot(a: Any, b: Any) -> Array:
+    a, b = lifted(a), lifted(b)
+    if not a.ndim or not b.ndim:
+        return lifted(a * b)
+    return matmul(a, b) if b.ndim <= 2 else tensordot(a, b, (-1, -2))
+
+
+@implements(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Array:
+    a, b = lifted(a), lifted(b)
+    if isinstance(axes, int):
+        axes = list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    first, second = (
+        [axis_of(i, x.ndim) for i in np.atleast_1d(given)] for x, given in zip((a, b), axes, strict=True)
+    )
+    left = [chr(97 + i) for i in range(a.ndim)]
+    right = [chr(65 + i) for i in range(b.ndim)]
+    for i, j in zip(first, second, strict=True):
+        right[j] = left[i]
+    out = [n for i, n in enumerate(left) if i not in first] + [
+        n for j, n in enumerate(right) if j not in second
+    ]
+    return einsum(f"{''.join(left)},{''.join(right)}->{''.join(out)}", a, b)
+
+
+@implements(np.outer)
+def outer(a: Any, b: Any) -> Array:
+    return lifted(lifted(a).reshape(-1, 1) * lifted(b).reshape(1, -1))
+
+
+# --- views and parts
+
+
+@implements(np.reshape)
+def reshape(a: Any, /, shape: Any = None, order: str = "C", **rest: Any) -> Array:
+    return lifted(a).reshape(shape if shape is not None else rest["newshape"], order=order)
+
+
+@implements(np.ravel, method="ravel")
+def ravel(a: Any, order: str = "C") -> Array:
+    return lifted(a).reshape(-1, order=order)
+
+
+METHODS["flatten"] = ravel
+implements(np.transpose, np.permute_dims if hasattr(np, "permute_dims") else np.transpose)(
+    lambda a, axes=None: lifted(a).transpose(axes)
+)
+implements(np.swapaxes)(lambda a, axis1, axis2: lifted(a).swapaxes(axis1, axis2))
+implements(np.broadcast_to)(
+    lambda array, shape, subok=False: lifted(array).broadcast_to(
+        np.atleast_1d(shape).tolist() if not isinstance(shape, tuple) else shape
+    )
+)
+
+
+@implements(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Array:
+    x = lifted(a)
+    old, new = ([axis_of(i, x.ndim) for i in np.atleast_1d(each)] for each in (source, destination))
+    order = [i for i in range(x.ndim) if i not in old]
+    for to, axis in sorted(zip(new, old, strict=True)):
+        order.insert(to, axis)
+    return x.transpose(order)
+
+
+@implements(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Array:
+    x = lifted(a)
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    places = {axis_of(each, x.ndim + len(given)) for each in given}
+    sizes = iter(x.shape)
+    return x.reshape(tuple(1 if i in places else next(sizes) for i in range(x.ndim + len(given))))
+
+
+@implements(np.squeeze, method="squeeze")
+def squeeze(a: Any, axis: Any = None) -> Array:
+    x = lifted(a)
+    gone = [i for i, n in enumerate(x.shape) if n == 1] if axis is None else axes_of(axis, x.ndim)
+    if any(x.shape[i] != 1 for i in gone):
+        raise GraphError("E1042", f"squeeze: axis {axis} of shape {x.shape} has not the size 1")
+    return x.reshape(tuple(n for i, n in enumerate(x.shape) if i not in gone))
+
+
+@implements(np.flip)
+def flip(m: Any, axis: Any = None) -> Array:
+    x = lifted(m)
+    turned = axes_of(axis, x.ndim)
+    return x[tuple(slice(None, None, -1) if i in turned else slice(None) for i in range(x.ndim))]
+
+
+@implements(np.roll)
+def roll(a: Any, shift: int, axis: Any = None) -> Array:
+    x = lifted(a)
+    if axis is None:
+        return roll(x.reshape(-1), shift, 0).reshape(x.shape)
+    axis, before = axis_of(axis, x.ndim), (slice(None),) * axis_of(axis, x.ndim)
+    at = -shift % x.shape[axis] if x.shape[axis] else 0
+    return concatenate([x[(*before, slice(at, None))], x[(*before, slice(None, at))]], axis)
+
+
+@implements(np.concatenate)
+def concatenate(arrays: Sequence[Any], axis: Any = 0, **_: Any) -> Array:
+    xs = [lifted(each) for each in arrays]
+    xs = [x.reshape(-1) for x in xs] if axis is None else xs
+    axis = axis_of(0 if axis is None else axis, xs[0].ndim)
+    dtype = np.result_type(*[x.dtype for x in xs])
+    rest = {x.shape[:axis] + x.shape[axis + 1 :] for x in xs}
+    if len(rest) != 1:
+        raise GraphError(
+            "E1042", f"concatenate: shapes {', '.join(str(x.shape) for x in xs)} differ beside axis {axis}"
+        )
+    xs = [x.astype(dtype) for x in xs if x.shape[axis]] or [xs[0].astype(dtype)]
+    if len(xs) == 1:
+        return xs[0]
+    shape = (*xs[0].shape[:axis], sum(x.shape[axis] for x in xs), *xs[0].shape[axis + 1 :])
+    return Array(make("concatenate", [x.node for x in xs], shape, dtype, axis=axis))
+
+
+@implements(np.stack)
+def stack(arrays: Sequence[Any], axis: int = 0, **_: Any) -> Array:
+    return concatenate([expand_dims(each, axis) for each in arrays], axis)
+
+
+@implements(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    x = lifted(ary)
+    axis, n = axis_of(axis, x.ndim), x.shape[axis]
+    if isinstance(indices_or_sections, int):
+        if n % indices_or_sections:
+            raise GraphError("E1042", f"split: {n} elements are no {indices_or_sections} equal parts")
+        indices_or_sections = range(n // indices_or_sections, n, n // indices_or_sections)
+    ends = [0, *indices_or_sections, n]
+    return [x[(slice(None),) * axis + (slice(a, b),)] for a, b in pairwise(ends)]
+
+
+@implements(np.pad)
+def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+    x = lifted(array)
+    if mode != "constant" or np.ndim(constant_values):
+        raise GraphError("E1040", f"np.pad: mode {mode!r} cannot be traced")
+    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
+    shape = tuple(n + a + b for n, (a, b) in zip(x.shape, widths, strict=True))
+    starts, steps = tuple(a for a, _ in widths), (1,) * x.ndim
+    made = x.placed(shape, starts, steps)
+    if constant_values == 0:
+        return made
+    inside = constant(True).broadcast_to(x.shape).astype(np.uint8).placed(shape, starts, steps) != 0
+    return where(inside, made, np.asarray(constant_values, x.dtype))
+
+
+@implements(np.repeat, method="repeat")
+def repeat(a: Any, repeats: int, axis: Any = None) -> Array:
+    x = lifted(a)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+    wide = expand_dims(x, axis + 1).broadcast_to((*x.shape[: axis + 1], int(repeats), *x.shape[axis + 1 :]))
+    return wide.reshape((*x.shape[:axis], x.shape[axis] * int(repeats), *x.shape[axis + 1 :]))
+
+
+# --- choices
+
+
+@implements(np.where)
+def where(condition: Any, x: Any = None, y: Any = None) -> Array:
+    if x is None or y is None:
+        raise GraphError(
+            "E1041", "np.where(condition) gives a shape that is not known yet", "give it two values"
+        )
+    weak = [type(each) if type(each) in (bool, int, float) else lifted(each).dtype for each in (x, y)]
+    one = [each for each in weak if isinstance(each, np.dtype)]
+    dtype = np.add.resolve_dtypes((*weak, None))[-1] if one and len(one) < 2 else np.result_type(*weak)
+    values = [
+        constant(each, dtype) if type(each) in (bool, int, float) else lifted(each).astype(dtype)
+        for each in (x, y)
+    ]
+    return mapped("where", [lifted(condition).astype(bool), *values], dtype)
+
+
+@implements(np.clip, method="clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, **rest: Any) -> Array:
+    low, high = rest.get("min", a_min), rest.get("max", a_max)
+    made = lifted(a)
+    made = made if low is None else np.maximum(made, low)
+    return made if high is None else np.minimum(made, high)
+
+
+@implements(np.tril)
+def tril(m: Any, k: int = 0) -> Array:
+    x = lifted(m)
+    return where(np.tri(x.shape[-2], x.shape[-1], k, bool), x, 0)
+
+
+@implements(np.triu)
+def triu(m: Any, k: int = 0) -> Array:
+    x = lifted(m)
+    return where(np.tri(x.shape[-2], x.shape[-1], k - 1, bool), 0, x)
+
+
+def _filled(value: Any) -> Callable[..., Array]:
+    def like(a: Any, *given: Any, dtype: Any = None, shape: Any = None, **_: Any) -> Array:
+        x = lifted(a)
+        filler = given[0] if value is None else value
+        made = constant(filler, np.dtype(dtype) if dtype is not None else x.dtype)
+        return made.broadcast_to(x.shape if shape is None else shape)
+
+    return like
+
+
+implements(np.zeros_like)(_filled(0))
+implements(np.ones_like)(_filled(1))
+implements(np.empty_like)(_filled(0))
+implements(np.full_like)(_filled(None))
+implements(np.shape)(lambda a: a.shape)
+implements(np.ndim)(lambda a: a.ndim)
+implements(np.size)(lambda a, axis=None: a.size if axis is None else a.shape[axis])
+implements(np.copy, method="copy")(lambda a, *_, **__: lifted(a))
+implements(np.result_type)(lambda *xs: np.result_type(*[x.dtype if isinstance(x, Array) else x for x in xs]))
+implements(np.round, method="round")(
+    lambda a, decimals=0, **_: (
+        np.rint(lifted(a)) if decimals == 0 else np.rint(a * 10.0**decimals) / 10.0**decimals
+    )
+)
+
+
+# --- functions that NumPy lacks
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same values; derivatives do not go through them."""
+    return Array(make("stop_gradient", [x.node], x.shape, x.dtype)) if isinstance(x, Array) else x
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """exp(x) / sum(exp(x)) along an axis, which does not overflow."""
+    e = np.exp(x - stop_gradient(np.max(x, axis, keepdims=True)))
+    return e / np.sum(e, axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """The logarithm of `softmax`."""
+    x = x - stop_gradient(np.max(x, axis, keepdims=True))
+    return x - np.log(np.sum(np.exp(x), axis, keepdims=True))
+
+
+def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsilon: float = 1e-5) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) over axes, times `gamma`, plus `beta`."""
+    off = x - np.mean(x, axis, keepdims=True)
+    made = off / np.sqrt(np.mean(off * off, axis, keepdims=True) + epsilon)
+    made = made if gamma is None else made * gamma
+    return made if beta is None else made + beta
+
+
+def batch_norm(x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float = 1e-5) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels, as in inference."""
+    shape = (1, -1) + (1,) * (np.ndim(x) - 2)
+    scale = gamma / np.sqrt(variance + epsilon)
+    return x * np.reshape(scale, shape) + np.reshape(beta - mean * scale, shape)

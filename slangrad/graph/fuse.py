@@ -1,0 +1,314 @@
+"""Fusion: which nodes are stored in memory, and which are computed where they are read.
+
+    e = d + (a + b) * c        three maps, two of them read once        one kernel: a, b, c, d -> e
+
+A group is one kernel: a stored node, or several, and the nodes that it computes on the way. Fusion is found by cost:
+a node is no longer stored where that makes its kernel and those of its readers cheaper together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from slangrad.graph.cost import Machine, Work
+from slangrad.graph.layout import Layout, dense
+from slangrad.graph.node import Node, Shape, make, rebuilt, topological_order, with_inputs
+from slangrad.graph.ops import OPS
+
+MOST_LEAVES = 24
+MOST_OPS = 300
+Views = tuple[Node, ...]
+Seen = dict[tuple[Node, Views], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array that a group reads, and how. `whole`: at places that are computed."""
+
+    node: Node
+    layout: Layout
+    whole: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a reduction that it ends with a map."""
+
+    kind: str
+    shape: Shape
+    roots: list[Node]
+    leaves: dict[Leaf, None] = field(default_factory=dict)
+    flops: int = 0
+    ops: int = 0
+    inner: Node | None = None
+
+    @property
+    def reads(self) -> set[Node]:
+        return {leaf.node for leaf in self.leaves}
+
+    @property
+    def work(self) -> Work:
+        counts = [(leaf_count(leaf), leaf.node.dtype.itemsize) for leaf in self.leaves]
+        counts += [(root.size, root.dtype.itemsize) for root in self.roots]
+        return Work(self.flops, sum(n for n, _ in counts), sum(n * size for n, size in counts))
+
+
+def leaf_count(leaf: Leaf) -> int:
+    """How many elements are read; one that many read counts once."""
+    if leaf.node.op == "count":
+        return 0
+    if leaf.whole:
+        return leaf.node.size
+    read = 1
+    for n, step in zip(leaf.layout.shape, leaf.layout.strides, strict=True):
+        read *= n if step else 1
+    return min(read, leaf.node.size)
+
+
+class NotFusible(Exception):
+    """A view that no strides show, a gather behind a view, or too much for one kernel."""
+
+
+def kind_of(node: Node) -> str:
+    return OPS[node.op].kind
+
+
+def is_view(node: Node) -> bool:
+    return kind_of(node) == "view"
+
+
+class Fusion:
+    """The groups of a graph. `layouts`: those of inputs and captured arrays."""
+
+    def __init__(
+        self, outputs: Sequence[Node], layouts: dict[Node, Layout], machine: Machine, fused: bool = True
+    ) -> None:
+        self.outputs = list(outputs)
+        self.order = topological_order(*outputs)
+        self._layouts = layouts
+        self._machine = machine
+        self.stored = {n for n in self.order if kind_of(n) not in ("view", "source") and n.op != "count"}
+        self._groups: dict[Node, Group] = {}
+        self._readers: dict[Node, set[Node]] = {n: set() for n in self.order}
+        for node in self.order:
+            if node in self.stored:
+                self._enter(node, self._collected(node))
+        self.before = self._work()
+        if fused:
+            self._fuse()
+        self.groups = self._joined() if fused else list(self._groups.values())
+
+    def _work(self) -> Work:
+        return sum((group.work for group in self._groups.values()), Work(0, 0, 0))
+
+    @property
+    def after(self) -> Work:
+        return sum((group.work for group in self.groups), Work(0, 0, 0))
+
+    # --- groups
+
+    def _enter(self, root: Node, group: Group) -> None:
+        old = self._groups.get(root)
+        for node in old.reads if old else ():
+            self._readers[node].discard(root)
+        self._groups[root] = group
+        for node in group.reads:
+            self._readers[node].add(root)
+
+    def _collected(self, root: Node) -> Group:
+        """The group of a stored node. A view that no strides show makes the node behind it a stored one."""
+        kind = kind_of(root)
+        kind = "map" if kind == "gather" else kind
+        group = Group(kind, root.shape if kind == "map" else root.inputs[0].shape, [root])
+        if kind == "part":
+            for part in root.inputs:
+                self._visit(group, part, (), {}, part.size)
+        elif kind == "map":
+            self._visit(group, root, (), {}, root.size, is_root=True)
+        else:
+            seen: Seen = {}
+            for part in root.inputs:
+                self._visit(group, part, (), seen, part.size)
+            group.flops += self._own_flops(root)
+        return group
+
+    def _own_flops(self, root: Node) -> int:
+        if root.op != "einsum":
+            return root.inputs[0].size
+        ins, _ = root.attributes["letters"].split("->")
+        sizes = {
+            name: n
+            for names, x in zip(ins.split(","), root.inputs, strict=True)
+            for name, n in zip(names, x.shape, strict=True)
+        }
+        total = 2
+        for n in sizes.values():
+            total *= n
+        return total
+
+    def _visit(
+        self, group: Group, node: Node, views: Views, seen: Seen, size: int, is_root: bool = False
+    ) -> None:
+        if (node, views) in seen or node.op == "constant":
+            return
+        seen[node, views] = None
+        if is_view(node):
+            self._visit(group, node.inputs[0], (node, *views), seen, size)
+        elif (node in self.stored and not is_root) or kind_of(node) == "source" or node.op == "count":
+            group.leaves[Leaf(node, self.layout(node, views))] = None
+        else:
+            self._compute(group, node, views, seen, size)
+        if len(group.leaves) > MOST_LEAVES or group.ops > MOST_OPS:
+            raise NotFusible
+
+    def _compute(self, group: Group, node: Node, views: Views, seen: Seen, size: int) -> None:
+        if group.kind == "contract":
+            raise NotFusible
+        group.flops += OPS[node.op].flops * size
+        group.ops += 1
+        if kind_of(node) != "gather":
+            for each in node.inputs:
+                self._visit(group, each, views, seen, size)
+            return
+        data, index = node.inputs
+        if views or group.kind != "map":
+            raise NotFusible
+        group.leaves[self.whole(data)] = None
+        self._visit(group, index, views, seen, size)
+
+    def whole(self, data: Node) -> Leaf:
+        """An array that is read at any place."""
+        views: Views = ()
+        while is_view(data):
+            data, views = data.inputs[0], (data, *views)
+        if (
+            data.op == "constant"
+            or data.op == "count"
+            or (data not in self.stored and kind_of(data) != "source")
+        ):
+            raise NotFusible
+        return Leaf(data, self.layout(data, views), whole=True)
+
+    def layout(self, node: Node, views: Views) -> Layout:
+        at: Layout | None = self.own_layout(node)
+        for view in views:
+            assert at is not None
+            at = at.seen_by(view)
+            if at is None:
+                raise NotFusible
+        assert at is not None
+        return at
+
+    def own_layout(self, node: Node) -> Layout:
+        if node.op == "count":
+            steps = tuple(int(i == node.attributes["axis"]) for i in range(len(node.shape)))
+            return Layout(node.shape, steps)
+        return self._layouts.get(node) or dense(node.shape)
+
+    # --- which nodes are stored
+
+    def _fuse(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for node in self.order:
+                if node in self.stored and node not in self.outputs and kind_of(node) in ("map", "gather"):
+                    changed |= self._try_without(node)
+
+    def _try_without(self, node: Node) -> bool:
+        """Compute a node where it is read, if that is legal and costs less."""
+        readers = list(self._readers[node])
+        self.stored.discard(node)
+        try:
+            found = [(root, self._collected(root)) for root in readers]
+        except NotFusible:
+            self.stored.add(node)
+            return False
+        before = self._seconds(self._groups[node]) + sum(
+            self._seconds(self._groups[root]) for root in readers
+        )
+        if sum(self._seconds(group) for _, group in found) > before:
+            self.stored.add(node)
+            return False
+        for root, group in found:
+            self._enter(root, group)
+        for each in self._groups.pop(node).reads:
+            self._readers[each].discard(node)
+        return True
+
+    def _seconds(self, group: Group) -> float:
+        work = group.work
+        return self._machine.seconds(work.flops, work.bytes)
+
+    # --- kernels with several results
+
+    def _joined(self) -> list[Group]:
+        """Groups in order, those of one shape that read the same arrays joined where their order allows it."""
+        groups = [self._groups[node] for node in self.order if node in self._groups]
+        made_by = {root: i for i, group in enumerate(groups) for root in group.roots}
+        merged: list[Group | None] = list(groups)
+        for i, group in enumerate(groups):
+            if group.kind != "map":
+                continue
+            earliest = max((made_by[n] for n in group.reads if n in made_by), default=-1)
+            for j in range(earliest if earliest >= 0 else 0, i):
+                other = merged[j]
+                if other is not None and self._may_join(other, group):
+                    self._join(other, group)
+                    merged[i] = None
+                    made_by.update(dict.fromkeys(group.roots, j))
+                    break
+        return [group for group in merged if group is not None]
+
+    def _may_join(self, into: Group, group: Group) -> bool:
+        if into.kind != "map" or into.shape != group.shape or len(into.leaves | group.leaves) > MOST_LEAVES:
+            return False
+        for leaf in group.leaves:
+            if leaf.node in into.roots and (leaf.whole or not leaf.layout.is_dense):
+                return False
+        if into.ops + group.ops > MOST_OPS:
+            return False
+        return bool(into.leaves.keys() & group.leaves.keys()) or not group.reads.isdisjoint(into.roots)
+
+    def _join(self, into: Group, group: Group) -> None:
+        for leaf in group.leaves:
+            if leaf.node not in into.roots:
+                into.leaves[leaf] = None
+        into.roots += group.roots
+        into.flops += group.flops
+        into.ops += group.ops
+
+
+def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[Node]:
+    """The graph with copies where a view has no strides, and where an output is no result of a kernel of its own."""
+    seen: dict[Node, Layout] = {}
+
+    def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        made = with_inputs(node, inputs)
+        if is_view(made):
+            at = seen[made.inputs[0]].seen_by(made)
+            if at is None:
+                copy = copied(made.inputs[0])
+                made, at = with_inputs(made, (copy,)), dense(copy.shape).seen_by(made)
+            assert at is not None
+            seen[made] = at
+        else:
+            seen[made] = layouts.get(made) or dense(made.shape)
+        return made
+
+    made = rebuilt(outputs, change)
+    return [
+        copied(node) if is_view(node) or kind_of(node) == "source" or node.op == "count" else node
+        for node in made
+    ]
+
+
+def copied(node: Node) -> Node:
+    return make("positive", [node], node.shape, node.dtype)
+
+
+def sources(groups: Sequence[Group]) -> Iterator[Node]:
+    """Inputs and captured arrays that are read."""
+    found = dict.fromkeys(leaf.node for group in groups for leaf in group.leaves)
+    return (node for node in found if kind_of(node) == "source")

@@ -1,0 +1,133 @@
+"""Nodes: the IR of a graph.
+
+    %7: f32[512,256] = tanh %5        # mlp.py:4
+
+A node is an operator of `ops.py`, the nodes that it reads, attributes, a shape and a dtype. Nodes do not change. Two
+nodes of the same content are one object, so common subexpressions are found where nodes are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from slangrad.graph.errors import Place, here
+
+Shape = tuple[int, ...]
+DType = np.dtype[Any]
+
+_NAMES = {"bool": "bool", "float": "f", "int": "i", "uint": "u"}
+_numbers = count(1)
+
+
+class Node:
+    """`attributes`: what the operator needs beside its inputs. `shape`: the size of each axis, `dtype`: of elements."""
+
+    __slots__ = ("__weakref__", "attributes", "dtype", "inputs", "number", "op", "place", "shape")
+
+    def __init__(
+        self, op: str, inputs: tuple[Node, ...], attributes: Mapping[str, Any], shape: Shape, dtype: DType
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attributes = attributes
+        self.shape = shape
+        self.dtype = dtype
+        self.number = next(_numbers)
+        self.place: Place | None = here()
+
+    def __repr__(self) -> str:
+        return f"{self.op}: {type_text(self)}"
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
+_known: WeakValueDictionary[Any, Node] = WeakValueDictionary()
+
+
+def make(op: str, inputs: Iterable[Node], shape: Shape, dtype: DType, **attributes: Any) -> Node:
+    """The node of this content."""
+    parts = tuple(inputs)
+    # An input lives as long as the node, so its identity names it.
+    key = (op, tuple(map(id, parts)), tuple(sorted(attributes.items())), shape, dtype)
+    found = _known.get(key)
+    if found is None:
+        found = _known[key] = Node(op, parts, attributes, shape, dtype)
+    return found
+
+
+def new_input(shape: Shape, dtype: DType, name: str = "") -> Node:
+    """A value from outside; no other node is the same."""
+    return Node("input", (), {"name": name}, shape, dtype)
+
+
+def topological_order(*outputs: Node) -> list[Node]:
+    """All nodes that the outputs need, inputs before the nodes that read them."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, is_done = stack.pop()
+        if is_done:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack += [(each, False) for each in reversed(node.inputs) if each not in seen]
+    return order
+
+
+def rebuilt(outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
+    """The outputs with each node replaced by `change(node, new inputs)`, inputs first."""
+    new: dict[Node, Node] = {}
+    for node in topological_order(*outputs):
+        new[node] = change(node, tuple(new[each] for each in node.inputs))
+    return [new[each] for each in outputs]
+
+
+def with_inputs(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """The same operation of other nodes of the same shapes and types."""
+    if inputs == node.inputs:
+        return node
+    made = make(node.op, inputs, node.shape, node.dtype, **node.attributes)
+    made.place = node.place
+    return made
+
+
+def substituted(outputs: Sequence[Node], values: Mapping[Node, Node]) -> list[Node]:
+    """The outputs where other nodes stand for some."""
+    return rebuilt(outputs, lambda node, inputs: values.get(node) or with_inputs(node, inputs))
+
+
+# --- text
+
+
+def type_text(node: Node) -> str:
+    kind = node.dtype.name.rstrip("0123456789")
+    bits = "" if kind == "bool" else 8 * node.dtype.itemsize
+    return f"{_NAMES[kind]}{bits}[{','.join(map(str, node.shape))}]"
+
+
+def text(*outputs: Node) -> str:
+    """The graph, a line for each node."""
+    numbers: dict[Node, int] = {}
+    lines = []
+    for node in topological_order(*outputs):
+        numbers[node] = len(numbers)
+        parts = [node.op, ", ".join(f"%{numbers[each]}" for each in node.inputs)]
+        parts += [f"{name}={value}" for name, value in node.attributes.items() if value != ""]
+        line = f"%{numbers[node]}: {type_text(node)} = {' '.join(filter(None, parts))}"
+        lines.append(f"{line:<60}  # {node.place}" if node.place else line)
+    lines.append("return " + ", ".join(f"%{numbers[each]}" for each in outputs))
+    return "\n".join(lines) + "\n"

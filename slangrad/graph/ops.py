@@ -1,0 +1,278 @@
+"""THE table of operators: for each its kind, its Slang text, its derivative and its work.
+
+    row("exp", "exp({0})", lambda g, y, x: (g * y,), 8)
+
+The derivative is that of reverse mode: from the cotangent `g` of the result `y` and from the inputs to the cotangents
+of the inputs, None where there is none. It is written in NumPy over traced arrays, so it is made of operators of this
+table and can be differentiated again. Names are those of NumPy's functions.
+
+    kind       shapes                          code
+    source     given                           none: an input, a captured array, a number
+    view       any                             none: strides of an argument
+    map        of all inputs and the result    an expression of scalars
+    reduce     without `axes`                  a loop
+    contract   by the letters of an einsum     a product of matrices
+    gather     of the index                    a load
+    scatter    given                           an atomic add
+    scan       results along one axis          a loop for each row
+    part       inputs are parts of the result  a buffer that several kernels fill
+
+A map's inputs have its shape: `broadcast` is a node of its own, and so is the sum over a broadcast axis in the
+derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log, pi
+from typing import Any
+
+import numpy as np
+
+Vjp = Callable[..., tuple[Any, ...]]
+LN2, LN10 = log(2), log(10)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """`slang`: of a map the expression, with {0}, {1} for its inputs; of a reduction the combination of a sum {0} and an
+    element {1}. `flops`: arithmetic operations for each element of the result, of a reduction for each of the input."""
+
+    name: str
+    kind: str
+    slang: str = ""
+    vjp: Vjp | None = None
+    flops: int = 1
+    start: str = ""
+
+
+def none(g: Any, y: Any, *xs: Any) -> tuple[None, ...]:
+    """Of a function whose derivative is zero wherever it has one."""
+    return (None,) * len(xs)
+
+
+def picked(where: Any, g: Any) -> Any:
+    """The cotangent where a condition holds. It is selected: an infinite one elsewhere is not multiplied by zero."""
+    return np.where(where, g, 0)
+
+
+# --- derivatives of more than a line
+
+
+def _extreme(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """Of a maximum or minimum of two: half to each where they are equal."""
+    half = np.where(a == b, 0.5 * g, g)
+    return picked(a == y, half), picked(b == y, half)
+
+
+def _power(g: Any, y: Any, x: Any, p: Any) -> tuple[Any, Any]:
+    slope = p * np.power(x, np.where(p == 0, 1, p - 1))
+    positive = x > 0
+    return g * slope, picked(positive, g * y * np.log(np.where(positive, x, 1)))
+
+
+def _arctan2(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    r = np.hypot(a, b)
+    return g * (b / r) / r, -g * (a / r) / r
+
+
+def _logaddexp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return g * np.exp(a - y), g * np.exp(b - y)
+
+
+def _sum(g: Any, y: Any, x: Any) -> tuple[Any]:
+    return (_spread(g, y, x),)
+
+
+def _largest(g: Any, y: Any, x: Any) -> tuple[Any]:
+    """Of the largest or smallest of many: equal shares to all that are."""
+    is_it = x == _spread(y, y, x)
+    share = g / is_it.sum(y.node_axes, dtype=g.dtype)
+    return (picked(is_it, _spread(share, y, x)),)
+
+
+def _prod(g: Any, y: Any, x: Any) -> tuple[Any]:
+    """The product of the others, also where elements are zero."""
+    axes, is_zero = y.node_axes, x == 0
+    others = np.prod(np.where(is_zero, 1, x), axes)
+    zeros = is_zero.sum(axes)
+    of_zero = picked(zeros == 1, g * others)
+    of_others = _spread(picked(zeros == 0, g * others), y, x) / np.where(is_zero, 1, x)
+    return (np.where(is_zero, _spread(of_zero, y, x), of_others),)
+
+
+def _spread(g: Any, y: Any, x: Any) -> Any:
+    """A value for each result of a reduction, to all elements that went into it."""
+    return np.broadcast_to(np.expand_dims(g, y.node_axes), x.shape)
+
+
+def _cumsum(g: Any, y: Any, x: Any) -> tuple[Any]:
+    (axis,) = y.node_axes
+    return (np.flip(np.cumsum(np.flip(g, axis), axis), axis),)
+
+
+def _broadcast(g: Any, y: Any, x: Any) -> tuple[Any]:
+    new = y.ndim - x.ndim
+    axes = [i for i in range(y.ndim) if i < new or (x.shape[i - new] == 1 and y.shape[i] != 1)]
+    return (g.sum(tuple(axes)).reshape(x.shape) if axes else g,)
+
+
+def _transpose(g: Any, y: Any, x: Any) -> tuple[Any]:
+    return (g.transpose(np.argsort(y.attribute("order"))),)
+
+
+def _reshape(g: Any, y: Any, x: Any) -> tuple[Any]:
+    return (g.reshape(x.shape),)
+
+
+def _slice(g: Any, y: Any, x: Any) -> tuple[Any]:
+    return (g.placed(x.shape, y.attribute("starts"), y.attribute("steps")),)
+
+
+def _place(g: Any, y: Any, x: Any) -> tuple[Any]:
+    return (g.sliced(x.shape, y.attribute("starts"), y.attribute("steps")),)
+
+
+def _concatenate(g: Any, y: Any, *xs: Any) -> tuple[Any, ...]:
+    axis, parts, start = y.attribute("axis"), [], 0
+    for x in xs:
+        stop = start + x.shape[axis]
+        parts.append(g[(slice(None),) * axis + (slice(start, stop),)])
+        start = stop
+    return tuple(parts)
+
+
+def _einsum(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """The letters change places: every letter of an input stands in the other one or in the result."""
+    ins, out = y.attribute("letters").split("->")
+    left, right = ins.split(",")
+    return np.einsum(f"{out},{right}->{left}", g, b), np.einsum(f"{left},{out}->{right}", a, g)
+
+
+def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
+    axis = y.attribute("axis")
+    if index.shape[axis] != 1:
+        return g.added_along(index, x.shape, axis), None
+    # One element of each row: a comparison, which is fused with the nodes around it.
+    at = np.where(index < 0, index + x.shape[axis], index)
+    is_it = g.counted(x.shape, axis, index.dtype) == np.broadcast_to(at, x.shape)
+    return picked(is_it, np.broadcast_to(g, x.shape)), None
+
+
+def _add_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
+    return np.take_along_axis(g, index, y.attribute("axis")), None
+
+
+def _slang(g: Any, y: Any, *xs: Any) -> tuple[Any, ...]:
+    """`bwd_diff` of a Slang function, which is a Slang function."""
+    found: tuple[Any, ...] = y.attribute("function").cotangents(g, xs)
+    return found
+
+
+# --- the table
+# fmt: off
+# ruff: noqa: E501
+
+def _map(name: str, slang: str, vjp: Vjp = none, flops: int = 1) -> Op:
+    return Op(name, "map", slang, vjp, flops)
+
+
+def _reduce(name: str, slang: str, start: str, vjp: Vjp = none) -> Op:
+    return Op(name, "reduce", slang, vjp, 1, start)
+
+
+_TABLE = (
+    Op("input",          "source"),
+    Op("captured",       "source"),
+    Op("constant",       "source"),
+    Op("broadcast",      "view", vjp=_broadcast),
+    Op("transpose",      "view", vjp=_transpose),
+    Op("reshape",        "view", vjp=_reshape),
+    Op("slice",          "view", vjp=_slice),
+    Op("stop_gradient",  "view", vjp=none),
+    Op("place",          "part", vjp=_place),
+    Op("concatenate",    "part", vjp=_concatenate),
+    #    name            Slang                             derivative                                   flops
+    _map("add",          "{0} + {1}",                      lambda g, y, a, b: (g, g)),
+    _map("subtract",     "{0} - {1}",                      lambda g, y, a, b: (g, -g)),
+    _map("multiply",     "{0} * {1}",                      lambda g, y, a, b: (g * b, g * a)),
+    _map("divide",       "{0} / {1}",                      lambda g, y, a, b: (g / b, -(g * y / b)),     4),
+    _map("negative",     "-{0}",                           lambda g, y, x: (-g,)),
+    _map("positive",     "{0}",                            lambda g, y, x: (g,),                         0),
+    _map("absolute",     "abs({0})",                       lambda g, y, x: (np.where(x == 0, 0, np.where(x < 0, -g, g)),)),
+    _map("sign",         "{T}(sign({0}))"),
+    _map("square",       "{0} * {0}",                      lambda g, y, x: (2 * g * x,)),
+    _map("reciprocal",   "{T}(1) / {0}",                   lambda g, y, x: (-g * y * y,),                4),
+    _map("sqrt",         "sqrt({0})",                      lambda g, y, x: (0.5 * g / y,),               4),
+    _map("cbrt",         "cbrt({0})",                      lambda g, y, x: (g / (3 * y * y),),          12),
+    _map("exp",          "exp({0})",                       lambda g, y, x: (g * y,),                     8),
+    _map("exp2",         "exp2({0})",                      lambda g, y, x: (g * y * LN2,),               8),
+    _map("expm1",        "expm1({0})",                     lambda g, y, x: (g * (y + 1),),               8),
+    _map("log",          "log({0})",                       lambda g, y, x: (g / x,),                     8),
+    _map("log2",         "log2({0})",                      lambda g, y, x: (g / (x * LN2),),             8),
+    _map("log10",        "log10({0})",                     lambda g, y, x: (g / (x * LN10),),            8),
+    _map("log1p",        "log1p({0})",                     lambda g, y, x: (g / (1 + x),),               8),
+    _map("sin",          "sin({0})",                       lambda g, y, x: (g * np.cos(x),),            12),
+    _map("cos",          "cos({0})",                       lambda g, y, x: (-g * np.sin(x),),           12),
+    _map("tan",          "tan({0})",                       lambda g, y, x: (g * (1 + y * y),),          16),
+    _map("arcsin",       "asin({0})",                      lambda g, y, x: (g / np.sqrt((1 - x) * (1 + x)),),   12),
+    _map("arccos",       "acos({0})",                      lambda g, y, x: (-g / np.sqrt((1 - x) * (1 + x)),),  12),
+    _map("arctan",       "atan({0})",                      lambda g, y, x: (g / (1 + x * x),),          12),
+    _map("sinh",         "sinh({0})",                      lambda g, y, x: (g * np.cosh(x),),           12),
+    _map("cosh",         "cosh({0})",                      lambda g, y, x: (g * np.sinh(x),),           12),
+    _map("tanh",         "tanh({0})",                      lambda g, y, x: (g * (1 - y * y),),          12),
+    _map("arcsinh",      "asinh({0})",                     lambda g, y, x: (g / np.hypot(x, 1),),       12),
+    _map("arccosh",      "acosh({0})",                     lambda g, y, x: (g / np.sqrt((x - 1) * (x + 1)),),   12),
+    _map("arctanh",      "atanh({0})",                     lambda g, y, x: (g / ((1 - x) * (1 + x)),),  12),
+    _map("arctan2",      "atan2({0}, {1})",                _arctan2,                                    16),
+    _map("hypot",        "hypot({0}, {1})",                lambda g, y, a, b: (g * (a / y), g * (b / y)), 8),
+    _map("power",        "power({0}, {1})",            _power,                                      20),
+    _map("logaddexp",    "logaddexp({0}, {1})",        _logaddexp,                                  20),
+    _map("maximum",      "larger({0}, {1})",           _extreme,                                     2),
+    _map("minimum",      "smaller({0}, {1})",          _extreme,                                     2),
+    _map("fmax",         "max({0}, {1})",                  _extreme),
+    _map("fmin",         "min({0}, {1})",                  _extreme),
+    _map("floor",        "floor({0})"),
+    _map("ceil",         "ceil({0})"),
+    _map("trunc",        "trunc({0})"),
+    _map("rint",         "rint({0})"),
+    _map("floor_divide", "floor_divide({0}, {1})",     flops=5),
+    _map("remainder",    "remainder({0}, {1})",        lambda g, y, a, b: (g, -g * np.floor_divide(a, b)), 6),
+    _map("deg2rad",      "{0} * {T}(0.017453292519943295lf)", lambda g, y, x: (g * (pi / 180),)),
+    _map("rad2deg",      "{0} * {T}(57.29577951308232lf)",   lambda g, y, x: (g * (180 / pi),)),
+    _map("equal",        "{0} == {1}"),
+    _map("not_equal",    "{0} != {1}"),
+    _map("less",         "{0} < {1}"),
+    _map("less_equal",   "{0} <= {1}"),
+    _map("greater",      "{0} > {1}"),
+    _map("greater_equal", "{0} >= {1}"),
+    _map("logical_and",  "({0} & {1})"),
+    _map("logical_or",   "({0} | {1})"),
+    _map("logical_xor",  "({0} != {1})"),
+    _map("logical_not",  "!{0}"),
+    _map("bitwise_and",  "{T}({0} & {1})"),
+    _map("bitwise_or",   "{T}({0} | {1})"),
+    _map("bitwise_xor",  "{T}({0} ^ {1})"),
+    _map("invert",       "{T}(~{0})"),
+    _map("isnan",        "isnan({0})"),
+    _map("isinf",        "isinf({0})"),
+    _map("isfinite",     "isfinite({0})"),
+    _map("where",        "({0} ? {1} : {2})",              lambda g, y, c, a, b: (None, picked(c, g), np.where(c, 0, g))),
+    _map("convert",      "{T}({0})",                       lambda g, y, x: (g.astype(x.dtype),)),
+    _map("count",        ""),  # 0, 1, 2, ... along `axis`
+    _map("slang",        "",                               _slang,                                      20),
+    #       name         Slang                    start
+    _reduce("sum",       "{0} + {1}",             "{T}(0)",          _sum),
+    _reduce("prod",      "{0} * {1}",             "{T}(1)",          _prod),
+    _reduce("max",       "larger({0}, {1})",  "{T}.lowest()",    _largest),
+    _reduce("min",       "smaller({0}, {1})", "{T}.highest()",   _largest),
+    Op("argmax",         "scan", vjp=none),
+    Op("argmin",         "scan", vjp=none),
+    Op("cumsum",         "scan", vjp=_cumsum),
+    Op("einsum",         "contract", vjp=_einsum),
+    Op("take_along",     "gather", vjp=_take_along),
+    Op("add_along",      "scatter", vjp=_add_along),
+)
+# fmt: on
+OPS = {op.name: op for op in _TABLE}

@@ -1,0 +1,247 @@
+"""Plans: the steps of a graph over memory that is given once.
+
+    plan = Plan(outputs, inputs, device)        fused, written, compiled
+    plan.run([x, y])                            new arrays of the results
+
+Memory between kernels is one arena; each node has its place from the step that writes it to the last that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha1
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.cost import Machine
+from slangrad.graph.emit import Clear, Grid, Kernel, Part, Product, Step, Temporary, steps_of
+from slangrad.graph.fuse import Fusion, with_copies
+from slangrad.graph.layout import Layout, dense
+from slangrad.graph.memory import arena
+from slangrad.graph.node import Node, text
+from slangrad.graph.rewrite import rewritten
+from slangrad.graph.types import type_of
+
+PRELUDE = (Path(__file__).parent / "kernels" / "graph_prelude.slang").read_text()
+Holder = Node | Temporary
+
+
+class Plan:
+    """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
+    outputs that take the memory of an input."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        inputs: Sequence[Node],
+        device: Any,
+        layouts: dict[Node, Layout] | None = None,
+        fused: bool = True,
+        in_place: Mapping[Node, Node] | None = None,
+    ) -> None:
+        self.device = device
+        self._lock = Lock()
+        self._copied: dict[Node, Node] = {}
+        self.inputs = list(inputs)
+        self.layouts = layouts or {}
+        self.outputs = with_copies(rewritten(outputs), self.layouts)
+        self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused)
+        self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
+        threads = device.options.threads or 2
+        self.by_group = [steps_of(self.fusion, group, threads) for group in self.fusion.groups]
+        self.steps: list[Step] = [step for steps in self.by_group for step in steps]
+        self._holders: dict[Holder, Any] = {}
+        self._constants()
+        self._captured = [n for n in self.fusion.order if n.op == "captured"]
+        self._arena()
+        self._runs = [self._prepared(step) for step in self.steps]
+
+    # --- text
+
+    @cached_property
+    def source(self) -> str:
+        """The Slang module."""
+        texts = dict.fromkeys(step.text for step in self.steps if isinstance(step, Kernel))
+        functions = [n.attributes["function"] for n in self.fusion.order if n.op == "slang"]
+        more = dict.fromkeys(line for f in functions for line in f.text)
+        imports = dict.fromkeys(f.module for f in functions)
+        head = "".join(f'import "{name}";\n' for name in ("slangpy", "graph_prelude", *imports))
+        return "\n".join([head, *more, *texts])
+
+    @cached_property
+    def module(self) -> Any:
+        spy.Module.load_from_source(self.device, "graph_prelude", PRELUDE)
+        name = f"graph_{sha1(self.source.encode()).hexdigest()[:12]}"
+        return spy.Module.load_from_source(self.device, name, self.source)
+
+    def __str__(self) -> str:
+        return text(*self.outputs)
+
+    # --- memory
+
+    def _constants(self) -> None:
+        for node in self.fusion.order:
+            if node.op == "count":
+                values = np.arange(node.shape[node.attributes["axis"]] or 1, dtype=node.dtype)
+                self._holders[node] = spy.Tensor.from_numpy(self.device, values)
+
+    def _arena(self) -> None:
+        """Places for what is written and read inside of the plan."""
+        outside = {*self.outputs, *self.inputs, *self._captured, *self._holders}
+        found = arena(self.steps, outside)
+        self.peak = found.size
+        if found.size:
+            memory = spy.Tensor.zeros(self.device, (found.size,), "uint8_t")
+            for holder, offset in found.offsets.items():
+                size = max(1, int(np.prod(holder.shape)))
+                kind = type_of(holder.dtype)
+                self._holders[holder] = memory.view(
+                    (size,), (1,), offset // holder.dtype.itemsize, dtype=kind
+                )
+
+    def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
+        """Outputs that are written over an input. Their kernels run last. Where another one still reads the input, the
+        output has memory of its own, and is copied at the end."""
+        taken = {made[output]: given for output, given in wanted.items()}
+        last = [group for group in self.fusion.groups if not taken.keys().isdisjoint(group.roots)]
+        self.fusion.groups = [group for group in self.fusion.groups if group not in last] + last
+        for output, given in list(taken.items()):
+            own = next(group for group in last if output in group.roots)
+            readers = [(group, leaf) for group in last for leaf in group.leaves if leaf.node is given]
+            moved = any(group is not own or leaf.whole or not leaf.layout.is_dense for group, leaf in readers)
+            if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
+                self._copied[output] = taken.pop(output)
+        return taken
+
+    # --- steps
+
+    def _prepared(self, step: Step) -> Callable[[dict[Holder, Any]], None]:
+        if isinstance(step, Clear):
+            return lambda given: self._seen(step.output, given).clear()
+        if isinstance(step, Product):
+            return self._product(step)
+        return self._kernel(step)
+
+    def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
+        """The tensor of a part."""
+        held = self._holders.get(part.holder)
+        tensor = given[part.holder] if held is None else held
+        at = part.layout
+        return tensor.view(at.shape or (1,), at.strides or (1,), at.offset)
+
+    def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
+        function = self.module.require_function(step.name)
+        parts = [each for each in (*step.arguments, *step.outputs) if isinstance(each, Part)]
+        if all(each.holder in self._holders for each in parts):
+            args, kwargs = self._bound(step, {})
+            bound = function.bind_call(*args, **kwargs)
+            return lambda given: bound()
+
+        def call(given: dict[Holder, Any]) -> None:
+            args, kwargs = self._bound(step, given)
+            function(*args, **kwargs)
+
+        return call
+
+    def _bound(self, step: Kernel, given: dict[Holder, Any]) -> tuple[list[Any], dict[str, Any]]:
+        args = [
+            spy.grid(each.shape) if isinstance(each, Grid) else self._seen(each, given)
+            for each in step.arguments
+        ]
+        outputs = [self._seen(each, given) for each in step.outputs]
+        return (args, {"_result": outputs[0]}) if step.returns else ([*args, *outputs], {})
+
+    def _product(self, step: Product) -> Callable[[dict[Holder, Any]], None]:
+        multiply = product(step.letters)
+
+        def run(given: dict[Holder, Any]) -> None:
+            a, b, out = (_array(self._seen(each, given), each.layout) for each in (*step.inputs, step.output))
+            multiply(a, b, out)
+
+        return run
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
+        given: dict[Holder, Any] = dict(zip(self.inputs, arguments, strict=True))
+        given |= {node: as_tensor(self.device, node.attributes["value"].value) for node in self._captured}
+        given |= {
+            node: given[self._taken[node]] if node in self._taken else self._new(node)
+            for node in self.outputs
+        }
+        with self._lock:
+            for run in self._runs:
+                run(given)
+        for node, to in self._copied.items():
+            given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
+        return [self._shaped(given[node], node) for node in self.outputs]
+
+    def _new(self, node: Node) -> Any:
+        return spy.Tensor.empty(self.device, (max(1, node.size),), type_of(node.dtype))
+
+    def _shaped(self, tensor: Any, node: Node) -> Any:
+        """Its tensor in its own shape; that of a number stays (1,)."""
+        if not node.size:
+            return spy.Tensor.empty(self.device, node.shape, type_of(node.dtype))
+        return tensor.view(node.shape) if node.shape else tensor
+
+
+def as_tensor(device: Any, value: Any) -> Any:
+    """The memory of an array as a tensor, without a copy."""
+    if isinstance(value, spy.Tensor):
+        return value
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value.reshape(1)
+    return spy.Tensor.from_dlpack(device, value)
+
+
+def _array(tensor: Any, layout: Layout) -> Any:
+    found = tensor.host_view()
+    return found if layout.shape else found.reshape(())
+
+
+def product(letters: str) -> Callable[[Any, Any, Any], None]:
+    """A product by np.matmul, for operands and a result with axes of these letters."""
+    ins, out = letters.split("->")
+    left, right = ins.split(",")
+    batch = [c for c in out if c in left and c in right]
+    rows = [c for c in out if c in left and c not in right]
+    columns = [c for c in out if c in right and c not in left]
+    summed = [c for c in left if c in right and c not in out]
+
+    def matrices(x: Any, names: str, first: list[str], second: list[str]) -> Any:
+        """Axes in the order batch, first, second; those of a kind as one."""
+        x = x.transpose([names.index(c) for c in (*batch, *first, *second)])
+        shape = x.shape[: len(batch)]
+        a = int(np.prod(x.shape[len(batch) : len(batch) + len(first)]))
+        return x.reshape((*shape, a, int(np.prod(x.shape[len(batch) + len(first) :]))))
+
+    def run(a: Any, b: Any, result: Any) -> None:
+        x, y = matrices(a, left, rows, summed), matrices(b, right, summed, columns)
+        sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
+        into = result.transpose([out.index(c) for c in (*batch, *rows, *columns)])
+        made = _matrix_view(into, len(batch), len(rows))
+        if made is not None:
+            np.matmul(x, y, out=made)
+        else:
+            into[...] = np.matmul(x, y).reshape([sizes[c] for c in (*batch, *rows, *columns)])
+
+    return run
+
+
+def _matrix_view(x: Any, batch: int, rows: int) -> Any:
+    """The array with its rows and columns joined, None where that takes a copy."""
+    shape = (
+        *x.shape[:batch],
+        int(np.prod(x.shape[batch : batch + rows])),
+        int(np.prod(x.shape[batch + rows :])),
+    )
+    made = x.reshape(shape)
+    return made if np.shares_memory(made, x) else None
+
+
+__all__ = ["Plan", "as_tensor", "dense"]

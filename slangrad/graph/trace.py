@@ -1,0 +1,246 @@
+"""`jit`, `grad`, `value_and_grad`, `jvp`: functions of arrays that are traced once for each set of shapes and types.
+
+@graph.jit
+def f(x): return np.tanh(x) * 2          f(x) runs one kernel; f.explain(x) shows it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import update_wrapper
+from typing import Any
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.array import Array, checked_type, lifted, numpy_type
+from slangrad.graph.errors import GraphError
+from slangrad.graph.explain import Explanation
+from slangrad.graph.gradient import compute_gradient, compute_tangent
+from slangrad.graph.layout import Layout, normal
+from slangrad.graph.node import Node, new_input, substituted
+from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.trees import filled, is_array, leaves, structure, tree_map
+
+
+def is_traced(value: Any) -> bool:
+    return isinstance(value, Array)
+
+
+class Jitted:
+    """A function whose calls run plans. `f.explain(*args)` shows the plan of such arguments."""
+
+    def __init__(self, function: Callable[..., Any], device: Any = None) -> None:
+        self.function = function
+        self._device = device
+        self._plans: dict[Any, _Traced] = {}
+        update_wrapper(self, function, updated=())
+
+    def __repr__(self) -> str:
+        return f"graph.jit({getattr(self.function, '__name__', self.function)})"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        given = leaves((args, kwargs))
+        if any(map(is_traced, given)):
+            return self.function(*args, **kwargs)
+        return self._traced(args, kwargs)(given)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What runs for such arguments: groups, bytes, operations for each byte, Slang text."""
+        return Explanation(self._traced(args, kwargs).plan)
+
+    def _traced(self, args: Any, kwargs: Any) -> _Traced:
+        arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
+        key = structure_of((args, kwargs)), *map(seen_as, arrays)
+        found = self._plans.get(key)
+        if found is None:
+            device = self._device or _device_of(arrays)
+            found = self._plans[key] = _Traced(self.function, args, kwargs, arrays, device)
+        return found
+
+
+class _Traced:
+    """One plan, and the form of the function's result."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, arrays: Sequence[Any], device: Any
+    ) -> None:
+        self._device = device
+        self._wrap = _wrap_of(arrays)
+        nodes = inputs_of(arrays, "")
+        args, kwargs = filled((args, kwargs), iter(map(Array, nodes)), is_array)
+        self.result = function(*args, **kwargs)
+        found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
+        outputs = [lifted(each).node for each in found]
+        layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
+        self.plan = Plan(outputs, nodes, device, layouts)
+
+    def __call__(self, given: Sequence[Any]) -> Any:
+        tensors = [
+            as_tensor(self._device, np.asarray(v) if isinstance(v, np.generic) else v)
+            for v in given
+            if is_array(v)
+        ]
+        made = self.plan.run(tensors)
+        results = [self._wrap(tensor, node) for tensor, node in zip(made, self.plan.outputs, strict=True)]
+        return filled(self.result, iter(results), lambda leaf: is_traced(leaf) or is_array(leaf))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in value.shape)
+
+
+def strides_of(value: Any) -> tuple[int, ...]:
+    """Counted in elements."""
+    if isinstance(value, np.ndarray | np.generic):
+        return tuple(step // value.itemsize for step in value.strides)
+    return tuple(value.strides) if isinstance(value, spy.Tensor) else tuple(value.stride())
+
+
+def layout_of(value: Any) -> Layout:
+    return normal(Layout(shape_of(value), strides_of(value)))
+
+
+def structure_of(tree: Any) -> Any:
+    """The form of arguments, as a key."""
+    found = structure(tree)
+    try:
+        hash(found)
+    except TypeError as error:
+        raise GraphError(
+            "E1043", f"arguments: {error}", "arguments are arrays, and values that can be hashed"
+        ) from None
+    return found
+
+
+def inputs_of(arrays: Sequence[Any], name: str) -> list[Node]:
+    """An input for each array."""
+    return [
+        new_input(shape_of(each), checked_type(numpy_type(each)), f"{name}{i}")
+        for i, each in enumerate(arrays)
+    ]
+
+
+def seen_as(value: Any) -> Any:
+    """What a plan depends on."""
+    return type(value), shape_of(value), strides_of(value), str(value.dtype)
+
+
+def _device_of(arrays: Sequence[Any]) -> Any:
+    for each in arrays:
+        if isinstance(each, spy.Tensor):
+            return each.device
+    return spy.default_device()
+
+
+def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
+    """Results have the form of the arguments: tensors for tensors, torch's for torch's, else NumPy's."""
+    if any(isinstance(each, spy.Tensor) for each in arrays):
+        return lambda tensor, node: tensor
+    if any(not isinstance(each, np.ndarray | np.generic) for each in arrays):
+        return lambda tensor, node: tensor.to_torch().reshape(node.shape)
+    return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
+
+
+def jit(function: Callable[..., Any] | None = None, *, device: Any = None) -> Any:
+    """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
+    beside arrays; differentiated, fused and compiled; run by kernels.
+
+    Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
+    values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
+    """
+    if function is None:
+        return lambda f: Jitted(f, device)
+    return Jitted(function, device)
+
+
+# --- derivatives
+
+
+def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
+    """The function's value and its gradient with respect to arguments, which have the form of these; all in one plan.
+
+    The function gives one number. GraphError (E1045) where it does not, and where an argument has no floats.
+    """
+
+    def both(*args: Any, **kwargs: Any) -> Any:
+        chosen = [argnums] if isinstance(argnums, int) else list(argnums)
+        traced = [tree_map(_fresh, args[i]) for i in chosen]
+        value = function(
+            *[traced[chosen.index(i)] if i in chosen else each for i, each in enumerate(args)], **kwargs
+        )
+        output = scalar_of(value, function)
+        pairs = [
+            (new, old)
+            for t, i in zip(traced, chosen, strict=True)
+            for new, old in zip(leaves(t), leaves(args[i]), strict=True)
+        ]
+        active = [
+            (new.node, lifted(old).node) for new, old in pairs if is_traced(new) and new.dtype.kind == "f"
+        ]
+        if not active:
+            raise GraphError(
+                "E1045", f"{name_of(function)}: there are no floats to differentiate with respect to"
+            )
+        wrt = [new for new, _ in active]
+        found = substituted([output, *compute_gradient(output, wrt)], dict(active))
+        gradients = iter(map(Array, found[1:]))
+        made = [
+            tree_map(lambda leaf: next(gradients) if is_traced(leaf) and leaf.dtype.kind == "f" else leaf, t)
+            for t in traced
+        ]
+        return Array(found[0]), made[0] if isinstance(argnums, int) else tuple(made)
+
+    return Jitted(_named(both, function))
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Any:
+    """The gradient alone; see `value_and_grad`."""
+    both = value_and_grad(function, argnums)
+    return Jitted(_named(lambda *args, **kwargs: both.function(*args, **kwargs)[1], function))
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The value of the function and its derivative along tangents, which have the form of the primals: forward mode."""
+    return Jitted(_named(lambda p, t: _jvp(function, p, t), function))(tuple(primals), tuple(tangents))
+
+
+def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    traced = tree_map(_fresh, primals)
+    result = function(*traced)
+    old = [lifted(each).node for each in leaves(primals) if is_traced(each)]
+    new = [each.node for each in leaves(traced) if is_traced(each)]
+    along = [lifted(each).node for each in leaves(tangents)]
+    if [n.shape for n in old] != [n.shape for n in along]:
+        raise GraphError("E1042", f"{name_of(function)}: primals and tangents have other shapes")
+    values = dict(zip(new, old, strict=True))
+    value = tree_map(lambda leaf: Array(substituted([lifted(leaf).node], values)[0]), result)
+    tangent = tree_map(
+        lambda leaf: Array(substituted([compute_tangent(lifted(leaf).node, new, along)], values)[0]), result
+    )
+    return value, tangent
+
+
+def _fresh(leaf: Any) -> Any:
+    """A value that nothing else reads, in place of a traced one."""
+    return Array(new_input(leaf.shape, leaf.dtype, "wrt")) if is_traced(leaf) else leaf
+
+
+def scalar_of(value: Any, function: Callable[..., Any]) -> Node:
+    if not is_traced(value) or value.size != 1 or value.dtype.kind != "f":
+        said = repr(value) if is_traced(value) else type(value).__name__
+        raise GraphError(
+            "E1045",
+            f"{name_of(function)} gives {said}, and a gradient is that of one float",
+            "sum or mean the result",
+        )
+    node: Node = value.reshape(()).node
+    return node
+
+
+def name_of(function: Any) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _named(made: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    return update_wrapper(made, function, updated=())

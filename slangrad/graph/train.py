@@ -1,0 +1,115 @@
+"""`train`: a loss and an optimizer as one plan: value, gradients and update.
+
+step = graph.train(loss, spy.optim.Adam(p, lr=1e-3))
+for x, y in batches: print(step(x, y))          loss(p, x, y), and p is moved
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import slangrad as spy
+from slangrad.graph.array import Array
+from slangrad.graph.calls import results_of
+from slangrad.graph.errors import GraphError
+from slangrad.graph.explain import Explanation
+from slangrad.graph.gradient import compute_gradient
+from slangrad.graph.node import Node, new_input
+from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.trace import inputs_of, layout_of, name_of, scalar_of, seen_as, structure_of
+from slangrad.graph.trees import filled, is_array, leaves, tree_map
+
+
+class Step:
+    """`step(*batch)` makes one step and gives the loss before it; `step.explain(*batch)` shows its plan."""
+
+    def __init__(self, loss: Callable[..., Any], optimizer: spy.optim.Optimizer) -> None:
+        self.loss = loss
+        self.optimizer = optimizer
+        self._plans: dict[Any, _Planned] = {}
+
+    def __repr__(self) -> str:
+        return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
+
+    def __call__(self, *batch: Any) -> Any:
+        updates = self.optimizer.advance()
+        return self._planned(batch, updates).run(batch, updates)
+
+    def explain(self, *batch: Any) -> Explanation:
+        """The plan of such a batch; nothing is run."""
+        return Explanation(self._planned(batch, self.optimizer.advance(count=False)).plan)
+
+    def _planned(self, batch: tuple[Any, ...], updates: Sequence[Any]) -> _Planned:
+        arrays = [each for each in leaves(batch) if is_array(each)]
+        flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
+        key = structure_of(batch), *map(seen_as, arrays), flags, len(updates[0][1].settings)
+        if key not in self._plans:
+            self._plans[key] = _Planned(self, batch, arrays, updates)
+        return self._plans[key]
+
+
+class _Planned:
+    """The inputs of the plan: parameters, the batch, state, numbers among the settings."""
+
+    def __init__(self, step: Step, batch: Any, arrays: Sequence[Any], updates: Sequence[Any]) -> None:
+        numbers = [part.numbers for part, _ in updates]
+        if len(numbers) != len(step.optimizer.parameters):
+            raise GraphError(
+                "E1043", "train: parameters are tensors of numbers", "take structs apart into several tensors"
+            )
+        parameters, given = inputs_of(numbers, "parameter"), inputs_of(arrays, "batch")
+        wrt = iter(map(Array, parameters))
+        model = tree_map(lambda leaf: next(wrt), step.optimizer.tree)
+        loss = step.loss(model, *filled(batch, iter(map(Array, given)), is_array))
+        output = scalar_of(loss, step.loss)
+        gradients = compute_gradient(output, parameters)
+        state = [tensor for _, update in updates for tensor in update.state]
+        states = inputs_of(state, "state")
+        kept: dict[Node, Node] = {}
+        settings = new_input((len(updates[0][1].settings),), np.dtype(np.float64), "settings")
+        left = iter(states)
+        for (_, update), parameter, gradient in zip(updates, parameters, gradients, strict=True):
+            own = [next(left) for _ in update.state]
+            kept |= _updated(update, parameter, gradient, own, Array(settings))
+        inputs = [*parameters, *given, *states, settings]
+        held = [*numbers, *arrays, *state]
+        layouts = {node: layout_of(each) for node, each in zip(inputs, held, strict=False)}
+        device = numbers[0].device
+        self.plan = Plan([output, *kept], inputs, device, layouts, in_place=kept)
+        self._parameters = numbers
+        self._device = device
+
+    def run(self, batch: Any, updates: Sequence[Any]) -> Any:
+        device = self._device
+        arrays = [as_tensor(device, each) for each in leaves(batch) if is_array(each)]
+        state = [tensor for _, update in updates for tensor in update.state]
+        settings = as_tensor(device, np.array(updates[0][1].settings, np.float64))
+        loss = self.plan.run([*self._parameters, *arrays, *state, settings])[0]
+        return loss.host_view()[0]
+
+
+def _updated(
+    update: Any, parameter: Node, gradient: Node, state: Sequence[Node], settings: Array
+) -> dict[Node, Node]:
+    """New values, and the inputs whose memory they take: the optimizer's own function, as an operator."""
+    declared = [each.type.name for each in update.function.parameters][2 + len(state) :]
+    values = [
+        value
+        if isinstance(value, bool)
+        else settings[k].astype(np.float32 if kind == "float" else np.float64)
+        for k, (value, kind) in enumerate(zip(update.settings, declared, strict=True))
+    ]
+    made = results_of(update.function, [*map(Array, [parameter, gradient, *state]), *values])
+    return {made[i].node: node for i, node in zip(sorted(made), [parameter, *state], strict=True)}
+
+
+def train(loss: Callable[..., Any], optimizer: spy.optim.Optimizer) -> Step:
+    """A function that makes one step of an optimizer: `loss(parameters, *batch)`, its gradient and the update are one
+    plan. `parameters` have the form in which the optimizer got them; they are changed in place.
+
+    GraphError (E1045) where the loss is not one number, (E1043) for parameters that hold structs.
+    """
+    return Step(loss, optimizer)

@@ -1,0 +1,167 @@
+"""Fusion: fewer bytes, the same numbers."""
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+from slangrad.graph.array import Array
+from slangrad.graph.emit import Part, Product
+from slangrad.graph.layout import dense
+from slangrad.graph.memory import arena
+from slangrad.graph.node import new_input
+from slangrad.graph.plan import Plan, as_tensor
+
+UNARY = [np.tanh, np.sin, np.negative, np.square, lambda x: np.exp(-x * x), lambda x: x * 0.5 + 1, abs]
+BINARY = [np.add, np.subtract, np.multiply, np.maximum, lambda x, y: np.where(x > y, x, 2 * y), np.hypot]
+
+
+def random_program(seed: int):
+    """A function of three arrays whose values are reshaped, moved, reduced, joined, multiplied and read more than
+    once."""
+
+    def run(a, b, c):
+        rng = np.random.default_rng(seed)
+        made = [a, b, c]
+        for _ in range(14):
+            x, y = made[rng.integers(len(made))], made[rng.integers(len(made))]
+            match rng.integers(9):
+                case 0 | 1:
+                    made.append(UNARY[rng.integers(len(UNARY))](x))
+                case 2 | 3:
+                    made.append(BINARY[rng.integers(len(BINARY))](x, y))
+                case 4:
+                    made.append(
+                        x
+                        - getattr(x, ["sum", "max", "min", "mean"][rng.integers(4)])(
+                            rng.integers(2), keepdims=True
+                        )
+                    )
+                case 5:
+                    made.append(x.T + y)
+                case 6:
+                    made.append(
+                        np.concatenate([x[3:, ::-1], y[:3]]) * x.reshape(3, 12).swapaxes(0, 1).reshape(6, 6)
+                    )
+                case 7:
+                    made.append(np.tanh(x @ y.T))
+                case _:
+                    made.append(
+                        np.take_along_axis(x, np.argsort(np.arange(36) % 7).reshape(6, 6) % 6, 1)
+                        + x[rng.integers(6)]
+                    )
+        return made[-1], made[-2].sum(1), made[-3]
+
+    return run
+
+
+def plans(function, arrays, device, fused: bool):
+    nodes = [new_input(each.shape, each.dtype) for each in arrays]
+    outputs = [each.node for each in function(*map(Array, nodes))]
+    plan = Plan(outputs, nodes, device, fused=fused)
+    return plan, [each.to_numpy() for each in plan.run([as_tensor(device, each) for each in arrays])]
+
+
+def check(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(-1, 1, (6, 6)) for _ in range(3)]
+    function, device = random_program(seed), spy.default_device()
+    fused, found = plans(function, arrays, device, True)
+    plain, expected = plans(function, arrays, device, False)
+    for got, same, want in zip(found, expected, function(*arrays), strict=True):
+        np.testing.assert_allclose(got, same, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-11)
+    assert len(fused.fusion.groups) <= len(plain.fusion.groups)
+    assert fused.fusion.after.bytes <= plain.fusion.after.bytes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(100, 160))
+def test_more_random_programs(seed: int) -> None:
+    check(seed)
+
+
+def test_the_lecture_s_example() -> None:
+    """E = D + (A + B) * C: 3 operations for 5 accesses instead of 9."""
+    fused = graph.jit(lambda a, b, c, d: d + (a + b) * c)
+    arrays = [np.full((8, 8), i, np.float32) for i in range(4)]
+    found = fused.explain(*arrays).plan.fusion
+    assert [len(group.roots) for group in found.groups] == [1]
+    assert (found.before.flops, found.before.accesses) == (3 * 64, 9 * 64)
+    assert (found.after.flops, found.after.accesses, found.after.bytes) == (3 * 64, 5 * 64, 20 * 64)
+    assert "0.333 -> 0.6" in str(fused.explain(*arrays))
+
+
+def test_what_is_kept_is_chosen_by_cost() -> None:
+    """A cheap value is computed twice; one that costs more than its memory is stored."""
+
+    def cheap(x, y):
+        z = x + 1
+        return z * y, (z * y[:1]).sum(1)
+
+    def dear(x, y):
+        z = x
+        for _ in range(30):
+            z = np.sin(np.tanh(z))
+        return z * y, (z * y[:1]).sum(1)
+
+    arrays = [np.ones((64, 64), np.float32)] * 2
+    assert len(graph.jit(cheap).explain(*arrays).plan.fusion.groups) == 2
+    stored = graph.jit(dear).explain(*arrays).plan.fusion
+    assert any(leaf.node in stored.stored for group in stored.groups for leaf in group.leaves)
+
+
+def test_results_of_one_shape_are_one_kernel() -> None:
+    both = graph.jit(lambda x, y: (x * y, x + y, (x * y) ** 2)).explain(*[np.ones((5, 3))] * 2).plan
+    assert [len(group.roots) for group in both.fusion.groups] == [3]
+
+
+def test_strides() -> None:
+    assert dense((1, 2, 3, 4)).strides == (0, 12, 4, 1)
+    assert list(spy.Tensor.zeros(spy.default_device(), (1, 2, 3, 4), "float").strides) == [24, 12, 4, 1]
+
+
+def test_views_of_arguments_are_not_copied() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    views = (x.transpose(2, 0, 1), x[:, ::-1, 1:3], np.broadcast_to(x[0, 0], (3, 4)), np.float64(3))
+    found = graph.jit(lambda a, b, c, d: (a * 2, b.T + d, c.sum(0), d))
+    for got, want in zip(found(*views), found.function(*views), strict=True):
+        np.testing.assert_array_equal(got, want)
+    kernels = found.explain(*views).plan.fusion.groups
+    assert [group.kind for group in kernels] == ["map", "map", "reduce", "map"]
+
+
+def random_steps(seed: int) -> list[Product]:
+    """Products of two of the last six results."""
+    rng = np.random.default_rng(seed)
+    nodes = [new_input((int(rng.integers(8, 64)), 64), np.dtype(float)) for _ in range(60)]
+    parts = [Part(each, dense(each.shape)) for each in nodes]
+    return [
+        Product(nodes[i], "", [parts[j] for j in rng.integers(max(0, i - 6), i, 2)] if i else [], parts[i])
+        for i in range(len(nodes))
+    ]
+
+
+def test_the_arena_is_hardly_larger_than_what_is_alive() -> None:
+    """Intervals that are given places one after another need a little more than what is alive at once."""
+    ratios = []
+    for seed in range(12):
+        steps = random_steps(seed)
+        found = arena(steps, set())
+        lives = {step.node: (i, i) for i, step in enumerate(steps)}
+        for i, step in enumerate(steps):
+            lives |= {part.holder: (lives[part.holder][0], i) for part in step.inputs}
+        spans = [(found.offsets[n], found.offsets[n] + n.nbytes, *lives[n]) for n in lives]
+        for i, (start, end, first, last) in enumerate(spans):
+            assert not any(
+                start < other_end and other < end and first <= other_last and other_first <= last
+                for other, other_end, other_first, other_last in spans[:i]
+            )
+        ratios.append(found.size / found.live)
+    assert max(ratios) <= 1.12
+    assert np.mean(ratios) <= 1.02

@@ -1,0 +1,287 @@
+"""Programs as users write them: losses, networks, Slang functions, trees, torch; and what is refused."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slangrad as spy
+from slangrad import graph
+
+RNG = np.random.default_rng(11)
+BUMP = """
+[Differentiable] float bump(float x, float w)
+{ float s = 0; for (int i = 0; i < 8; i++) { if (s > 2) break; s += exp(-w * x * x) * 0.3; } return s; }
+[Differentiable] double scaled(double x, no_diff double w, int n) { return x * x * x * w * n; }
+float plain(float x) { return x + 1; }
+float two(float x, out float y) { y = 2 * x; return x; }
+float length3(float3 v) { return length(v); }
+T same<T>(T x) { return x; }
+"""
+
+
+@pytest.fixture(scope="module")
+def module() -> Any:
+    return spy.Module.load_from_source(spy.default_device(), "bump_of_graphs", BUMP)
+
+
+def cross_entropy(z: Any, y: Any) -> Any:
+    z = z - z.max(1, keepdims=True)
+    return (np.log(np.exp(z).sum(1)) - np.take_along_axis(z, y[:, None], 1)[:, 0]).mean()
+
+
+def by_hand(z: Any, y: Any) -> Any:
+    p = np.exp(z - z.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    return (p - np.eye(z.shape[1], dtype=z.dtype)[y]) / len(z)
+
+
+def mlp(p: Any, x: Any, y: Any) -> Any:
+    return cross_entropy(np.tanh(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"], y)
+
+
+def parameters(dtype: str = "f") -> Any:
+    rng = np.random.default_rng(0)
+    return {
+        "w1": rng.standard_normal((8, 16)).astype(dtype),
+        "b1": np.zeros(16, dtype),
+        "w2": rng.standard_normal((16, 5)).astype(dtype),
+        "b2": np.zeros(5, dtype),
+    }
+
+
+X, Y = RNG.standard_normal((32, 8)), RNG.integers(0, 5, 32)
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d"])
+def test_the_homework(dtype: str) -> None:
+    """The gradient of softmax cross-entropy."""
+    z = RNG.standard_normal((20, 300)).astype(dtype)
+    y = RNG.integers(0, 300, 20)
+    value, dz = graph.value_and_grad(cross_entropy)(z, y)
+    rtol = {"e": 2e-2, "f": 2e-5, "d": 1e-12}[dtype]
+    assert dz.dtype == value.dtype == z.dtype
+    np.testing.assert_allclose(value, cross_entropy(z.astype(float), y), rtol=rtol)
+    np.testing.assert_allclose(dz, by_hand(z.astype(float), y), rtol=rtol, atol=rtol * 1e-2)
+
+
+# --- training
+
+
+@pytest.mark.parametrize("make", [
+    lambda p: spy.optim.SGD(p, lr=0.1),
+    lambda p: spy.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.01, nesterov=True),
+    lambda p: spy.optim.Adam(p, lr=0.01),
+    lambda p: spy.optim.AdamW(p, lr=0.01),
+], ids=["sgd", "nesterov", "adam", "adamw"])  # fmt: skip
+def test_steps_are_those_of_the_optimizer(make: Any) -> None:
+    """As one plan, and as a gradient that the optimizer is given."""
+    ours, theirs = parameters("d"), parameters("d")
+    step, optimizer = graph.train(mlp, make(ours)), make(theirs)
+    gradient = graph.value_and_grad(mlp)
+    for _ in range(5):
+        loss = step(X, Y)
+        value, found = gradient(theirs, X, Y)
+        optimizer.step(found)
+        np.testing.assert_allclose(loss, value, rtol=1e-12)
+    for name in ours:
+        np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-9, atol=1e-12)
+    assert step.optimizer.steps == 5
+
+
+def test_training_learns_and_follows_settings() -> None:
+    p = parameters()
+    step = graph.train(mlp, spy.optim.Adam(p, lr=0.02))
+    x = X.astype(np.float32)
+    first = step(x, Y)
+    for _ in range(60):
+        last = step(x, Y)
+    assert last < 0.2 * first
+    step.optimizer.lr = 0.0
+    before = p["w1"].copy()
+    step(x, Y)
+    np.testing.assert_array_equal(before, p["w1"])
+    assert step.optimizer.steps == 62
+    assert "mlp" in repr(step)
+    assert "adapt_float" in str(step.explain(x, Y))
+    assert step.optimizer.steps == 62
+
+
+def test_an_update_that_reads_other_parameters_reads_the_old_ones() -> None:
+    """Each gradient is the other parameter, so neither may be overwritten before both are read."""
+    p = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])]
+    a, b = p[0].copy(), p[1].copy()
+    graph.train(lambda p: (p[0] * p[1].T).sum(), spy.optim.SGD(p, lr=0.5))()
+    np.testing.assert_allclose(p[0], a - 0.5 * b.T)
+    np.testing.assert_allclose(p[1], b - 0.5 * a.T)
+
+
+# --- Slang functions
+
+
+def test_a_slang_function_is_an_operator(module: Any) -> None:
+    layer = graph.jit(lambda x, w, b: 2 * module.bump(x + b, w))
+    x, w, b = (RNG.uniform(0.2, 1.0, shape).astype("f") for shape in ((5, 7), (7,), (7,)))
+    found = layer(x, w, b)
+    np.testing.assert_allclose(found, 2 * module.bump(x + b, w).to_numpy(), rtol=1e-6)
+    assert len(layer.explain(x, w, b).plan.fusion.groups) == 1
+
+
+def test_derivatives_of_slang_functions_nest(module: Any) -> None:
+    x, w = RNG.uniform(0.5, 2.0, (3, 4)), RNG.uniform(0.5, 2.0, 4)
+    total = lambda x: (module.scaled(x, w, 3) * np.sin(x)).sum()
+    value = lambda x: (x**3 * w * 3 * np.sin(x)).sum()
+    along = RNG.uniform(-1, 1, x.shape)
+    twice = graph.grad(lambda x: (graph.grad(total)(x) * along).sum())
+    plain = graph.grad(lambda x: (graph.grad(value)(x) * along).sum())
+    np.testing.assert_allclose(graph.grad(total)(x), graph.grad(value)(x), rtol=1e-12)
+    np.testing.assert_allclose(twice(x), plain(x), rtol=1e-12)
+    np.testing.assert_allclose(
+        graph.jvp(total, (x,), (along,))[1], (graph.grad(total)(x) * along).sum(), rtol=1e-12
+    )
+
+
+# --- arguments and results
+
+
+@dataclass
+class Layer:
+    w: Any
+    name: str = "first"
+
+
+def test_trees_of_arguments_and_results() -> None:
+    @graph.jit
+    def run(layers: Any, x: Any, scale: int = 1) -> Any:
+        for each in layers["all"]:
+            x = x @ each.w * scale
+        return {"x": x, "names": [each.name for each in layers["all"]], "pair": (x.sum(), layers["all"][0])}
+
+    layers = {"all": [Layer(np.eye(3) * 2), Layer(np.ones((3, 2)), "second")]}
+    found = run(layers, np.ones((4, 3)), scale=2)
+    np.testing.assert_array_equal(found["x"], np.full((4, 2), 24.0))
+    assert found["names"] == ["first", "second"]
+    assert float(found["pair"][0]) == 24.0 * 8
+    np.testing.assert_array_equal(found["pair"][1].w, np.eye(3) * 2)
+    gradients = graph.grad(lambda layers: (run(layers, np.ones((4, 3)))["x"] ** 2).sum())(layers)
+    assert gradients["all"][1].name == "second"
+    assert gradients["all"][1].w.shape == (3, 2)
+
+
+def test_results_have_the_form_of_arguments() -> None:
+    torch = pytest.importorskip("torch")
+    double = graph.jit(lambda x: x * 2)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensor = spy.Tensor.from_numpy(spy.default_device(), x)
+    assert isinstance(double(tensor), spy.Tensor)
+    np.testing.assert_array_equal(double(tensor).to_numpy(), x * 2)
+    made = double(torch.from_numpy(x))
+    assert isinstance(made, torch.Tensor)
+    np.testing.assert_array_equal(made.numpy(), x * 2)
+    assert isinstance(double(x), np.ndarray)
+    assert isinstance(double(np.float32(3)), np.float32)
+
+
+def test_captured_arrays_are_read_by_each_call() -> None:
+    table = np.arange(4.0)
+    pick = graph.jit(lambda x: x * table)
+    np.testing.assert_array_equal(pick(np.ones(4)), table)
+    table[:] = 7
+    np.testing.assert_array_equal(pick(np.ones(4)), np.full(4, 7.0))
+
+
+def test_each_set_of_shapes_is_traced_once() -> None:
+    seen = []
+
+    @graph.jit
+    def f(x: Any, n: int) -> Any:
+        seen.append((x.shape, str(x.dtype), n))
+        return x * n
+
+    for shape, dtype, n in [
+        ((2,), "f", 1),
+        ((2,), "f", 1),
+        ((3,), "f", 1),
+        ((2,), "d", 1),
+        ((2,), "f", 2),
+        ((3,), "f", 1),
+    ]:
+        np.testing.assert_array_equal(f(np.ones(shape, dtype), n), np.full(shape, n))
+    assert len(seen) == 4
+
+
+def test_results_are_new_memory() -> None:
+    x = np.ones(3)
+    f = graph.jit(lambda x: (x, x[::-1], x * 2))
+    first = f(x)
+    second = f(x)
+    for each in first:
+        each[:] = 9
+    assert x.tolist() == [1, 1, 1]
+    assert [each.tolist() for each in second] == [[1, 1, 1], [1, 1, 1], [2, 2, 2]]
+
+
+# --- what is refused
+
+
+REFUSED = {
+    "branch": (lambda x: x if x.sum() > 0 else -x, "E1041", "np.where"),
+    "number": (lambda x: float(x.sum()), "E1041", "Python number"),
+    "array": (lambda x: np.asarray(x), "E1041", "NumPy array"),
+    "assignment": (lambda x: x.__setitem__(0, 1), "E1041", "np.where"),
+    "shapes": (lambda x: x + np.ones(5), "E1042", r"\(3, 4\) and \(5,\)"),
+    "matmul": (lambda x: x @ x, "E1042", r"\(3, 4\) and \(3, 4\)"),
+    "reshape": (lambda x: x.reshape(5, 5), "E1042", "12 elements"),
+    "axis": (lambda x: x.sum(2), "E1042", "axis 2"),
+    "index": (lambda x: x[5], "E1042", "index 5"),
+    "mask": (lambda x: x[x > 0], "E1041", "np.where"),
+    "unknown": (lambda x: np.linalg.svd(x), "E1040", "svd"),
+    "unknown ufunc": (lambda x: np.nextafter(x, x), "E1040", "nextafter"),
+    "meant": (lambda x: np.vstack([x, x]), "E1040", "did you mean np.stack"),
+    "complex": (lambda x: x.astype(complex), "E1040", "complex128"),
+    "object": (lambda x: x + object(), "E1043", "object"),
+    "diagonal": (lambda x: np.einsum("ii->i", x @ x.T), "E1040", "diagonals"),
+    "letters": (lambda x: np.einsum("ij,jk->ik", x, x), "E1042", "more than one size"),
+    "empty": (lambda x: x[:0].max(), "E1042", "no elements"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    function, code, said = REFUSED[name]
+    with pytest.raises(graph.GraphError, match=said) as caught:
+        graph.jit(function)(np.ones((3, 4)))
+    assert caught.value.code == code
+    assert "test_programs.py:" in str(caught.value)
+
+
+def test_gradients_of_something_else_are_refused() -> None:
+    with pytest.raises(graph.GraphError, match=r"f64\[3,4\]\), and a gradient is that of one float"):
+        graph.grad(lambda x: x * 2)(np.ones((3, 4)))
+    with pytest.raises(graph.GraphError, match="no floats"):
+        graph.grad(lambda x: x.sum() * 1.0)(np.ones(3, int))
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda m, x: m.plain(x.astype(float)), "takes float32, not float64"),
+    (lambda m, x: m.two(x), "does not return one number"),
+    (lambda m, x: m.length3(x), "takes 'float3 v'"),
+    (lambda m, x: m.same(x), "is generic"),
+    (lambda m, x: m.bump(x), "takes 2 numbers, not 1"),
+    (lambda m, x: m.bump.bwds(x, x), "not derivatives"),
+    (lambda m, x: graph.grad(lambda x: m.plain(x).sum())(x), "has no derivative"),
+])  # fmt: skip
+def test_slang_functions_that_are_no_operators(module: Any, call: Any, said: str) -> None:
+    with pytest.raises(graph.GraphError, match=said):
+        graph.jit(lambda x: call(module, x))(np.ones((3, 4), np.float32))
+
+
+def test_attributes_that_are_not_there() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'reshape'"):
+        graph.jit(lambda x: x.reshap(3))(np.ones(3))
+
+
+def test_arguments_that_cannot_be_hashed() -> None:
+    with pytest.raises(graph.GraphError, match="set"):
+        graph.jit(lambda x, y: x)(np.ones(3), {1, 2})
