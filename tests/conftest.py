@@ -1,12 +1,15 @@
 """All tests check the IR after each pass (with `Options` of their own, too), take no kernels from a disk, and can be
 interrupted.
 
+    SLANGRAD_CALLS=keep pytest tests/gradients --one-in 8     a sample of tests, with all functions kept
+
 Tests of calls run compiled and interpreted: `device` is one of each, `load` the module of a text.
 """
 
 import gc
 import os
 import signal
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -22,6 +25,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # The same draws in every run; `--hypothesis-profile=default` draws others.
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--one-in", type=int, default=1, metavar="N", help="run one test in N, the same ones each time"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    n = config.getoption("--one-in")
+    items[:] = [item for item in items if crc32(item.nodeid.encode()) % n == 0]
 
 
 # A full collection walks over all that lives: PyTorch's modules, thousands of test items, the programs that session

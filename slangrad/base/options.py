@@ -79,8 +79,8 @@ class Options:
     segment_trips: int = 256             # iterations that reverse mode keeps at a time of a long loop, 0: all
     residuals: str = CUT                 # what it keeps: by a minimum cut, "store": all that it needs, or
                                          # "recompute": what is not cheap to compute again
-    calls: str = AUTO                    # functions of machine code: where they save much code, "inline": none,
-                                         # or "keep": all that can be
+    calls: str = field(default_factory=lambda: _calls(os.environ))  # functions of machine code: where they save
+                                         # much code ("auto"), "inline": none, or "keep": all that can be
     threads: int = 0                     # CPU threads, 0: from the affinity mask and the cgroup
     processes: int = 0                   # that compile kernels together, 0: as many as processors are idle
     optimize: int = 2                    # LLVM's code generation level
@@ -117,7 +117,7 @@ class Options:
             deterministic=_switch(environment, "DETERMINISTIC", True),
             segment_trips=_integer(environment, "SEGMENT_TRIPS", 256),
             residuals=environment.get("SLANGRAD_RESIDUALS", "").strip() or CUT,
-            calls=environment.get("SLANGRAD_CALLS", "").strip() or AUTO,
+            calls=_calls(environment),
             threads=_integer(environment, "THREADS", 0),
             processes=_integer(environment, "PROCESSES", 0),
             optimize=_integer(environment, "OPTIMIZE", 2),
@@ -145,6 +145,11 @@ _SWITCH = {
 def _verifies(environment: Mapping[str, str]) -> bool:
     """A default of `Options` itself: who tests slangrad verifies whatever else a program chooses."""
     return _switch(environment, "VERIFY", False)
+
+
+def _calls(environment: Mapping[str, str]) -> str:
+    """A default of `Options` itself, so that all tests of gradients can run with functions kept."""
+    return environment.get("SLANGRAD_CALLS", "").strip() or AUTO
 
 
 def _names(environment: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -82,9 +82,8 @@ class _Delaying(Rebuild):
         called = [op for op in (*self._survey.own, *self._survey.called) if op.name in ("atomic", "call")]
         version.targets = list(dict.fromkeys(targets for op in called for targets in self._targets(op)))
         if version.name == function.name:
-            for number, block in enumerate(
-                self._plan.blocks
-            ):  # before the loops, as they are the same for all waves
+            # Before the loops, as they are the same for all waves.
+            for number, block in enumerate(self._plan.blocks):
                 _start(b, number, block)
         else:
             for targets in version.targets:

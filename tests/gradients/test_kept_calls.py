@@ -1,6 +1,11 @@
 """Functions that stay functions give what they give inlined: values, gradients, second derivatives, what they write and
-report; compiled at several widths, and interpreted.
+report; compiled at several widths, and interpreted. So do all tests of derivatives, a sample of them each time.
 """
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +13,7 @@ import pytest
 import slangrad as spy
 from slangrad.base.options import INLINE, KEEP
 
+ROOT = Path(__file__).parents[2]
 WIDTHS = (1, 4, 16)
 COUNT = 37  # threads: full waves, and one that is not
 
@@ -160,3 +166,29 @@ def test_what_a_kept_function_reads_may_be_written_afterwards() -> None:
         module = spy.Module.load_from_source(device, "rewritten", text)
         memory = spy.NDBuffer.zeros(device, (1,), dtype="double")
         assert module.run(memory.storage, 3.0) == 4 * 3 + 4 * 10 * 3**3
+
+
+def tests_of_gradients(calls: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Tests of derivatives, where they do not say themselves which functions are kept."""
+    folders = [
+        "tests/gradients",
+        "tests/language",
+        "tests/autodiff",
+        "--deselect",
+        "tests/gradients/test_kept_calls.py",
+    ]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *folders, *options]
+    environment = {**os.environ, "SLANGRAD_CALLS": calls}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_gradients_with_all_functions_kept() -> None:
+    done = tests_of_gradients(KEEP, "--one-in", "16")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("calls", (INLINE, KEEP))
+def test_all_gradients(calls: str) -> None:
+    done = tests_of_gradients(calls, "-n", "2")
+    assert done.returncode == 0, done.stdout

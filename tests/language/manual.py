@@ -41,6 +41,8 @@ from slangrad.ir.types import Pointer, Scalar, Type, components
 from slangrad.lower.program import lower_functions, lower_program
 from slangrad.opt.escapes import refuse_escapes
 from slangrad.opt.inline import inline_into
+from slangrad.opt.kept_calls import keep_calls
+from slangrad.pipeline import is_kept
 from slangrad.stages import inline_settled
 from slangrad.syntax import ast
 from slangrad.syntax.walk import walk
@@ -246,17 +248,18 @@ def _run_kernels(program: Program, module: Module, file: File) -> None:
             else:
                 verify.verify(lowered, verify.LOWERED)
                 if each in expected:
-                    _expect_memory(lowered, name, expected[each])
+                    _expect_memory(lowered, name, expected[each], program.options)
     if problems:
         raise CompileError(problems)
 
 
-def _expect_memory(lowered: ir.Program, name: str, text: str) -> None:
+def _expect_memory(lowered: ir.Program, name: str, text: str, options: Options) -> None:
     """`threads -> numbers`: the numbers behind the kernel's pointer, which were zero."""
     threads, _, numbers = text.partition("->")
     wanted = [part.strip() for part in numbers.split(",")]
-    made = differentiate(lowered, inline_settled).program
-    kernel = inline_into(made, made.functions[name], lambda _: False)
+    lowered = keep_calls(lowered, name, options, differentiates=True)
+    made = keep_calls(differentiate(lowered, inline_settled).program, name, options)
+    kernel = inline_into(made, made.functions[name], is_kept)
     assert made.arguments is not None
     ((_, pointer),) = made.arguments.fields
     assert isinstance(pointer, Pointer) and isinstance(pointer.element, Scalar)
@@ -285,6 +288,8 @@ def _evaluate(
     lowered, names = lower_functions(program, references, program.options)
     verify.verify(lowered, verify.LOWERED)
     refuse_escapes(lowered.functions.values())
+    for name in names:
+        lowered = keep_calls(lowered, name, program.options, differentiates=True)
     made = differentiate(lowered, inline_settled).program
     verify.verify(made, verify.DIFFERENTIATED)
     for name in names:
