@@ -25,8 +25,9 @@ from slangrad.base.traits import CPU, INTERPRETER, Traits
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.device import Device, Kernel
 from slangrad.runtime.image import KernelImage
-from slangrad.runtime.object_code import Loaded, load_code
+from slangrad.runtime.object_code import Loaded, load_object
 from slangrad.runtime.processors import processor_identity
+from slangrad.runtime.relocations import Unloadable
 
 NATIVE = Late("slangrad.llvm.native")
 
@@ -66,12 +67,11 @@ def load_image(data: bytes) -> tuple[Kernel, Any]:
 
 def load_object_code(code: bytes, names: Sequence[str]) -> Loaded:
     """Machine code in memory; LLVM, which may have to be loaded for that, only where our own loader does not serve."""
-    return load_code(code, names, _load_with_llvm)
-
-
-def _load_with_llvm(code: bytes, names: Sequence[str]) -> Loaded:
-    loaded = NATIVE.load(code, names)
-    return Loaded(loaded.addresses, loaded.code)
+    try:
+        return load_object(code, names)
+    except Unloadable:
+        loaded: Loaded = NATIVE.load(code, names)
+        return loaded
 
 
 BACKENDS = {

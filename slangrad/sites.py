@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slangrad.base.options import TYPE_OF_VALUE
-from slangrad.base.source import Span
 from slangrad.ir.core import Function, Op, Region
 from slangrad.runtime.reports import Site
 
@@ -22,8 +21,7 @@ REPORTS = ("in_bounds", "print")
 def number_sites(functions: Iterable[Function]) -> tuple[list[Function], tuple[Site, ...]]:
     """The functions with the number of its site on each op that reports, and the sites."""
     sites = Sites()
-    numbered = [replace(f, region=sites.region(f.region)) for f in functions]
-    return numbered, tuple(sites.table)
+    return [replace(f, region=sites.region(f.region)) for f in functions], tuple(sites.table)
 
 
 class Sites:
@@ -42,17 +40,12 @@ class Sites:
         return replace(op, regions=tuple(map(self.region, op.regions))) if op.regions else op
 
     def number(self, op: Op) -> int:
-        span, text = _shown_place(op), op.attributes.get("format", op.attributes.get("text", ""))
-        key = (text, span and (span.source.name, span.start))
+        span, text = op.span, op.attributes.get("text", "")
+        if span is not None:  # a value of a wrong type was passed where the call is
+            place = span.caller if text.startswith(TYPE_OF_VALUE) else None
+            span = (place or span).outside_library
+        key = (op.attributes.get("format", text), span and (span.source.name, span.start))
         if key not in self._numbers:
             self._numbers[key] = len(self.table)
-            self.table.append(Site.at(span, text))
+            self.table.append(Site.at(span, key[0]))
         return self._numbers[key]
-
-
-def _shown_place(op: Op) -> Span | None:
-    """Where the user's program asked for what reports: a value of a wrong type was passed where the call is."""
-    span = op.span
-    if span is not None and op.attributes.get("text", "").startswith(TYPE_OF_VALUE):
-        span = span.caller or span
-    return None if span is None else span.outside_library

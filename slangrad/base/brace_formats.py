@@ -66,7 +66,7 @@ class BraceFormat:
         kinds = [each.kind for each in self.arguments for _ in range(each.count)]
         return [_decoded(kind, words[i]) for i, kind in enumerate(kinds)]
 
-    def render(self, values: Sequence[Value], strings: Sequence[str] = ()) -> str:
+    def render(self, values: Sequence[Value]) -> str:
         """The line. ValueError for a spec that does not suit its argument."""
         starts = [sum(each.count for each in self.arguments[:i]) for i in range(len(self.arguments))]
         made = []
@@ -117,7 +117,7 @@ def encode(pieces: Sequence[str | Place], arguments: Sequence[Argument], texts: 
         raise ValueError(
             f"the format shows {max(shown, default=-1) + 1} values, and {len(arguments)} are given"
         )
-    made.render([0] * made.value_count, [""])
+    made.render([0] * made.value_count)
     parts = [each if isinstance(each, str) else [each.argument, each.spec] for each in pieces]
     return MARK + json.dumps([parts, [[each.kind, each.shape] for each in arguments], [*texts]])
 

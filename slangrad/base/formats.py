@@ -3,8 +3,8 @@
 In: "x = %5.2f, n = %u\\n" and the values as 64-bit words (integers, or the bits of a double).
 Out: "x =  1.50, n = 7\\n".
 
-The length modifier decides how many bits of an integer count (none: 32, l and ll: 64). A `%s` takes an
-index into the kernel's strings. Vectors were expanded by the compiler, one conversion a component.
+The length modifier decides how many bits of an integer count (none: 32, l and ll: 64). Vectors were
+expanded by the compiler, one conversion a component; a `%s` was refused.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ class Conversion:
     def stars(self) -> int:
         return (self.width == "*") + (self.precision == "*")
 
-    def render(self, value: Value, strings: Sequence[str]) -> str:
+    def render(self, value: Value) -> str:
         if self.kind in _FLOATS:
             return self._render_float(float(value))
-        if self.kind == "s":
-            return self._layout("s") % strings[int(value)]
         if self.kind == "c":
             return self._layout("c", precision=False) % chr(int(value) & 0xFF)
         return self._render_integer(int(value))
@@ -105,7 +103,7 @@ class Format:
             values.append(_double(word) if piece.kind in _FLOATS else word)
         return values
 
-    def render(self, values: Sequence[Value], strings: Sequence[str] = ()) -> str:
+    def render(self, values: Sequence[Value]) -> str:
         parts, used = [], 0
         for piece in self.pieces:
             if isinstance(piece, str):
@@ -113,7 +111,7 @@ class Format:
                 continue
             resolved = _resolve_stars(piece, [int(v) for v in values[used : used + piece.stars]])
             used += piece.stars + 1
-            parts.append(resolved.render(values[used - 1], strings))
+            parts.append(resolved.render(values[used - 1]))
         return "".join(parts)
 
 

@@ -276,9 +276,10 @@ def walk(*regions: Region) -> Iterator[Op]:
     """All ops of regions and of the regions within them, outer ones first. Without recursion: regions may be deep."""
     inside = [iter(region.ops) for region in reversed(regions)]
     while inside:
-        op = next(inside[-1], None)
-        if op is None:
+        for op in inside[-1]:
+            yield op
+            if op.regions:
+                inside += [iter(inner.ops) for inner in reversed(op.regions)]
+                break
+        else:
             inside.pop()
-            continue
-        yield op
-        inside += [iter(inner.ops) for inner in reversed(op.regions)]

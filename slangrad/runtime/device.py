@@ -43,7 +43,6 @@ class Kernel:
     name: str
     argument_size: int
     sites: tuple[Site, ...] = ()
-    strings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.name})"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from struct import Struct
 from typing import Any
 
@@ -37,7 +37,6 @@ class KernelImage:
     code: bytes
     functions: tuple[str, ...]
     sites: tuple[Site, ...] = ()
-    strings: tuple[str, ...] = ()
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
     partial_size: int = 0
@@ -51,21 +50,9 @@ class KernelImage:
     def kernel(self, load: Load) -> NativeKernel:
         loaded = load(self.code, self.functions)
         address = loaded.addresses
-        made = NativeKernel(
-            name=self.name,
-            argument_size=self.argument_size,
-            sites=self.sites,
-            strings=self.strings,
-            entry=address[ENTRY],
-            drain=address.get(DRAIN, 0),
-            finish=address.get(FINISH, 0),
-            ordered=self.ordered,
-            granularity=self.granularity,
-            partial_size=self.partial_size,
-            group=self.group,
-            code=loaded.code,
-            follows_memory=self.follows_memory,
-        )
+        known = {name: getattr(self, name) for name in _SHARED}
+        entry, drain, finish = address[ENTRY], address.get(DRAIN, 0), address.get(FINISH, 0)
+        made = NativeKernel(entry=entry, drain=drain, finish=finish, code=loaded.code, **known)
         if PLAN not in address:
             return made
         first, last = address[LITERAL], address[LITERAL_DRAIN]
@@ -75,31 +62,19 @@ class KernelImage:
         return replace(made, plan=address[PLAN], literal=literal)
 
     def to_bytes(self) -> bytes:
-        fields = {name: getattr(self, name) for name in _PLAIN}
-        sites = [[each.location, each.excerpt, each.text] for each in self.sites]
-        head = json.dumps({**fields, "sites": sites}, separators=(",", ":")).encode()
+        kept = {name: getattr(self, name) for name in (*_SHARED, "functions", "about")}
+        kept["sites"] = [[each.location, each.excerpt, each.text] for each in self.sites]
+        head = json.dumps(kept, separators=(",", ":")).encode()
         return _LENGTH.pack(len(head)) + head + self.code
 
     @staticmethod
     def from_bytes(data: bytes) -> KernelImage:
         (length,) = _LENGTH.unpack_from(data)
-        fields = json.loads(data[_LENGTH.size : _LENGTH.size + length])
-        fields["sites"] = tuple(Site(*each) for each in fields["sites"])
-        fields["functions"] = tuple(fields["functions"])
-        fields["strings"] = tuple(fields["strings"])
-        fields["group"] = tuple(fields.get("group", (1, 1, 1)))
-        return KernelImage(code=data[_LENGTH.size + length :], **fields)
+        kept = json.loads(data[_LENGTH.size : _LENGTH.size + length])
+        kept["sites"] = tuple(Site(*each) for each in kept["sites"])
+        kept["functions"], kept["group"] = tuple(kept["functions"]), tuple(kept["group"])
+        return KernelImage(code=data[_LENGTH.size + length :], **kept)
 
 
-_PLAIN = (
-    "name",
-    "argument_size",
-    "functions",
-    "strings",
-    "ordered",
-    "granularity",
-    "partial_size",
-    "group",
-    "follows_memory",
-    "about",
-)
+# What a kernel has from its image as it is.
+_SHARED = tuple(each.name for each in fields(KernelImage) if each.name not in ("code", "functions", "about"))

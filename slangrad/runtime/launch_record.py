@@ -163,7 +163,7 @@ class LaunchRecord:
 
     def print(self, site: int, values: Sequence[Value]) -> None:
         assert self.kernel is not None
-        print_site(self.kernel.sites[site], values, self.kernel.strings, self.printed)
+        print_site(self.kernel.sites[site], values, self.printed)
 
     def reserve(self, size: int) -> int | None:
         """`size` bytes that stay until the chunk ends; None, and the launch stops, beyond the limit."""

@@ -15,7 +15,7 @@ import ctypes
 import mmap
 import platform
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct, error
 
@@ -62,14 +62,6 @@ class Symbol:
 def is_loadable_here() -> bool:
     """Whether this loader serves the processes of this system at all."""
     return sys.platform.startswith("linux") and platform.machine().lower() in MACHINES
-
-
-def load_code(code: bytes, names: Sequence[str], other: Callable[[bytes, Sequence[str]], Loaded]) -> Loaded:
-    """Machine code in memory, by another loader where this one does not serve."""
-    try:
-        return load_object(code, names)
-    except Unloadable:
-        return other(code, names)
 
 
 def load_object(code: bytes, names: Sequence[str]) -> Loaded:

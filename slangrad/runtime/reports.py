@@ -261,9 +261,9 @@ class Printed:
         return "".join(lines)
 
 
-def print_site(site: Site, values: Sequence[Value], strings: Sequence[str], printed: Printed | None) -> None:
+def print_site(site: Site, values: Sequence[Value], printed: Printed | None) -> None:
     """Where a print has a format with braces, it is for the host to fetch."""
-    line = FORMATS.format_of(site.text).render(values, strings)
+    line = FORMATS.format_of(site.text).render(values)
     if printed is not None and FORMATS.has_braces(site.text):
         printed.add(line)
     else:

@@ -49,10 +49,12 @@ class Shapes:
         self._memory = LocalMemory(function.region)
         self._private: set[Value] = set()  # allocs in it that differ from lane to lane; all others do
         self._changed = True
+        self._news: set[Value] = set()  # values that changed in this sweep
+        self._before: set[Value] = set()  # in the one before
         for value, shape in zip(function.region.parameters, parameters, strict=True):
             self._of[value] = shape
         while self._changed:
-            self._changed = False
+            self._changed, self._news, self._before = False, set(), self._news
             self._region(function.region, uniform_control=True)
 
     def of(self, value: Value) -> Shape:
@@ -74,6 +76,7 @@ class Shapes:
         before = self._of.get(value)
         if before != shape:
             self._of[value] = shape
+            self._news.add(value)
             self._changed = True
 
     def _region(self, region: Region, uniform_control: bool) -> None:
@@ -82,9 +85,14 @@ class Shapes:
                 _RULES[op.name](self, op, uniform_control)
             elif op.name in _GIVEN:
                 self._set(op.results[0], _GIVEN[op.name])
-            elif op.results:
+            elif op.results and self._is_to_do(op):
                 assert effect_of(op) == PURE, f"no shape for {op.name}"
                 self._elementwise(op)
+
+    def _is_to_do(self, op: Op) -> bool:
+        if op.results[0] not in self._of:
+            return True
+        return not (self._news.isdisjoint(op.operands) and self._before.isdisjoint(op.operands))
 
     def _elementwise(self, op: Op) -> None:
         def constant(position: int) -> Number | None:

@@ -38,8 +38,9 @@ typedef void (*report_function)(void *to, int site, int64_t index, int64_t exten
 AROUND = "char *arguments, unsigned x, unsigned y, unsigned z, report_function report, void *to"
 
 # What an operator is in C: {x}, {y}, {z} are operands, {T} is their type, {U} the unsigned one, {f} the suffix of
-# functions of it. Integers wrap; a quotient by zero is zero.
+# functions of it, {R} the type of the result. Integers wrap; a quotient by zero is zero.
 # fmt: off
+ANY = {"select": "{x} ? {y} : {z}", "bitcast": "BITS({R}, {x})", "load": "LOAD({R}, {x})", "zero": "0"}
 COMMON = {
     "add": "{x} + {y}",  "sub": "{x} - {y}",  "mul": "{x} * {y}",  "neg": "-{x}",
     "less": "{x} < {y}", "less_equal": "{x} <= {y}", "equal": "{x} == {y}", "not_equal": "{x} != {y}",
@@ -80,11 +81,8 @@ def name_of(t: Type) -> str:
 
 def literal(t: Scalar, value: bool | int | float) -> str:
     if t.kind != "float":
-        return (
-            f"({name_of(t)}){int(value)}{'ull' if t.kind == 'unsigned' else 'll'}"
-            if value != -(1 << 63)
-            else "INT64_MIN"
-        )
+        suffix = "ull" if t.kind == "unsigned" else "ll"
+        return "INT64_MIN" if value == -(1 << 63) else f"({name_of(t)}){int(value)}{suffix}"
     number = float(value)
     if number != number or number in (float("inf"), float("-inf")):
         return f"({name_of(t)})" + ("NAN" if number != number else "INFINITY" if number > 0 else "-INFINITY")
@@ -137,19 +135,21 @@ Rule = Callable[[Writer, Op], None]
 
 
 def _primitive(w: Writer, op: Op) -> None:
-    scalar = op.operands[0].type if op.operands else None
-    template = KINDS[scalar.kind].get(op.name) if isinstance(scalar, Scalar) else None
-    if isinstance(scalar, Pointer) and PRIMITIVES[op.name].rule == COMPARE:
+    first = op.operands[0].type if op.operands else None
+    template, unsigned, mask, f = ANY.get(op.name), "", 0, ""
+    if isinstance(first, Scalar):
+        template = template or KINDS[first.kind].get(op.name)
+        unsigned, mask = f"uint{first.bits}_t", first.bits - 1
+        f = "f" if first.name in ("f16", "f32") else ""
+    elif isinstance(first, Pointer) and PRIMITIVES[op.name].rule == COMPARE:
         template = COMMON[op.name]
     if template is None:
         raise CompileError([Diagnostic("E9003", f"'{op.name}' is not supported as C", op.span)])
-    unsigned = f"uint{scalar.bits}_t" if isinstance(scalar, Scalar) else ""
-    mask = scalar.bits - 1 if isinstance(scalar, Scalar) else 0
-    f = "f" if isinstance(scalar, Scalar) and scalar.name in ("f16", "f32") else ""
-    operands = dict(zip("xyz", map(w.name, op.operands)))
     (r,) = op.results
-    text = template.format(**operands, T=name_of(op.operands[0].type), U=unsigned, mask=mask, f=f)
-    w.declare(r, f"({name_of(r.type)})({text})", op)
+    operands, made = dict(zip("xyz", map(w.name, op.operands))), name_of(r.type)
+    kind = made if first is None else name_of(first)
+    text = template.format(**operands, T=kind, R=made, U=unsigned, mask=mask, f=f)
+    w.declare(r, f"({made})({text})", op)
 
 
 def _const(w: Writer, op: Op) -> None:
@@ -211,12 +211,10 @@ def _for(w: Writer, op: Op) -> None:
     for parameter, start in zip(carried, starts, strict=True):
         w.declare(parameter, w.name(start))
     n, i, t = w.name(count), w.name(index), name_of(index.type)
-    ways = f"{t} {i} = {n} - 1, left_{i} = {n}; left_{i} > 0; {i}--, left_{i}--"
-    w.block(
-        f"for ({ways})" if op.attributes.get("reverse") else f"for ({t} {i} = 0; {i} < {n}; {i}++)",
-        region,
-        tuple(carried),
-    )
+    ways = f"{t} {i} = 0; {i} < {n}; {i}++"
+    if op.attributes.get("reverse"):
+        ways = f"{t} {i} = {n} - 1, left_{i} = {n}; left_{i} > 0; {i}--, left_{i}--"
+    w.block(f"for ({ways})", region, tuple(carried))
     for r, parameter in zip(op.results, carried, strict=True):
         w.declare(r, w.name(parameter))
 
@@ -255,32 +253,13 @@ def _member(w: Writer, op: Op) -> None:
     w.declare(op.results[0], f"{w.name(p)} + {layout_of(pointer_of(p.type).element).offsets[index]}", op)
 
 
-def _load(w: Writer, op: Op) -> None:
-    (p,), (r,) = op.operands, op.results
-    w.declare(r, f"LOAD({name_of(r.type)}, {w.name(p)})", op)
-
-
 def _store(w: Writer, op: Op) -> None:
     p, v = op.operands
     w.line(f"STORE({name_of(v.type)}, {w.name(p)}, {w.name(v)});", op)
 
 
-def _select(w: Writer, op: Op) -> None:
-    w.declare(op.results[0], "{} ? {} : {}".format(*map(w.name, op.operands)), op)
-
-
-def _bitcast(w: Writer, op: Op) -> None:
-    (x,), (r,) = op.operands, op.results
-    w.declare(r, f"BITS({name_of(r.type)}, {w.name(x)})", op)
-
-
 def _thread_id(w: Writer, op: Op) -> None:
-    axis = op.attributes["axis"]
-    w.declare(op.results[0], "xyz"[axis], op)
-
-
-def _zero(w: Writer, op: Op) -> None:
-    w.declare(op.results[0], "0", op)
+    w.declare(op.results[0], "xyz"[op.attributes["axis"]], op)
 
 
 def _call(w: Writer, op: Op) -> None:
@@ -294,10 +273,9 @@ def _call(w: Writer, op: Op) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "const": _const, "zero": _zero, "convert": _convert, "bitcast": _bitcast, "select": _select,
-    "in_bounds": _in_bounds, "alloc": _alloc, "variable": _alloc, "atomic": _atomic, "thread_id": _thread_id,
-    "parameter": _parameter, "offset": _offset, "member": _member, "load": _load, "store": _store,
-    "if": _if, "for": _for, "while": _while, "call": _call,
+    "const": _const, "convert": _convert, "in_bounds": _in_bounds, "alloc": _alloc, "variable": _alloc,
+    "atomic": _atomic, "thread_id": _thread_id, "parameter": _parameter, "offset": _offset, "member": _member,
+    "store": _store, "if": _if, "for": _for, "while": _while, "call": _call,
 }  # fmt: skip
 
 
@@ -327,9 +305,7 @@ def write_c(kernel: FlatKernel) -> list[Line]:
     return [*map(Line, HEAD.splitlines()), *w.lines, Line("}")]
 
 
-def finish(lines: list[Line]) -> Product:
-    """The listing is all there is."""
-    return Product(None)
-
-
-TARGET = Target(Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), finish)
+# The listing is all there is.
+TARGET = Target(
+    Backend(C_TEXT, CpuDevice), (Stage("c", write_c, None, lambda lines: lines),), lambda lines: Product(None)
+)

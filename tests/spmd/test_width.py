@@ -72,3 +72,10 @@ def test_one_lane_stays_one() -> None:
 def test_more_registers_hold_more_lanes() -> None:
     assert suitable_lanes(kernel(WIDE), 16, register_bytes=64, registers=32) == 16
     assert suitable_lanes(kernel(CHAIN), 16, register_bytes=64, registers=32) == 64
+
+
+@pytest.mark.parametrize("kind, count, lanes", [("f64", 9_000, 4), ("f64", 100, 16), ("f32", 9_000, 16)])
+def test_a_huge_kernel_of_doubles_has_lanes_of_one_register(kind: str, count: int, lanes: int) -> None:
+    lines = [f"  %y0 = convert %x : {kind}", *(f"  %y{i + 1} = sqrt %y{i}" for i in range(count))]
+    body = "\n".join([*lines, f"  %r = convert %y{count} : f32", "  store %at, %r"])
+    assert suitable_lanes(kernel(body), 16, register_bytes=32, registers=16) == lanes
