@@ -69,12 +69,13 @@ class _Cut(Rebuild):
         number = b.emit("div", b.emit("add", left, b.constant(count.type, how.trips - 1)), trips)
         segment, shared = self._segment(op, how)
 
-        def run(b: Builder, k: Value, *carried: Value) -> tuple[Value, ...]:
+        def run(b: Builder, k: Value, *values: Value) -> tuple[Value, ...]:
             done = b.emit("mul", k, trips)
             size = b.emit("min", b.emit("sub", left, done), trips)
-            return _call(b, segment, (b.emit("add", begin, done), size, count, *carried, *shared))
+            return _call(b, segment, (b.emit("add", begin, done), size, count, *values, *shared))
 
-        return b.for_(number, state, run, {"segmented": True}, "k")
+        named = [each.parameter for each in carried(op)]
+        return b.for_(number, state, run, {"segmented": True}, "k", named)
 
     def _while(self, rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         how = self._chosen.get(op)
@@ -137,7 +138,8 @@ def _counted(walk: Rebuild, b: Builder, op: Op, part: _Stretch, state: Sequence[
         walk.new.update(zip(body.parameters, (number, *carried), strict=True))
         return walk.inline(inner, body)
 
-    return b.for_(part.size, state, turn, {"at_most": part.most}, body.parameters[0].hint)
+    index, *named = body.parameters
+    return b.for_(part.size, state, turn, {"at_most": part.most}, index.hint, named)
 
 
 def _tested(walk: Rebuild, b: Builder, op: Op, most: int, state: Sequence[Value]) -> tuple[Value, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import Clear, Grid, Kernel, Part, Product, Step, Temporary, steps_of
 from slangrad.graph.fuse import Fusion, with_copies
@@ -45,7 +46,7 @@ class Plan:
         in_place: Mapping[Node, Node] | None = None,
     ) -> None:
         self.device = device
-        self._lock = Lock()
+        self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self.inputs = list(inputs)
         self.layouts = layouts or {}

@@ -10,7 +10,7 @@ made around functions that emit what is inside, or with `control` around regions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Unpack
 
 from slangrad.base.source import Span
@@ -154,10 +154,12 @@ class Builder:
         body: Body,
         attributes: Attributes | None = None,
         hint: str = "i",
+        named: Sequence[Value] | None = None,
     ) -> tuple[Value, ...]:
-        """A counted loop of `body(builder, index, *carried)`, which gives what is carried on."""
+        """A counted loop of `body(builder, index, *carried)`, which gives what is carried on. Carried values are named
+        as where they start, or as the values of `named`."""
         starts = tuple(starts)
-        parameters = (Value(count.type, hint), *alike(starts))
+        parameters = (Value(count.type, hint), *alike(starts if named is None else named))
         region = self.region(parameters, lambda inner: body(inner, *parameters))
         return self.control("for", (count, *starts), (region,), attributes)
 

@@ -181,7 +181,7 @@ def test_a_result_that_is_stored_keeps_no_function_from_being_kept() -> None:
     assert any(each.function == "g.011.reverse" for each in reports)
 
 
-def tests_of_gradients(calls: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run_gradients(calls: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Tests of derivatives, where they do not say themselves which functions are kept."""
     folders = [
         "tests/gradients",
@@ -196,12 +196,12 @@ def tests_of_gradients(calls: str, *options: str) -> subprocess.CompletedProcess
 
 
 def test_gradients_with_all_functions_kept() -> None:
-    done = tests_of_gradients(KEEP, "--one-in", "16")
+    done = run_gradients(KEEP, "--one-in", "16")
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("calls", (INLINE, KEEP))
 def test_all_gradients(calls: str) -> None:
-    done = tests_of_gradients(calls, "-n", "2")
+    done = run_gradients(calls, "-n", "2")
     assert done.returncode == 0, done.stdout
