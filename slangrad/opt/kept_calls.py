@@ -7,10 +7,10 @@ A program that is small with everything inlined is inlined as a whole. Beyond th
 from several places and is not small, so code grows with the text, not with the paths through it. The same rule is asked
 twice: before differentiation, whose functions are then differentiated once, and at the end, for those and for others.
 
-Functions of the library that may report are inlined, as they report at the place of the call. A function cannot be
-kept that has a part in something its caller owns: static variables, groups, waves, tapes, the depth of recursion, or
-variables that its pointers lead to. In check mode those are inlined, too, that follow the user's pointers: the kernel
-knows for which memory these were made.
+Functions of the library, and those that dispatch, are inlined if they may report, which they do at the place of the
+call. A function cannot be kept that has a part in something its caller owns: static variables, groups, waves, tapes,
+the depth of recursion, or variables that its pointers lead to. In check mode those are inlined, too, that follow the
+user's pointers: the kernel knows for which memory these were made.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ CHAPTER = Path(__file__).parent / "limits.md"
 def call(tmp_path, text, **limits):
     """The result of `f(x)` for x = 0.5, with these limits; or the text of the error."""
     (tmp_path / "program.slang").write_text(text)
-    options = Options(limits=Limits(**limits), threads=1, segment_trips=0)
+    options = Options(limits=Limits(**limits), threads=1, segment_trips=0, calls="inline")
     device = spy.create_device(options=options, include_paths=[tmp_path])
     try:
         function = spy.Module.load_from_file(device, str(tmp_path / "program.slang")).f

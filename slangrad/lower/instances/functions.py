@@ -35,6 +35,7 @@ def lower_function(lowering: Lowering, signature: Signature, reference: DeclRef)
     keys, inputs = enter(f, signature, reference, constructs)
     given, attributes = _custom_derivatives(lowering, signature, reference), _attributes(declared)
     if key is not None:
+        attributes["library"] = True  # made here, so it reports where it is called
         lower_dispatch(f, signature, reference, keys, key)
     elif f.program.info(declared).intrinsic is not None:
         _lower_primitive(f, reference)
