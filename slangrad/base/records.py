@@ -6,8 +6,8 @@
         y: int = 0
         seen: list[Point] = field(default_factory=list, init=False)
 
-Fields are in slots, and objects are compared by identity: what `dataclass(slots=True, eq=False, repr=False)` does, in a
-third of the time. The compiler has two hundred such classes, and whoever wants to see an error waits for them.
+Fields are in slots, and objects are compared by identity, as with `dataclass(slots=True, eq=False, repr=False)`, which
+takes three times as long to make a class. The compiler has two hundred such classes, and makes them in each process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def record(kind: type[Kind]) -> type[Kind]:
     kept = {name: value for name, value in kind.__dict__.items() if name not in own}
     kept["__slots__"] = tuple(name for name in own if name not in inherited)
     kept |= {"_fields": fields, "__init__": _initializer(fields)}
-    for name in ("__dict__", "__weakref__"):  # what the slots are there for
+    for name in ("__dict__", "__weakref__"):  # slots take their place
         kept.pop(name, None)
     make: Any = type(kind)
     made: type[Kind] = make(kind.__name__, kind.__bases__, kept)
@@ -49,7 +49,7 @@ def fields_of(kind: type[Any]) -> Mapping[str, Any]:
 
 
 def default_of(value: Any) -> Any:
-    """What a field is that nobody has written."""
+    """The value of a field that the caller leaves out."""
     if not isinstance(value, Field):
         return value
     return value.default if value.default_factory is MISSING else value.default_factory()

@@ -357,7 +357,14 @@ def numpy_type(value: Any) -> DType:
     if isinstance(dtype, np.dtype):
         return dtype
     if type(value).__module__.partition(".")[0] == "torch":
-        return np.dtype(str(dtype).removeprefix("torch."))
+        if value.requires_grad:
+            raise GraphError(
+                "E1043", "a torch tensor that requires gradients", "x.detach(): graph.grad differentiates"
+            )
+        try:
+            return np.dtype(str(dtype).removeprefix("torch."))
+        except TypeError:
+            raise GraphError("E1043", f"elements of {dtype} cannot be traced") from None
     if not hasattr(value, "host_view") or value.host_view().shape != tuple(value.shape):
         raise GraphError("E1043", f"elements of {dtype} cannot be traced", "graphs take tensors of numbers")
     made: DType = value.host_view().dtype
