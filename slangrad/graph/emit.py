@@ -33,7 +33,7 @@ class Temporary:
 
     shape: Shape
     dtype: DType
-    of: Node
+    of: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,27 @@ class Grid:
     shape: Shape
 
 
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """An array of integers, which the kernel gets as it is."""
+
+    values: tuple[int, ...]
+
+
+Argument = Part | Grid | Numbers
+
+
 @dataclass(slots=True)
 class Kernel:
-    """A call of a Slang function. `result`: where its result goes, None for functions that write to arguments."""
+    """A call of a Slang function. `returns`: whether its result goes to the output, or it writes to arguments.
+    `in_order`: the axes of its grid stay as they are."""
 
     name: str
     text: str
-    arguments: list[Part | Grid]
+    arguments: list[Argument]
     outputs: list[Part]
     returns: bool
+    in_order: bool = False
 
 
 @dataclass(slots=True)
@@ -172,7 +184,7 @@ class Text:
 
 def steps_of(fusion: Fusion, group: Group, threads: int) -> list[Step]:
     """The kernels of a group."""
-    return _WRITERS[group.kind](fusion, group, threads)
+    return WRITERS[group.kind](fusion, group, threads)
 
 
 def _map(fusion: Fusion, group: Group, threads: int) -> list[Step]:
@@ -181,14 +193,14 @@ def _map(fusion: Fusion, group: Group, threads: int) -> list[Step]:
     text = Text(fusion, group)
     results = [(root, text.of(root)) for root in group.roots]
     outputs = [Part(root, dense(root.shape)) for root in group.roots]
-    return [_function(text, results, outputs, group.shape)]
+    return [function_of(text, results, outputs, group.shape)]
 
 
-def _function(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Part], shape: Shape) -> Kernel:
+def function_of(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Part], shape: Shape) -> Kernel:
     """A function of the numbers of one element, called over arrays."""
     gathers = any(leaf.whole for leaf in text.leaves)
     parameters = [f"int at[{len(shape)}]"] if gathers else []
-    arguments: list[Part | Grid] = [Grid(shape)] if gathers else []
+    arguments: list[Argument] = [Grid(shape)] if gathers else []
     for leaf, name in text.leaves.items():
         kind = type_of(leaf.node.dtype)
         parameters.append(
@@ -204,15 +216,15 @@ def _function(text: Text, results: Sequence[tuple[Node, str]], outputs: list[Par
     else:
         parameters += [f"out {type_of(node.dtype)} r{i}" for i, (node, _) in enumerate(results)]
         lines = [*text.lines, *(f"r{i} = {name};" for i, (_, name) in enumerate(results))]
-    return _kernel("map", head, parameters, lines, arguments, outputs, returns)
+    return kernel_of("map", head, parameters, lines, arguments, outputs, returns)
 
 
-def _kernel(
+def kernel_of(
     kind: str,
     head: str,
     parameters: list[str],
     lines: list[str],
-    arguments: list[Part | Grid],
+    arguments: list[Argument],
     outputs: list[Part],
     returns: bool,
 ) -> Kernel:
@@ -236,7 +248,7 @@ def _parts(fusion: Fusion, group: Group, threads: int) -> list[Step]:
             start += each.shape[root.attributes["axis"]]
         if each.size:
             text = Text(fusion, group)
-            steps.append(_function(text, [(each, text.of(each))], [Part(root, to)], each.shape))
+            steps.append(function_of(text, [(each, text.of(each))], [Part(root, to)], each.shape))
     return steps
 
 
@@ -256,13 +268,13 @@ def _scatter(fusion: Fusion, group: Group, threads: int) -> list[Step]:
     ]
     where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
-    arguments: list[Part | Grid] = [
+    arguments: list[Argument] = [
         Grid(given.shape),
         *(Part(leaf.node, leaf.layout) for leaf in text.leaves),
     ]
     output = Part(root, dense(root.shape))
     steps.append(
-        _kernel(
+        kernel_of(
             "scatter",
             "void",
             [*parameters, f"RWTensor<{kind}, {rank}> sums"],
@@ -291,7 +303,7 @@ def _scan(fusion: Fusion, group: Group, threads: int) -> list[Step]:
         f"int at[{len(grid)}]",
         *(f"ITensor<{type_of(leaf.node.dtype)}, {rank}> {name}s" for leaf, name in text.leaves.items()),
     ]
-    arguments: list[Part | Grid] = [Grid(grid), *(Part(leaf.node, leaf.layout) for leaf in text.leaves)]
+    arguments: list[Argument] = [Grid(grid), *(Part(leaf.node, leaf.layout) for leaf in text.leaves)]
     loads = [f"{type_of(leaf.node.dtype)} {name} = {name}s[{index}];" for leaf, name in text.leaves.items()]
     kind, n = type_of(x.dtype), x.shape[axis]
     output = Part(root, dense(root.shape))
@@ -299,7 +311,7 @@ def _scan(fusion: Fusion, group: Group, threads: int) -> list[Step]:
         body = [*loads, *text.lines, f"sum += {value};", f"sums[{index}] = sum;"]
         lines = [f"{kind} sum = {kind}(0);", *_loop("j", "0", str(n), "1", body)]
         parameters.append(f"RWTensor<{kind}, {rank}> sums")
-        return [_kernel("scan", "void", parameters, lines, arguments, [output], False)]
+        return [kernel_of("scan", "void", parameters, lines, arguments, [output], False)]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body = [*loads, *text.lines, f"if (j == 0 || {better}) {{ best = {value}; place = j; }}"]
     lines = [
@@ -308,7 +320,7 @@ def _scan(fusion: Fusion, group: Group, threads: int) -> list[Step]:
         *_loop("j", "0", str(n), "1", body),
         "return place;",
     ]
-    return [_kernel("scan", "int64_t", parameters, lines, arguments, [output], True)]
+    return [kernel_of("scan", "int64_t", parameters, lines, arguments, [output], True)]
 
 
 def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> list[str]:
@@ -316,13 +328,7 @@ def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> l
     return [head, "{", *(f"    {line}" for line in body), "}"]
 
 
-def _product(fusion: Fusion, group: Group, threads: int) -> list[Step]:
-    (root,) = group.roots
-    parts = [_seen(fusion, each) for each in root.inputs]
-    return [Product(root, root.attributes["letters"], parts, Part(root, dense(root.shape)))]
-
-
-def _seen(fusion: Fusion, node: Node) -> Part:
+def seen(fusion: Fusion, node: Node) -> Part:
     views: Views = ()
     while is_view(node):
         node, views = node.inputs[0], (node, *views)
@@ -344,10 +350,10 @@ class Space:
 
 def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
     order = [i for i in range(len(shape)) if i not in axes], list(axes)
-    kept, strides = _joined(
+    kept, strides = joined(
         [shape[i] for i in order[0]], [[each.strides[i] for i in order[0]] for each in layouts]
     )
-    gone, more = _joined(
+    gone, more = joined(
         [shape[i] for i in order[1]], [[each.strides[i] for i in order[1]] for each in layouts]
     )
     gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
@@ -358,7 +364,7 @@ def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
     return Space(tuple(kept), tuple(gone), tuple(made))
 
 
-def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
+def joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list[list[int]]]:
     """Neighboring axes as one where that holds for all arrays; those of one element are left out."""
     made: list[int] = []
     steps: list[list[int]] = [[] for _ in strides]
@@ -449,7 +455,7 @@ def _blocks(
         f"j{i}" for i in range(len(space.reduced))
     ]
     chunk, lane = (f"at[{kept}]", f"at[{kept + 1}]") if inner else ("at[0]", "0")
-    parameters, arguments, loads = [f"int at[{len(grid)}]"], list[Part | Grid]([Grid(grid)]), []
+    parameters, arguments, loads = [f"int at[{len(grid)}]"], list[Argument]([Grid(grid)]), []
     for (leaf, name), layout in zip(text.leaves.items(), space.layouts, strict=True):
         element = type_of(leaf.node.dtype)
         arguments.append(Part(leaf.node, layout))
@@ -465,7 +471,7 @@ def _blocks(
             start, step = f"{start} + {lane}" if i == 0 else lane, str(LANES)
         body = _loop(f"j{i}", start, stop, step, body)
     lines = [f"{kind} sum = {_start(root, kind)};", *body, f"return {result}(sum);"]
-    return _kernel("reduce", result, parameters, lines, arguments, [to], True)
+    return kernel_of("reduce", result, parameters, lines, arguments, [to], True)
 
 
 def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
@@ -474,8 +480,8 @@ def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
     lines = [f"{kind} sum = {_start(root, kind)};", *_loop("j", "0", str(count), "1", body)]
     lines.append(f"return {type_of(root.dtype)}(sum);")
     parameters = ["int at[1]", f"ITensor<{kind}, 2> parts"]
-    arguments: list[Part | Grid] = [Grid((results,)), Part(partial, dense(partial.shape))]
-    return _kernel(
+    arguments: list[Argument] = [Grid((results,)), Part(partial, dense(partial.shape))]
+    return kernel_of(
         "fold", type_of(root.dtype), parameters, lines, arguments, [Part(root, dense((results,)))], True
     )
 
@@ -484,7 +490,7 @@ def _filled(root: Node) -> Kernel:
     """The sum of no elements."""
     kind = type_of(root.dtype)
     shape = (max(1, root.size),)
-    return _kernel(
+    return kernel_of(
         "fill",
         kind,
         ["int at[1]"],
@@ -495,11 +501,10 @@ def _filled(root: Node) -> Kernel:
     )
 
 
-_WRITERS: dict[str, Callable[[Fusion, Group, int], list[Step]]] = {
+WRITERS: dict[str, Callable[[Fusion, Group, int], list[Step]]] = {
     "map": _map,
     "part": _parts,
     "reduce": _reduce,
     "scan": _scan,
     "scatter": _scatter,
-    "contract": _product,
 }
