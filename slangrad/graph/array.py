@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from math import prod
-from types import EllipsisType
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,27 +23,14 @@ from slangrad.graph.ops import OPS
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
 ALIASES = {
-    "true_divide": "divide",
-    "abs": "absolute",
-    "mod": "remainder",
-    "fabs": "absolute",
-    "conj": "positive",
+    "true_divide": "divide", "abs": "absolute", "mod": "remainder", "fabs": "absolute", "conj": "positive",
     "conjugate": "positive",
-}
+}  # fmt: skip
 REDUCTIONS = {
-    "add": "sum",
-    "multiply": "prod",
-    "maximum": "max",
-    "minimum": "min",
-    "logical_and": "min",
-    "logical_or": "max",
-}
-
-
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "min", "logical_or": "max",
+}  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -298,9 +284,6 @@ class Array(NDArrayOperatorsMixin):
         return found
 
 
-Index = int | slice | EllipsisType | None | Array
-
-
 def axis_of(axis: Any, ndim: int) -> int:
     """An axis counted from the front."""
     if not isinstance(axis, int | np.integer):
@@ -395,17 +378,10 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Array:
 
 
 _OF_BOOLS = {
-    "add": "logical_or",
-    "maximum": "logical_or",
-    "multiply": "logical_and",
-    "minimum": "logical_and",
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-    "not_equal": "logical_xor",
-    "invert": "logical_not",
-    "absolute": "positive",
-}
+    "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
+    "invert": "logical_not", "absolute": "positive",
+}  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 
 

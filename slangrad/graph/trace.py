@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.warn import warn
 from slangrad.graph.array import Array, checked_type, lifted, numpy_type
 from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
@@ -22,9 +23,30 @@ from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
 from slangrad.graph.trees import filled, is_array, leaves, structure, tree_map
 
+MOST_PLANS = 64
+P = TypeVar("P")
+
 
 def is_traced(value: Any) -> bool:
     return isinstance(value, Array)
+
+
+class Plans(Generic[P]):
+    """The last plans of a function, by what they depend on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._plans: dict[Any, P] = {}
+
+    def of(self, key: Any, make: Callable[[], P]) -> P:
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.pop(next(iter(self._plans)), None)
+                advice = "a number that changes from call to call is an input as np.float32(x)"
+                warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
+            found = self._plans[key] = make()
+        return found
 
 
 class Jitted:
@@ -33,7 +55,7 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], device: Any = None) -> None:
         self.function = function
         self._device = device
-        self._plans: dict[Any, _Traced] = {}
+        self._plans = Plans[_Traced](name_of(function))
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -52,11 +74,8 @@ class Jitted:
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = structure_of((args, kwargs)), *map(seen_as, arrays)
-        found = self._plans.get(key)
-        if found is None:
-            device = self._device or _device_of(arrays)
-            found = self._plans[key] = _Traced(self.function, args, kwargs, arrays, device)
-        return found
+        device = self._device or _device_of(arrays)
+        return self._plans.of(key, lambda: _Traced(self.function, args, kwargs, arrays, device))
 
 
 class _Traced:
