@@ -330,6 +330,9 @@ def lifted(value: Any) -> Array:
         return constant(value)
     if shape is None or dtype is None:
         raise GraphError("E1043", f"a {type(value).__name__} cannot be used with traced arrays")
+    if getattr(value, "requires_grad", False):
+        message = "a torch tensor that requires gradients is no argument of the function"
+        raise GraphError("E1043", message, "make it one, or x.detach()")
     captured = Captured(value)
     return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), value=captured))
 
@@ -340,10 +343,8 @@ def numpy_type(value: Any) -> DType:
     if isinstance(dtype, np.dtype):
         return dtype
     if type(value).__module__.partition(".")[0] == "torch":
-        if value.requires_grad:
-            raise GraphError(
-                "E1043", "a torch tensor that requires gradients", "x.detach(): graph.grad differentiates"
-            )
+        if value.device.type != "cpu":
+            raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
         try:
             return np.dtype(str(dtype).removeprefix("torch."))
         except TypeError:

@@ -217,7 +217,7 @@ def as_tensor(device: Any, value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.reshape(1)
-    return spy.Tensor.from_dlpack(device, value)
+    return spy.Tensor.from_dlpack(device, value.detach() if hasattr(value, "detach") else value)
 
 
 def _span(array: Any) -> tuple[int, int]:

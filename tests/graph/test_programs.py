@@ -199,15 +199,6 @@ def test_results_have_the_form_of_arguments() -> None:
     assert isinstance(double(np.float32(3)), np.float32)
 
 
-def test_tensors_of_torch_that_are_refused() -> None:
-    torch = pytest.importorskip("torch")
-    double = graph.jit(lambda x: x * 2)
-    with pytest.raises(graph.GraphError, match="requires gradients"):
-        double(torch.ones(3, requires_grad=True))
-    with pytest.raises(graph.GraphError, match="bfloat16"):
-        double(torch.ones(3, dtype=torch.bfloat16))
-
-
 def test_captured_arrays_are_read_by_each_call() -> None:
     table = np.arange(4.0)
     pick = graph.jit(lambda x: x * table)
