@@ -4,7 +4,7 @@
     noise, dropped = random.split(k)          random.normal(noise, (3, 4)), random.dropout(dropped, x, 0.1)
 
 Bits are Threefry-2x32 of 20 rounds (Salmon and others, 2011) of the key and a count. NumPy's arrays get the same bits
-as traced ones: each operation is one that is rounded in one way, and no product is added to anything before it is rounded.
+as traced ones: each operation is rounded in one way, and no product is added to anything before it is rounded.
 """
 
 from __future__ import annotations
