@@ -65,7 +65,7 @@ class Tiles:
     steps: list[Step] = field(default_factory=list)
 
 
-def _product(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _product(fusion: Fusion, group: Group) -> list[Step]:
     (root,), node = group.roots[:1], group.inner or group.roots[0]
     parts, text = [seen(fusion, each) for each in node.inputs], Text(fusion, group)
     results = [(each, text.of(each)) for each in group.roots] if group.inner else [(root, "")]
