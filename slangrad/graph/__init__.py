@@ -7,7 +7,7 @@ def fused(a, b, c, d): return d + (a + b) * c        one kernel
 value, dz = graph.value_and_grad(loss)(z, y)
 """
 
-from slangrad.graph import calls, contractions, indexing  # noqa: F401  (they enter functions of arrays)
+from slangrad.graph import calls, contractions, indexing, random  # noqa: F401  (they enter functions of arrays)
 from slangrad.graph.array import Array
 from slangrad.graph.attention import attention
 from slangrad.graph.convolutions import avg_pool2d, conv2d, max_pool2d
@@ -18,5 +18,5 @@ from slangrad.graph.train import train
 
 __all__ = [
     "Array", "GraphError", "TracedValueError", "attention", "avg_pool2d", "batch_norm", "conv2d", "grad", "jit",
-    "jvp", "layer_norm", "log_softmax", "max_pool2d", "softmax", "stop_gradient", "train", "value_and_grad",
+    "jvp", "layer_norm", "log_softmax", "max_pool2d", "random", "softmax", "stop_gradient", "train", "value_and_grad",
 ]  # fmt: skip
