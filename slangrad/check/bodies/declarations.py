@@ -16,7 +16,8 @@ from typing import Any
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span
 from slangrad.check.calls.coerce import coerce, value_after
-from slangrad.check.derivatives.givers import applied_type
+from slangrad.check.calls.initializers import initial_value
+from slangrad.check.derivatives.givers import applied_type, given_level
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.differentiable import has_no_diff
@@ -58,6 +59,7 @@ from slangrad.check.model.world import World
 from slangrad.check.names.constants import evaluate
 from slangrad.check.names.memory_rules import as_usual, order_of
 from slangrad.check.names.places import gives_address, is_nonmutating
+from slangrad.check.names.resolve import resolve_stored
 from slangrad.check.names.scopes import Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
@@ -138,7 +140,7 @@ def _variable(world: World, node: ast.Variable) -> VariableInfo:
 def _stored_type(world: World, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
     """The declared type with the rules for memory that it and the modifiers before it say."""
     assert node.value_type is not None
-    kind = world.resolve_stored(scope, node.value_type)
+    kind = resolve_stored(scope, node.value_type)
     for modifier in ORDERS:
         if node.has(modifier):
             kind = stored(kind, order_of(world, modifier))
@@ -211,7 +213,7 @@ def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: V
         world.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
         return
     if made.type is not ERROR and made.kind == "local":
-        made.initial = world.initial_value(scope, made.type)
+        made.initial = initial_value(scope, made.type)
 
 
 def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
@@ -264,7 +266,7 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
     if not node.name:
         made.level, made.this_type = "backward", self_type(node)
     elif made.level != "backward":
-        given = world.given_level(node)
+        given = given_level(world, node)
         made.level = given if given != "none" else made.level
     return made
 
@@ -449,7 +451,7 @@ def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
         made.level = outer.level
         made.no_diff_this |= outer.no_diff_this
     if made.level != "backward":
-        given = world.given_level(node)
+        given = given_level(world, node)
         made.level = given if given != "none" else made.level
     return made
 
@@ -462,24 +464,6 @@ def _accessor_result(node: ast.Accessor, element: Type) -> Type:
 
 
 # --- Enums and aliases --------------------------------------------------------------------------------
-
-
-def tag_type(world: World, kind: EnumType) -> Type:
-    """The integer type of an enum: its base, or int."""
-    found = world.tag_types.get(kind.declaration)
-    if found is None:
-        found = world.tag_types[kind.declaration] = _find_tag(world, kind.declaration)
-    return found
-
-
-def _find_tag(world: World, declaration: ast.Enum) -> Type:
-    for node in declaration.bases:
-        base = world.resolve_type(world.scope_of(declaration), node)
-        if isinstance(base, Scalar):
-            if not base.is_float:
-                return base
-            world.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
-    return INT
 
 
 def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
@@ -521,7 +505,7 @@ def _is_flags(enum: ast.Enum) -> bool:
 
 
 def _alias(world: World, node: ast.TypeAlias) -> TypeInfo:
-    return TypeInfo(world.resolve_stored(world.scope_of(node), node.target))
+    return TypeInfo(resolve_stored(world.scope_of(node), node.target))
 
 
 Rule = Callable[[World, Any], Any]

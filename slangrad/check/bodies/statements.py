@@ -14,6 +14,7 @@ from typing import Any
 
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.bodies.targets import chosen_case, meant_by
+from slangrad.check.calls.calls import check_condition
 from slangrad.check.calls.coerce import coerce, value_after
 from slangrad.check.calls.throwing import check_throw, declare_error
 from slangrad.check.generics.bounds import supposing
@@ -31,6 +32,7 @@ from slangrad.check.model.types import (
     Type,
 )
 from slangrad.check.names.attributes import check_attributes, check_modifiers
+from slangrad.check.names.constants import known_value
 from slangrad.check.names.places import is_referring, not_a_place, value_type
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
@@ -105,7 +107,7 @@ def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
 
 
 def _if(scope: Scope, node: ast.If) -> None:
-    scope.world.check_condition(scope, node.condition)
+    check_condition(scope, node.condition)
     asked: dict[Type, list[InterfaceType]] = {}
     for kind, interface in _asked(node.condition):
         asked.setdefault(kind, []).append(interface)
@@ -174,7 +176,7 @@ def _check_label(scope: Scope, label: ast.Expression, kind: Type, seen: dict[obj
     scope.world.check_argument(scope, label)
     if label.type is ERROR or kind is ERROR or not coerce(scope, label, kind, "a case label"):
         return
-    value = scope.world.known_value(scope, label)
+    value = known_value(scope, label)
     if value is None:
         return
     if value in seen:
@@ -190,7 +192,7 @@ def _for(scope: Scope, node: ast.For) -> None:
     if node.initializer is not None:
         check_statement(inside, node.initializer)
     if node.condition is not None:
-        scope.world.check_condition(inside, node.condition)
+        check_condition(inside, node.condition)
     if node.step is not None:
         scope.world.check_value(inside, node.step)
     _body(inside, node.body, "loop")
@@ -202,7 +204,7 @@ def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
         if bound is not None:
             scope.world.check_argument(scope, bound)
             if bound.type is not ERROR and coerce(scope, bound, INT, "a bound"):
-                scope.world.known_value(scope, bound)
+                known_value(scope, bound)
     inside = Scope(scope.world, scope)
     node.variable.checked = checked.VariableInfo(INT, "local", mutable=False)
     inside.add(node.variable)
@@ -210,13 +212,13 @@ def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
 
 
 def _while(scope: Scope, node: ast.While) -> None:
-    scope.world.check_condition(scope, node.condition)
+    check_condition(scope, node.condition)
     _body(scope, node.body, "loop")
 
 
 def _do_while(scope: Scope, node: ast.DoWhile) -> None:
     _body(scope, node.body, "loop")
-    scope.world.check_condition(scope, node.condition)
+    check_condition(scope, node.condition)
 
 
 def _labeled(scope: Scope, node: ast.Labeled) -> None:
@@ -331,8 +333,8 @@ def _do_catch(scope: Scope, node: ast.DoCatch) -> None:
 
 def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
     """Decided here where the condition does not depend on generics; else for each instance, when it is lowered."""
-    scope.world.check_condition(scope, node.condition)
-    if node.condition.type is not ERROR and scope.world.known_value(scope, node.condition) == 0:
+    check_condition(scope, node.condition)
+    if node.condition.type is not ERROR and known_value(scope, node.condition) == 0:
         scope.world.error("E0606", assertion_text(node), node.condition.span)
 
 

@@ -10,11 +10,19 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.candidates import Match, innermost
-from slangrad.check.calls.coerce import Plan, commit, plan, stripped, value_after
-from slangrad.check.calls.initializers import check_elements, constructors, explain_list, plan_list
+from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped, value_after
+from slangrad.check.calls.initializers import (
+    check_elements,
+    constructors,
+    explain_list,
+    infer_struct,
+    initial_value,
+    plan_list,
+)
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import report_no_derivative, require_try, thrown_by
 from slangrad.check.derivatives.tensor_gradients import warn_of_lost_gradients
+from slangrad.check.generics.substitution import own_substitution
 from slangrad.check.interfaces.lookup import members
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct
@@ -31,11 +39,13 @@ from slangrad.check.model.meanings import (
     ValueMeaning,
 )
 from slangrad.check.model.types import (
+    BOOL,
     ERROR,
     VOID,
     Array,
     AssociatedType,
     InterfaceType,
+    LambdaType,
     Matrix,
     ParameterType,
     StructType,
@@ -65,6 +75,13 @@ def check_argument(scope: Scope, node: ast.Expression) -> None:
         check_argument(scope, stripped(node))
     else:
         scope.world.check_value(scope, node)
+
+
+def check_condition(scope: Scope, node: ast.Expression) -> None:
+    """An expression that decides a branch."""
+    check_argument(scope, node)
+    if node.type is not ERROR:
+        coerce(scope, node, BOOL, "a condition")
 
 
 def check_call(scope: Scope, node: ast.Call) -> Type:
@@ -100,7 +117,7 @@ def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
     """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
     declaration = meaning.declaration
     if isinstance(declaration, ast.Struct) and node.arguments:
-        inferred = scope.world.infer_struct(scope, node, meaning)
+        inferred = infer_struct(scope, node, meaning)
         if inferred is not None:
             return TypeMeaning(inferred)
     return apply_arguments(scope, node.callee, meaning, [])
@@ -203,7 +220,7 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
 
 
 def _construct_empty(scope: Scope, node: ast.Expression, kind: Type) -> Type:
-    initial = scope.world.initial_value(scope, kind)
+    initial = initial_value(scope, kind)
     node.ref = Construct(kind, ()) if isinstance(initial, checked.Zero) else initial
     return kind
 
@@ -392,9 +409,8 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
 
 def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:
     """What a call of a value can mean: the body of a lambda, or an `operator()`."""
-    made = scope.world.lambda_candidate(kind, node)
-    if made is not None:
-        return [made]
+    if isinstance(kind, LambdaType):
+        return [Candidate(kind.declaration, own_substitution(kind), node)]
     return [
         Candidate(each.declaration, each.substitution, node)
         for each in members(scope.world, kind, "operator()")

@@ -9,7 +9,7 @@ Operands are brought to their common type. A struct's operator is a function: a 
 from __future__ import annotations
 
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import coerce, commit, plan, stripped, value_after
+from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped, value_after
 from slangrad.check.calls.convert import (
     arithmetic_type,
     bool_like,
@@ -22,7 +22,7 @@ from slangrad.check.calls.other_ways import other_way
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
-from slangrad.check.interfaces.lookup import conformances, declared, members
+from slangrad.check.interfaces.lookup import conformances, declared, members, tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate
@@ -51,7 +51,7 @@ from slangrad.check.model.types import (
     unstored,
     with_element,
 )
-from slangrad.check.names.members import CALLABLE
+from slangrad.check.names.members import CALLABLE, value_member
 from slangrad.check.names.memory_rules import rules_of_place
 from slangrad.check.names.places import not_a_place
 from slangrad.check.names.scopes import Scope, levels
@@ -167,7 +167,8 @@ def _compare_with_none(
         optional = isinstance(kind, StructType) and kind.declaration is scope.world.standard("Optional")
         if isinstance(stripped(other), ast.NoneLiteral) and optional:
             question = ast.Member(node.span, one, "hasValue", one.span, ".")
-            if scope.world.check_member(scope, question) is ERROR:
+            value_member(scope, question, one)
+            if question.type is ERROR:
                 return None
             node.ref = checked.Convert(question) if operator == "!=" else checked.Operator("!", (question,))
             return BOOL
@@ -293,11 +294,34 @@ def _bring(scope: Scope, node: ast.Expression, kind: Type) -> bool:
         return True
     if not is_literal(node):
         return False
-    made = scope.world.plan_literal(scope, node, kind)
+    made = _plan_literal(scope, node, kind)
     if made is None:
         return False
     commit(scope, node, made)
     return True
+
+
+def _plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
+    """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
+    made = convert(scope.world, value_after(node), kind, explicit=True)
+    if made is not None:
+        return Plan(kind, made.cost, made.conversion)
+    found = [
+        each for each in members(scope.world, kind, "__init") if isinstance(each.declaration, ast.Constructor)
+    ]
+    if not found:
+        return None
+    candidates = [Candidate(each.declaration, each.substitution) for each in found]
+    with scope.world.silence():
+        match = choose(scope, node.span, "__init", candidates, [node])
+    if match is None:
+        return None
+    inner = match.plans[0]
+    reference = match.target
+    assert not isinstance(reference, checked.Derivative)
+    return Plan(
+        kind, match.cost, checked.Conversion("call", kind, reference, inner.conversion if inner else None)
+    )
 
 
 def is_literal(node: ast.Expression) -> bool:
@@ -339,14 +363,14 @@ def _is_builtin(scope: Scope, kind: Type) -> bool:
 def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -> Type | None:
     left, right = (value_after(each) for each in operands)
     if isinstance(left, EnumType) and left is right:
-        return left if operator in BITWISE | EQUALITIES | COMPARISONS else scope.world.tag_type(left)
+        return left if operator in BITWISE | EQUALITIES | COMPARISONS else tag_type(scope.world, left)
     common = common_type(scope.world, left, right)
     if common is None:
         common = _literal_adapts(scope, operands)
     if common is None:
         return None
     if isinstance(common, EnumType):
-        common = scope.world.tag_type(common)
+        common = tag_type(scope.world, common)
     element = element_of(common)
     if operator in LOGICAL:
         return with_element(common, BOOL)
@@ -384,7 +408,7 @@ def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast
     if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
         result = with_element(right, element_of(result))
     if isinstance(result, EnumType):
-        result = scope.world.tag_type(result)
+        result = tag_type(scope.world, result)
     amount = with_element(result, element_of(arithmetic_type(right)))
     if not _to_common(scope, operands[0], result) or not _to_common(scope, operands[1], amount):
         return None
@@ -418,7 +442,7 @@ def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: a
     if isinstance(kind, Pointer) and operator != "!":
         return None
     if isinstance(kind, EnumType):
-        kind = kind if operator == "~" else scope.world.tag_type(kind)
+        kind = kind if operator == "~" else tag_type(scope.world, kind)
     element = element_of(kind)
     if operator == "!":
         result = with_element(kind, BOOL)

@@ -25,12 +25,13 @@ from slangrad.check.calls.candidates import (
 from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
 from slangrad.check.calls.ranking import best_matches
+from slangrad.check.derivatives.given import given
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import function_text, signature_text
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
-from slangrad.check.interfaces.lookup import conformances, conforms, unmet_constraint
+from slangrad.check.interfaces.lookup import conformances, conforms, function_interfaces, unmet_constraint
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Default, Derivative
 from slangrad.check.model.declref import DeclRef
@@ -55,7 +56,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.model.world import World
 from slangrad.check.names import constants
-from slangrad.check.names.generic_arguments import fits
+from slangrad.check.names.generic_arguments import default_argument, fits
 from slangrad.check.names.memory_rules import rules_of_place
 from slangrad.check.names.places import not_a_place
 from slangrad.check.names.scopes import Scope
@@ -126,7 +127,7 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     bindings = _infer(scope, candidate, placed)
     if isinstance(bindings, Failure):
         return bindings
-    concretely = candidate.inner is not None and world.has_partial_derivatives(candidate.declaration)
+    concretely = candidate.inner is not None and bool(given(world, candidate.declaration).partial)
     found = _evaluate_seen(scope, candidate, bindings, placed, concretely)
     if isinstance(found, Failure) and candidate.inner is not None:
         other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
@@ -243,7 +244,7 @@ def _result_of_lambda(world: World, declaration: Any, known: Mapping[Any, Any]) 
             continue
         for wanted in (substitute(world, each, known) for each in interfaces):
             assert isinstance(wanted, InterfaceType)
-            for own in world.function_interfaces(kind):
+            for own in function_interfaces(world, kind):
                 if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
                     result: Type = wanted.arguments[0]
                     return None if convert(world, own.arguments[0], result) is None else result
@@ -402,9 +403,7 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
             continue
         if parameter.default is None:
             return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
-        default = scope.world.default_argument(
-            scope, parameter, {**candidate.substitution, **solver.bindings}
-        )
+        default = default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
         solver.bindings[parameter] = default
     return None
 

@@ -48,6 +48,7 @@ from slangrad.check.model.types import (
     tuple_of,
     unstored,
 )
+from slangrad.check.names.constants import known_value
 from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments
 from slangrad.check.names.members import (
     CALLABLE,
@@ -232,6 +233,15 @@ def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
     ]
 
 
+def use(scope: Scope, node: ast.Using) -> None:
+    """`using a.b;`: the names of a namespace are visible in the scope."""
+    meaning = refer(scope, node.target)
+    if isinstance(meaning, NamespaceMeaning):
+        scope.usings.append(meaning.declarations)
+    else:
+        scope.world.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
+
+
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
     found = [
         Found(each, {})
@@ -354,9 +364,9 @@ def generic_argument(scope: Scope, node: ast.Expression) -> Any:
     if isinstance(meaning, PackMeaning):
         return meaning.types
     if isinstance(node.ref, checked.Pieces):
-        return tuple(scope.world.known_value(scope, each) for each in node.ref.pieces)
+        return tuple(known_value(scope, each) for each in node.ref.pieces)
     if isinstance(meaning, ValueMeaning):
-        return scope.world.known_value(scope, node)
+        return known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
         scope.world.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
     return None
