@@ -185,14 +185,14 @@ def _inferred(world: World, node: ast.Variable) -> Type:
     kind = node.initializer.type
     if kind is None:
         message = f"the type of '{node.name}' cannot be inferred from an initializer list"
-        world.error("E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'")
-        return ERROR
+        return world.error(
+            "E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'"
+        )
     kind = value_after(node.initializer)
     if kind is VOID and _variable_kind(node) == "local":
         return VOID  # `let done = f();` is a call; the variable cannot be used
     if kind in (VOID, NULL, NONE, STRING):
-        world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
-        return ERROR
+        return world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
     return kind
 
 
@@ -233,8 +233,7 @@ def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
 
 def _refuse_several(world: World, kind: ConjunctionType, span: Span) -> Type:
     note = "declare an interface that inherits from both"
-    world.error("E9007", f"values of '{kind}' are not supported", span, note)
-    return ERROR
+    return world.error("E9007", f"values of '{kind}' are not supported", span, note)
 
 
 def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
@@ -277,8 +276,7 @@ def _thrown(world: World, node: ast.Function) -> Type | None:
         return None
     kind = world.resolve_type(world.scope_of(node), node.throws)
     if kind is VOID:
-        world.error("E0323", "there are no errors of type 'void'", node.throws.span)
-        return ERROR
+        return world.error("E0323", "there are no errors of type 'void'", node.throws.span)
     return kind
 
 
@@ -410,8 +408,7 @@ def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
 def _constructed(world: World, node: ast.Constructor) -> Type:
     if isinstance(node.parent, TYPE_DECLARATIONS):
         return this_type(world, node.parent)
-    world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
-    return ERROR
+    return world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
 
 
 # --- Accessors ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, Ty
 from slangrad.check.model.packs import element_of_pack, is_entry_pack, packs_of
 from slangrad.check.model.types import ERROR, Tuple, Type, expanded_type, is_pack, tuple_of
 from slangrad.check.model.values import is_value_pack
-from slangrad.check.names.members import fail, set_slots
+from slangrad.check.names.members import fail, refuse, set_slots
 from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import mark_type, refer
 from slangrad.check.names.scopes import Scope
@@ -35,8 +35,7 @@ def expand(scope: Scope, node: ast.Expand) -> Meaning:
     found = list(_eaches(node.pattern))
     if not found:
         note = "write 'each' before the pack: expand f(each x)"
-        scope.world.error("E0409", "there is no 'each' in this 'expand'", node.span, note)
-        return fail(node)
+        return refuse(scope, node, "E0409", "there is no 'each' in this 'expand'", node.span, note)
     columns = [_entries(scope, each) for each in found]
     known = [each for each in columns if each is not None]
     if len(known) < len(columns):
@@ -44,8 +43,7 @@ def expand(scope: Scope, node: ast.Expand) -> Meaning:
     rows = list(zip(*known))
     mixed = any(len({is_entry_pack(each) for each in row}) > 1 for row in rows)
     if mixed or len({len(each) for each in known}) > 1:
-        scope.world.error("E0409", "these packs differ in their number of elements", node.span)
-        return fail(node)
+        return refuse(scope, node, "E0409", "these packs differ in their number of elements", node.span)
     if len(rows) == 1 and is_entry_pack(rows[0][0]):
         return _over_packs(scope, node, 0, rows[0])
     return _over_pieces(scope, node, rows)
@@ -156,8 +154,7 @@ def each(scope: Scope, node: ast.Each) -> Meaning:
     if entry is None:
         message = "'each' has a meaning only inside of 'expand'"
         note = f"write 'expand each {node.pack.span.text}' to pass all elements"
-        scope.world.error("E0409", message, node.span, note)
-        return fail(node)
+        return refuse(scope, node, "E0409", message, node.span, note)
     kinds = _known_entries(node.pack)
     assert kinds is not None
     chosen = kinds[entry]

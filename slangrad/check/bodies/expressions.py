@@ -154,8 +154,7 @@ def _this(scope: Scope, node: ast.This) -> Type:
             sentence = "there is no 'this' in the default of a parameter"
         elif enclosing_member_scope(scope) is not None:
             sentence = "there is no 'this' in a static function"
-        scope.world.error("E0307", sentence, node.span)
-        return ERROR
+        return scope.world.error("E0307", sentence, node.span)
     node.ref = value
     return value.type
 
@@ -219,8 +218,7 @@ def _as(scope: Scope, node: ast.As) -> Type:
 
 def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     check_argument(scope, node)
-    scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
-    return ERROR
+    return scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
 
 
 def _named(scope: Scope, node: ast.NamedArgument) -> Type:
@@ -229,8 +227,7 @@ def _named(scope: Scope, node: ast.NamedArgument) -> Type:
 
 def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
-        scope.world.error(code, f"{what} is not supported", node.span)
-        return ERROR
+        return scope.world.error(code, f"{what} is not supported", node.span)
 
     return rule
 
@@ -291,8 +288,7 @@ def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
         if isinstance(each.declaration, ast.Subscript)
     ]
     if not candidates:
-        scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
-        return ERROR
+        return scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
     match = choose(scope, node.span, "[]", candidates, node.arguments)
     if match is None:
         return ERROR

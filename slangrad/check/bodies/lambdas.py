@@ -55,8 +55,7 @@ def _result(scope: Scope, body: Body) -> Type:
             return ERROR
         joined = kind if result is None else common_type(scope.world, result, kind)
         if joined is None:
-            scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
-            return ERROR
+            return scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
         result = joined
     return VOID if result is None else result
 

@@ -56,7 +56,7 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.names.generic_arguments import apply_arguments
-from slangrad.check.names.members import fail, follow_pointer
+from slangrad.check.names.members import fail, follow_pointer, refuse
 from slangrad.check.names.places import not_a_place
 from slangrad.check.names.resolve import mark_type, refer, unfold
 from slangrad.check.names.scopes import Scope
@@ -89,8 +89,7 @@ def check_call(scope: Scope, node: ast.Call) -> Type:
         meaning = pack_parts.part(scope, node)
         if isinstance(meaning, (TypeMeaning, PackMeaning)):
             message = f"'{node.span.text}' is a type, and a value is needed"
-            scope.world.error("E0302", message, node.span)
-            return ERROR
+            return scope.world.error("E0302", message, node.span)
         kind: Type = node.type
         return kind
     meaning = refer(scope, node.callee)
@@ -191,8 +190,7 @@ def _call_value(scope: Scope, node: ast.Call) -> Type:
         return ERROR
     candidates = _callable_candidates(scope, kind, node.callee)
     if not candidates:
-        scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
-        return ERROR
+        return scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
     return call_overload(scope, node, "operator()", candidates, node.arguments)
 
 
@@ -204,8 +202,9 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
     if kind is ERROR or any(each.type is ERROR for each in arguments):
         return kind
     if isinstance(kind, InterfaceType) and not arguments:
-        scope.world.error("E0412", f"'{kind}' is an interface, of which there are no objects", node.span)
-        return ERROR
+        return scope.world.error(
+            "E0412", f"'{kind}' is an interface, of which there are no objects", node.span
+        )
     if not arguments:
         return _construct_empty(scope, node, kind)
     if len(arguments) == 1 and _convert_explicitly(scope, node, kind, arguments[0]):
@@ -352,8 +351,7 @@ def check_cast(scope: Scope, node: ast.Cast) -> Type:
     kind = scope.world.resolve_type(scope, node.target)
     check_argument(scope, node.operand)
     if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
-        scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
-        return ERROR
+        return scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
     if kind is VOID and node.operand.type not in (None, ERROR):
         node.ref = checked.Convert(node.operand)
         return VOID
@@ -380,8 +378,9 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
     candidates = [each for each in candidates if not isinstance(each.declaration, ast.Constructor)]
     if not candidates:
         what = node.function.span.text
-        scope.world.error("E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span)
-        return fail(node)
+        return refuse(
+            scope, node, "E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span
+        )
     differentiable = [each for each in candidates if _is_differentiable(scope, each)]
     if not differentiable:
         _report_not_differentiable(scope, node, candidates[0])

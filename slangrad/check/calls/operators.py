@@ -520,8 +520,7 @@ def _update(
         return ERROR
     store = convert(scope.world, made, kind, explicit=True)
     if store is None:
-        scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
-        return ERROR
+        return scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
     assert not isinstance(function, checked.Derivative)
     as_method = function is not None and trial.ref.this is not None
@@ -600,8 +599,7 @@ def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
     condition = value_after(node.condition)
     assert isinstance(condition, Vector)
     if not same_value(condition.count, common.count):
-        scope.world.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
-        return ERROR
+        return scope.world.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
     for each, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
         coerce(scope, each, kind, "this operand")
     node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))

@@ -20,7 +20,7 @@ from slangrad.base.options import Options
 from slangrad.base.source import Span
 from slangrad.base.traits import Traits
 from slangrad.check.model.checked import DifferentialInfo
-from slangrad.check.model.types import InterfaceType, Type
+from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
 
@@ -103,9 +103,11 @@ class World(ABC):
 
     # --- Errors ---
 
-    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> Type:
+        """Report; gives ERROR, the type of what is wrong."""
         if not self.quiet:
             self.reporter.error(code, message, span, note)
+        return ERROR
 
     def warning(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
         if not self.quiet:

@@ -56,6 +56,7 @@ from slangrad.check.names.members import (
     declared_meaning,
     fail,
     member_meaning,
+    refuse,
     report_no_member,
     set_slots,
     this_value,
@@ -205,8 +206,9 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
     if isinstance(base, OverloadMeaning):
         if node.name in DERIVATIVES:
             return refer(scope, ast.Differentiate(node.span, node.name, node.base))
-        scope.world.error("E0302", f"'{base.name}' is a function, which has no members", node.base.span)
-        return fail(node)
+        return refuse(
+            scope, node, "E0302", f"'{base.name}' is a function, which has no members", node.base.span
+        )
     return fail(node) if isinstance(base, ErrorMeaning) else value_member(scope, node, node.base)
 
 
@@ -260,8 +262,7 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
             else _declared(scope, node, found[0])
         )
     where = base.declarations[0].name
-    scope.world.error("E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
-    return fail(node)
+    return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
 
 
 def _is_space(found: list[Found]) -> bool:
@@ -281,9 +282,8 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
     if not found:
         if node.name == "Differential":
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
-            scope.world.error("E0501", message, node.name_span, "let it conform to IDifferentiable")
-            return fail(node)
-        return report_no_member(scope.world, node, kind)
+            return refuse(scope, node, "E0501", message, node.name_span, "let it conform to IDifferentiable")
+        return report_no_member(scope, node, kind)
     return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
 
 
@@ -393,8 +393,7 @@ def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None
 def _this_type(scope: Scope, node: ast.ThisType) -> Meaning:
     around = enclosing_member_scope(scope)
     if around is None:
-        scope.world.error("E0305", "'This' has a meaning only inside of a type", node.span)
-        return fail(node)
+        return refuse(scope, node, "E0305", "'This' has a meaning only inside of a type", node.span)
     return TypeMeaning(around.this)
 
 
@@ -482,8 +481,9 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
         scope.world.check_argument(scope, each)
     unfold(node.elements)
     if any(isinstance(each, ast.InitializerList) for each in node.elements):
-        scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
-        return fail(node)
+        return refuse(
+            scope, node, "E0312", "an initializer list needs a type here", node.span, "write T{...}"
+        )
     kinds = tuple(checked_type(each) for each in node.elements)
     if ERROR in kinds:
         return fail(node)
