@@ -12,24 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.syntax.ast import (
-    AssociatedType,
-    Attribute,
-    BufferBlock,
-    ConstraintRequirement,
-    Declaration,
-    Enum,
-    EnumCase,
-    Extension,
-    Import,
-    IncludeModule,
-    Interface,
-    Namespace,
-    Struct,
-    TypeAlias,
-    Using,
-    ValueParameter,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.cursor import Unparsable
 from slangrad.syntax.parse_members import MemberParser, Prefix
 from slangrad.syntax.tokens import Token
@@ -40,7 +23,7 @@ _AFTER_STRUCT_VARIABLE = frozenset((";", "=", ",", "[", ":"))
 class DeclarationParser(MemberParser):
     """Declarations of all kinds."""
 
-    def parse_declaration(self, attributes: list[Attribute]) -> list[Declaration]:
+    def parse_declaration(self, attributes: list[ast.Attribute]) -> list[ast.Declaration]:
         self.enter()
         prefix = self.parse_prefix(attributes)
         parse = _DECLARATIONS.get(self.token.text) if self.kind in ("name", ";") else None
@@ -51,7 +34,7 @@ class DeclarationParser(MemberParser):
         self.leave()
         return declarations
 
-    def parse_members(self, owner: Declaration) -> list[Declaration]:
+    def parse_members(self, owner: ast.Declaration) -> list[ast.Declaration]:
         """`{ declarations }`, with recovery after each."""
         opener = self.expect("{", "before the members")
         outer, self.container = self.container, owner
@@ -60,9 +43,9 @@ class DeclarationParser(MemberParser):
         self.expect_close("}", opener)
         return members
 
-    def parse_declarations(self) -> list[Declaration]:
+    def parse_declarations(self) -> list[ast.Declaration]:
         """Declarations up to "}" or the end."""
-        declarations: list[Declaration] = []
+        declarations: list[ast.Declaration] = []
         while self.kind not in ("}", "end"):
             start, state = self.position, self.state()
             try:
@@ -73,12 +56,12 @@ class DeclarationParser(MemberParser):
 
     # --- Types -------------------------------------------------------------------------------------------
 
-    def _parse_struct(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_struct(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         name = self.advance() if self.kind == "name" else None
         text = name.text if name else f"anonymous {keyword.text} {keyword.span.line}:{keyword.span.column}"
         span = name.span if name else keyword.span
-        struct = Struct(span, text, span, keyword.text, [], [], False, None)
+        struct = ast.Struct(span, text, span, keyword.text, [], [], False, None)
         self.declare(struct, prefix)
         self.adopt_generics(struct, self.parse_generic_parameters())
         struct.bases = self.parse_bounds()
@@ -99,10 +82,10 @@ class DeclarationParser(MemberParser):
         """`a` in `struct S { } a;`, which stands on the line of the brace."""
         return self.kind == "name" and not self.token.fresh and self.peek().kind in _AFTER_STRUCT_VARIABLE
 
-    def _parse_interface(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_interface(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("an interface")
-        interface = Interface(name.span, name.text, name.span, [], [])
+        interface = ast.Interface(name.span, name.text, name.span, [], [])
         self.declare(interface, prefix)
         self.adopt_generics(interface, self.parse_generic_parameters())
         interface.bases = self.parse_bounds()
@@ -111,11 +94,11 @@ class DeclarationParser(MemberParser):
             interface.members = self.parse_members(interface)
         return self.finish(interface, prefix)
 
-    def _parse_extension(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_extension(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_type()
-        extension = Extension(start.span, "", target.span, target, [], [])
+        extension = ast.Extension(start.span, "", target.span, target, [], [])
         self.declare(extension, prefix)
         self.adopt_generics(extension, generics)
         extension.bases = self.parse_bounds()
@@ -123,12 +106,12 @@ class DeclarationParser(MemberParser):
         extension.members = self.parse_members(extension)
         return self.finish(extension, prefix)
 
-    def _parse_enum(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_enum(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         self.accept_word("class")
         name = self.advance() if self.kind == "name" else keyword
         text = name.text if name is not keyword else ""
-        enum = Enum(name.span, text, name.span, [], [])
+        enum = ast.Enum(name.span, text, name.span, [], [])
         self.declare(enum, prefix)
         self.adopt_generics(enum, self.parse_generic_parameters())
         enum.bases = self.parse_bounds()
@@ -140,45 +123,45 @@ class DeclarationParser(MemberParser):
         self.expect_close("}", opener)
         return self.finish(enum, prefix)
 
-    def _parse_enum_case(self, enum: Enum) -> EnumCase:
+    def _parse_enum_case(self, enum: ast.Enum) -> ast.EnumCase:
         start = self.token
         attributes = self.parse_attributes()
         name = self.expect_name("a case")
         value = self.parse_assignment() if self.accept("=") else None
-        case = EnumCase(self.span_from(start), name.text, name.span, value)
+        case = ast.EnumCase(self.span_from(start), name.text, name.span, value)
         case.attributes, case.parent = attributes, enum
         return case
 
-    def parse_typedef(self, prefix: Prefix) -> list[Declaration]:
+    def parse_typedef(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_type()
         name = self.expect_name("the new type")
         self.known_types.add(name.text)
-        alias = TypeAlias(name.span, name.text, name.span, self.parse_dimensions(target))
+        alias = ast.TypeAlias(name.span, name.text, name.span, self.parse_dimensions(target))
         self.declare(alias, prefix)
         self.adopt_generics(alias, generics)
         if not (self.token.fresh and self.kind != ";"):
             self.expect_semicolon("the typedef")
         return self.finish(alias, prefix)
 
-    def _parse_type_alias(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_type_alias(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("the new type")
         generics = self.parse_generic_parameters()
         constraints = self.parse_constraints()
         self.expect("=", "after the name of the new type")
-        alias = TypeAlias(name.span, name.text, name.span, self.parse_type())
+        alias = ast.TypeAlias(name.span, name.text, name.span, self.parse_type())
         self.declare(alias, prefix)
         self.adopt_generics(alias, generics)
         alias.constraints += constraints
         self.expect_semicolon("the typealias")
         return self.finish(alias, prefix)
 
-    def _parse_associated_type(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_associated_type(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("an associated type")
-        parsed = AssociatedType(name.span, name.text, name.span, [], None)
+        parsed = ast.AssociatedType(name.span, name.text, name.span, [], None)
         self.declare(parsed, prefix)
         self.adopt_generics(parsed, self.parse_generic_parameters())
         parsed.bounds = self.parse_bounds()
@@ -187,31 +170,31 @@ class DeclarationParser(MemberParser):
         self.expect_semicolon("the associated type")
         return self.finish(parsed, prefix)
 
-    def _parse_constraint_requirement(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_constraint_requirement(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
-        parsed = ConstraintRequirement(start.span, "", start.span, self.parse_constraint())
+        parsed = ast.ConstraintRequirement(start.span, "", start.span, self.parse_constraint())
         self.declare(parsed, prefix)
         self.expect_semicolon("the constraint")
         return self.finish(parsed, prefix)
 
-    def _parse_type_param(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_type_param(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         parameter = self.parse_type_parameter(start, False)
         self.declare(parameter, prefix)
         self.expect_semicolon("the parameter")
         return self.finish(parameter, prefix)
 
-    def _parse_value_param(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_value_param(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
-        parameter: ValueParameter = self._parse_value_parameter(start)
+        parameter: ast.ValueParameter = self._parse_value_parameter(start)
         self.declare(parameter, prefix)
         self.expect_semicolon("the parameter")
         return self.finish(parameter, prefix)
 
-    def _parse_buffer_block(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_buffer_block(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         name = self.expect_name(f"a {keyword.text}")
-        block = BufferBlock(name.span, name.text, name.span, keyword.text, [], [])
+        block = ast.BufferBlock(name.span, name.text, name.span, keyword.text, [], [])
         self.declare(block, prefix)
         block.semantics = self.parse_semantics()
         block.members = self.parse_members(block)
@@ -230,36 +213,36 @@ class DeclarationParser(MemberParser):
             parts.append(self.expect_name("a module").text)
         return start, "/".join(parts), False
 
-    def _parse_import(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_import(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         start, path, is_file = self._parse_path()
-        parsed = Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file)
+        parsed = ast.Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file)
         self.declare(parsed, prefix)
         self.expect_semicolon("the import")
         return self.finish(parsed, prefix)
 
-    def _parse_include(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_include(self, prefix: Prefix) -> list[ast.Declaration]:
         """`__include x;`, `implementing x;`, and `module x;`, which parse_module takes from here."""
         keyword = self.advance().text
         start, path, is_file = self._parse_path()
-        parsed = IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file)
+        parsed = ast.IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file)
         self.declare(parsed, prefix)
         self.expect_semicolon("the module's name")
         return self.finish(parsed, prefix)
 
-    def _parse_namespace(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_namespace(self, prefix: Prefix) -> list[ast.Declaration]:
         """`namespace a.b { }`: b in a."""
         self.advance()
         outer = self.container
         name = self.expect_name("a namespace")
-        outermost = Namespace(name.span, name.text, name.span, [])
+        outermost = ast.Namespace(name.span, name.text, name.span, [])
         self.declare(outermost, prefix)
         innermost, length = outermost, 0
         while self.kind in (".", "::"):
             self.advance()
             self.container = innermost
             name = self.expect_name("a namespace")
-            inner = Namespace(name.span, name.text, name.span, [])
+            inner = ast.Namespace(name.span, name.text, name.span, [])
             self.declare(inner, Prefix(name, []))
             innermost.members.append(inner)
             innermost = inner
@@ -269,16 +252,16 @@ class DeclarationParser(MemberParser):
         self.container = outer
         return self.finish(outermost, prefix)
 
-    def _parse_using(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_using(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         self.accept_word("namespace")
         target = self.parse_type_name()
-        parsed = Using(start.span, "", target.span, target)
+        parsed = ast.Using(start.span, "", target.span, target)
         self.declare(parsed, prefix)
         self.expect_semicolon("the namespace")
         return self.finish(parsed, prefix)
 
-    def _parse_nothing(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_nothing(self, prefix: Prefix) -> list[ast.Declaration]:
         """`;`, which may follow any declaration."""
         if prefix.modifiers or prefix.attributes:
             self.error("E0208", "modifiers and attributes need a declaration behind them")
@@ -287,7 +270,7 @@ class DeclarationParser(MemberParser):
 
 
 # fmt: off
-_DECLARATIONS: dict[str, Callable[[DeclarationParser, Prefix], list[Declaration]]] = {
+_DECLARATIONS: dict[str, Callable[[DeclarationParser, Prefix], list[ast.Declaration]]] = {
     "struct":                DeclarationParser._parse_struct,
     "class":                 DeclarationParser._parse_struct,
     "interface":             DeclarationParser._parse_interface,
