@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from slangrad.base.source import Span
 from slangrad.syntax import ast
 from slangrad.syntax.numbers import read_character, read_float, read_integer, read_string
 from slangrad.syntax.parse_types import TypeParser
@@ -37,43 +38,29 @@ class AtomParser(TypeParser):
 
     def parse_word(self) -> ast.Expression:
         token = self.token
-        special = _WORDS.get(token.text)
-        if special is not None:
+        followed_by, special = _WORDS.get(token.text, _PLAIN)
+        if special is not None and (not followed_by or self.peek().kind in followed_by):
             return special(self)
         self.advance()
         return ast.Name(token.span, token.text)
 
     def _parse_result(self) -> ast.Expression:
         self.names_result = True
-        return self._parse_plain_name()
+        token = self.advance()
+        return ast.Name(token.span, token.text)
 
     def _parse_rooted_name(self) -> ast.Expression:
         start = self.advance()
         name = self.expect_name("something global")
         return ast.Name(self.span_from(start), name.text, True)
 
-    def _parse_integer(self) -> ast.Expression:
+    def _parse_literal(self, code: str, kind: Callable[..., ast.Expression], read: Reader) -> ast.Expression:
         token = self.advance()
         try:
-            value, suffix = read_integer(token.text)
+            return kind(token.span, *read(token.text))
         except ValueError as error:
-            return self._malformed("E0103", error, token)
-        return ast.IntLiteral(token.span, value, suffix)
-
-    def _parse_float(self) -> ast.Expression:
-        token = self.advance()
-        try:
-            value, suffix = read_float(token.text)
-        except ValueError as error:
-            return self._malformed("E0103", error, token)
-        return ast.FloatLiteral(token.span, value, suffix)
-
-    def _parse_character(self) -> ast.Expression:
-        token = self.advance()
-        try:
-            return ast.CharLiteral(token.span, read_character(token.text))
-        except ValueError as error:
-            return self._malformed("E0104", error, token)
+            self.error(code, str(error), token.span)
+            return ast.Missing(token.span)
 
     def _parse_string(self) -> ast.Expression:
         start = self.token
@@ -85,10 +72,6 @@ class AtomParser(TypeParser):
             except ValueError as error:
                 self.error("E0104", str(error), token.span)
         return ast.StringLiteral(self.span_from(start), "".join(parts))
-
-    def _malformed(self, code: str, error: ValueError, token: Token) -> ast.Expression:
-        self.error(code, str(error), token.span)
-        return ast.Missing(token.span)
 
     def parse_initializer_list(self) -> ast.Expression:
         opener = self.advance()
@@ -181,27 +164,6 @@ class AtomParser(TypeParser):
 
     # --- Words that begin an expression ------------------------------------------------------------------
 
-    def _parse_true(self) -> ast.Expression:
-        return ast.BoolLiteral(self.advance().span, True)
-
-    def _parse_false(self) -> ast.Expression:
-        return ast.BoolLiteral(self.advance().span, False)
-
-    def _parse_this(self) -> ast.Expression:
-        return ast.This(self.advance().span)
-
-    def _parse_super(self) -> ast.Expression:
-        return ast.Super(self.advance().span)
-
-    def _parse_this_type(self) -> ast.Expression:
-        return ast.ThisType(self.advance().span)
-
-    def _parse_null(self) -> ast.Expression:
-        return ast.NullLiteral(self.advance().span)
-
-    def _parse_none(self) -> ast.Expression:
-        return ast.NoneLiteral(self.advance().span)
-
     def _parse_operator(self) -> ast.Expression:
         start = self.token
         name = self.parse_operator_name()
@@ -223,8 +185,6 @@ class AtomParser(TypeParser):
         return f"operator{self.advance().kind}"
 
     def _parse_differentiate(self) -> ast.Expression:
-        if self.peek().kind != "(":
-            return self._parse_plain_name()
         start = self.advance()
         opener = self.advance()
         functions = self.parse_list(opener, ")", self.parse_assignment)
@@ -235,8 +195,6 @@ class AtomParser(TypeParser):
         return ast.Differentiate(self.span_from(start), mode, functions[0])
 
     def _parse_size(self) -> ast.Expression:
-        if self.peek().kind != "(":
-            return self._parse_plain_name()
         start = self.advance()
         opener = self.advance()
         operands = self.parse_list(opener, ")", self.parse_type_or_value)
@@ -255,51 +213,27 @@ class AtomParser(TypeParser):
         return ast.Unary(self.span_from(start), "&", operands[0])
 
     def _parse_new(self) -> ast.Expression:
-        if self.peek().kind != "name":
-            return self._parse_plain_name()
         start = self.advance()
         target = self.parse_type()
         arguments = self.parse_arguments() if self.kind == "(" else []
         return ast.New(self.span_from(start), target, arguments)
 
-    def _parse_plain_name(self) -> ast.Expression:
-        token = self.advance()
-        return ast.Name(token.span, token.text)
-
-    def _parse_no_diff(self) -> ast.Expression:
-        start, operand = self._parse_operand()
-        return ast.NoDiff(self.span_from(start), operand)
-
-    def _parse_try(self) -> ast.Expression:
-        start, operand = self._parse_operand()
-        return ast.Try(self.span_from(start), operand)
-
     def _parse_expand(self) -> ast.Expression:
-        if self.peek().kind not in ("name", "("):
-            return self._parse_plain_name()
         self.enter()
         start = self.advance()
         pattern = self.parse_binary(1)
         self.leave()
         return ast.Expand(self.span_from(start), pattern)
 
-    def _parse_each(self) -> ast.Expression:
-        if self.peek().kind not in ("name", "("):
-            return self._parse_plain_name()
-        start, operand = self._parse_operand()
-        return ast.Each(self.span_from(start), operand)
-
-    def _parse_operand(self) -> tuple[Token, ast.Expression]:
+    def _parse_prefixed(self, kind: Callable[[Span, ast.Expression], ast.Expression]) -> ast.Expression:
         """The word here and the operand after it."""
         self.enter()
         start = self.advance()
         operand = self.parse_unary()
         self.leave()
-        return start, operand
+        return kind(self.span_from(start), operand)
 
     def _parse_assembly(self) -> ast.Expression:
-        if self.peek().kind != "{":
-            return self._parse_plain_name()
         start = self.advance()
         close = self.closing.get(self.position, -1)
         if close < 0:
@@ -311,41 +245,46 @@ class AtomParser(TypeParser):
         return ast.AssemblyBlock(self.span_from(start), text)
 
 
+Atom = Callable[[AtomParser], ast.Expression]
+Reader = Callable[[str], tuple[object, ...]]
+
 # fmt: off
-_ATOMS: dict[str, Callable[[AtomParser], ast.Expression]] = {
+_ATOMS: dict[str, Atom] = {
     "name":    AtomParser.parse_word,
-    "integer": AtomParser._parse_integer,
-    "float":   AtomParser._parse_float,
+    "integer": lambda parser: parser._parse_literal("E0103", ast.IntLiteral, read_integer),
+    "float":   lambda parser: parser._parse_literal("E0103", ast.FloatLiteral, read_float),
     "(":       AtomParser._parse_parenthesis,
     "{":       AtomParser.parse_initializer_list,
     "string":  AtomParser._parse_string,
-    "char":    AtomParser._parse_character,
+    "char":    lambda parser: parser._parse_literal("E0104", ast.CharLiteral, lambda text: (read_character(text),)),
     "::":      AtomParser._parse_rooted_name,
 }
 
-_WORDS: dict[str, Callable[[AtomParser], ast.Expression]] = {
-    "true":       AtomParser._parse_true,
-    "false":      AtomParser._parse_false,
-    "this":       AtomParser._parse_this,
-    "super":      AtomParser._parse_super,
-    "This":       AtomParser._parse_this_type,
-    "nullptr":    AtomParser._parse_null,
-    "none":       AtomParser._parse_none,
-    "__return_val": AtomParser._parse_result,
-    "operator":   AtomParser._parse_operator,
-    "no_diff":    AtomParser._parse_no_diff,
-    "try":        AtomParser._parse_try,
-    "fwd_diff":   AtomParser._parse_differentiate,
-    "bwd_diff":   AtomParser._parse_differentiate,
-    "__fwd_diff": AtomParser._parse_differentiate,
-    "__bwd_diff": AtomParser._parse_differentiate,
-    "sizeof":     AtomParser._parse_size,
-    "alignof":    AtomParser._parse_size,
-    "countof":    AtomParser._parse_size,
-    "new":        AtomParser._parse_new,
-    "expand":     AtomParser._parse_expand,
-    "each":       AtomParser._parse_each,
-    "spirv_asm":  AtomParser._parse_assembly,
-    "__getAddress": AtomParser._parse_address,
+# Words and what must follow them, if that matters; elsewhere they are ordinary names.
+_PLAIN: tuple[tuple[str, ...], Atom | None] = (), None
+_WORDS: dict[str, tuple[tuple[str, ...], Atom | None]] = {
+    "true":         ((), lambda parser: ast.BoolLiteral(parser.advance().span, True)),
+    "false":        ((), lambda parser: ast.BoolLiteral(parser.advance().span, False)),
+    "this":         ((), lambda parser: ast.This(parser.advance().span)),
+    "super":        ((), lambda parser: ast.Super(parser.advance().span)),
+    "This":         ((), lambda parser: ast.ThisType(parser.advance().span)),
+    "nullptr":      ((), lambda parser: ast.NullLiteral(parser.advance().span)),
+    "none":         ((), lambda parser: ast.NoneLiteral(parser.advance().span)),
+    "__return_val": ((), AtomParser._parse_result),
+    "operator":     ((), AtomParser._parse_operator),
+    "no_diff":      ((), lambda parser: parser._parse_prefixed(ast.NoDiff)),
+    "try":          ((), lambda parser: parser._parse_prefixed(ast.Try)),
+    "fwd_diff":     (("(",), AtomParser._parse_differentiate),
+    "bwd_diff":     (("(",), AtomParser._parse_differentiate),
+    "__fwd_diff":   (("(",), AtomParser._parse_differentiate),
+    "__bwd_diff":   (("(",), AtomParser._parse_differentiate),
+    "sizeof":       (("(",), AtomParser._parse_size),
+    "alignof":      (("(",), AtomParser._parse_size),
+    "countof":      (("(",), AtomParser._parse_size),
+    "new":          (("name",), AtomParser._parse_new),
+    "expand":       (("name", "("), AtomParser._parse_expand),
+    "each":         (("name", "("), lambda parser: parser._parse_prefixed(ast.Each)),
+    "spirv_asm":    (("{",), AtomParser._parse_assembly),
+    "__getAddress": ((), AtomParser._parse_address),
 }
 # fmt: on

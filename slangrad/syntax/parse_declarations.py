@@ -61,9 +61,7 @@ class DeclarationParser(MemberParser):
         name = self.advance() if self.kind == "name" else None
         text = name.text if name else f"anonymous {keyword.text} {keyword.span.line}:{keyword.span.column}"
         span = name.span if name else keyword.span
-        struct = ast.Struct(span, text, span, keyword.text, [], [], False, None)
-        self.declare(struct, prefix)
-        self.adopt_generics(struct, self.parse_generic_parameters())
+        struct = self.declare_generic(ast.Struct(span, text, span, keyword.text, [], [], False, None), prefix)
         struct.bases = self.parse_bounds()
         struct.constraints += self.parse_constraints()
         if self.accept("="):
@@ -85,9 +83,7 @@ class DeclarationParser(MemberParser):
     def _parse_interface(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("an interface")
-        interface = ast.Interface(name.span, name.text, name.span, [], [])
-        self.declare(interface, prefix)
-        self.adopt_generics(interface, self.parse_generic_parameters())
+        interface = self.declare_generic(ast.Interface(name.span, name.text, name.span, [], []), prefix)
         interface.bases = self.parse_bounds()
         interface.constraints += self.parse_constraints()
         if not self.accept(";"):
@@ -98,8 +94,7 @@ class DeclarationParser(MemberParser):
         start = self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_type()
-        extension = ast.Extension(start.span, "", target.span, target, [], [])
-        self.declare(extension, prefix)
+        extension = self.declare(ast.Extension(start.span, "", target.span, target, [], []), prefix)
         self.adopt_generics(extension, generics)
         extension.bases = self.parse_bounds()
         extension.constraints += self.parse_constraints()
@@ -111,15 +106,10 @@ class DeclarationParser(MemberParser):
         self.accept_word("class")
         name = self.advance() if self.kind == "name" else keyword
         text = name.text if name is not keyword else ""
-        enum = ast.Enum(name.span, text, name.span, [], [])
-        self.declare(enum, prefix)
-        self.adopt_generics(enum, self.parse_generic_parameters())
+        enum = self.declare_generic(ast.Enum(name.span, text, name.span, [], []), prefix)
         enum.bases = self.parse_bounds()
         opener = self.expect("{", "before the cases")
-        while self.kind not in ("}", "end"):
-            enum.members.append(self._parse_enum_case(enum))
-            if not self.accept(","):
-                break
+        enum.members = self.parse_separated(lambda: self._parse_enum_case(enum), "}")
         self.expect_close("}", opener)
         return self.finish(enum, prefix)
 
@@ -138,8 +128,9 @@ class DeclarationParser(MemberParser):
         target = self.parse_type()
         name = self.expect_name("the new type")
         self.known_types.add(name.text)
-        alias = ast.TypeAlias(name.span, name.text, name.span, self.parse_dimensions(target))
-        self.declare(alias, prefix)
+        alias = self.declare(
+            ast.TypeAlias(name.span, name.text, name.span, self.parse_dimensions(target)), prefix
+        )
         self.adopt_generics(alias, generics)
         if not (self.token.fresh and self.kind != ";"):
             self.expect_semicolon("the typedef")
@@ -151,51 +142,43 @@ class DeclarationParser(MemberParser):
         generics = self.parse_generic_parameters()
         constraints = self.parse_constraints()
         self.expect("=", "after the name of the new type")
-        alias = ast.TypeAlias(name.span, name.text, name.span, self.parse_type())
-        self.declare(alias, prefix)
+        alias = self.declare(ast.TypeAlias(name.span, name.text, name.span, self.parse_type()), prefix)
         self.adopt_generics(alias, generics)
         alias.constraints += constraints
-        self.expect_semicolon("the typealias")
-        return self.finish(alias, prefix)
+        return self.finish(alias, prefix, "the typealias")
 
     def _parse_associated_type(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("an associated type")
-        parsed = ast.AssociatedType(name.span, name.text, name.span, [], None)
-        self.declare(parsed, prefix)
-        self.adopt_generics(parsed, self.parse_generic_parameters())
+        parsed = self.declare_generic(ast.AssociatedType(name.span, name.text, name.span, [], None), prefix)
         parsed.bounds = self.parse_bounds()
         parsed.constraints += self.parse_constraints()
         parsed.default = self.parse_type() if self.accept("=") else None
-        self.expect_semicolon("the associated type")
-        return self.finish(parsed, prefix)
+        return self.finish(parsed, prefix, "the associated type")
 
     def _parse_constraint_requirement(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
-        parsed = ast.ConstraintRequirement(start.span, "", start.span, self.parse_constraint())
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the constraint")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(
+            ast.ConstraintRequirement(start.span, "", start.span, self.parse_constraint()), prefix
+        )
+        return self.finish(parsed, prefix, "the constraint")
 
     def _parse_type_param(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         parameter = self.parse_type_parameter(start, False)
         self.declare(parameter, prefix)
-        self.expect_semicolon("the parameter")
-        return self.finish(parameter, prefix)
+        return self.finish(parameter, prefix, "the parameter")
 
     def _parse_value_param(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         parameter: ast.ValueParameter = self._parse_value_parameter(start)
         self.declare(parameter, prefix)
-        self.expect_semicolon("the parameter")
-        return self.finish(parameter, prefix)
+        return self.finish(parameter, prefix, "the parameter")
 
     def _parse_buffer_block(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         name = self.expect_name(f"a {keyword.text}")
-        block = ast.BufferBlock(name.span, name.text, name.span, keyword.text, [], [])
-        self.declare(block, prefix)
+        block = self.declare(ast.BufferBlock(name.span, name.text, name.span, keyword.text, [], []), prefix)
         block.semantics = self.parse_semantics()
         block.members = self.parse_members(block)
         return self.finish(block, prefix)
@@ -216,27 +199,26 @@ class DeclarationParser(MemberParser):
     def _parse_import(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         start, path, is_file = self._parse_path()
-        parsed = ast.Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file)
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the import")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(
+            ast.Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file), prefix
+        )
+        return self.finish(parsed, prefix, "the import")
 
     def _parse_include(self, prefix: Prefix) -> list[ast.Declaration]:
         """`__include x;`, `implementing x;`, and `module x;`, which parse_module takes from here."""
         keyword = self.advance().text
         start, path, is_file = self._parse_path()
-        parsed = ast.IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file)
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the module's name")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(
+            ast.IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file), prefix
+        )
+        return self.finish(parsed, prefix, "the module's name")
 
     def _parse_namespace(self, prefix: Prefix) -> list[ast.Declaration]:
         """`namespace a.b { }`: b in a."""
         self.advance()
         outer = self.container
         name = self.expect_name("a namespace")
-        outermost = ast.Namespace(name.span, name.text, name.span, [])
-        self.declare(outermost, prefix)
+        outermost = self.declare(ast.Namespace(name.span, name.text, name.span, []), prefix)
         innermost, length = outermost, 0
         while self.kind in (".", "::"):
             self.advance()
@@ -256,10 +238,8 @@ class DeclarationParser(MemberParser):
         start = self.advance()
         self.accept_word("namespace")
         target = self.parse_type_name()
-        parsed = ast.Using(start.span, "", target.span, target)
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the namespace")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(ast.Using(start.span, "", target.span, target), prefix)
+        return self.finish(parsed, prefix, "the namespace")
 
     def _parse_nothing(self, prefix: Prefix) -> list[ast.Declaration]:
         """`;`, which may follow any declaration."""

@@ -73,18 +73,7 @@ class FunctionParser(StatementParser):
 
     def parse_generic_parameters(self) -> list[ast.GenericParameter]:
         """`<T : IFoo, let N : int>`, or nothing."""
-        if self.kind != "<":
-            return []
-        opener = self.advance()
-        outer, self.in_generic = self.in_generic, True
-        parameters: list[ast.GenericParameter] = []
-        while self.kind not in (">", ">>", ">=", "end"):
-            parameters.append(self._parse_generic_parameter())
-            if not self.accept(","):
-                break
-        self.in_generic = outer
-        self.expect_close_angle(opener)
-        return parameters
+        return self.parse_angles(self._parse_generic_parameter, ">=") if self.kind == "<" else []
 
     def _parse_generic_parameter(self) -> ast.GenericParameter:
         start = self.token
@@ -129,11 +118,8 @@ class FunctionParser(StatementParser):
     def parse_bounds(self) -> list[ast.Expression]:
         """`: IFoo, IBar`, or nothing."""
         bounds: list[ast.Expression] = []
-        if self.accept(":"):
+        while self.accept("," if bounds else ":"):
             bounds.append(self.parse_type())
-            while self.kind == ",":
-                self.advance()
-                bounds.append(self.parse_type())
         return bounds
 
     def parse_constraints(self) -> list[ast.Constraint]:
@@ -192,18 +178,9 @@ class FunctionParser(StatementParser):
     def parse_parameters(self, untyped: bool = False) -> list[ast.Parameter]:
         """`(parameters)`; `untyped`: a lone name is a parameter, not a type."""
         opener = self.expect("(", "before the parameters")
-        outer = self.in_generic, self.braces_end
-        self.in_generic = self.braces_end = False
-        parameters: list[ast.Parameter] = []
         if self.at_word("void") and self.peek().kind == ")":
             self.advance()
-        while self.kind not in (")", "end"):
-            parameters.append(self._parse_parameter(untyped))
-            if not self.accept(","):
-                break
-        self.in_generic, self.braces_end = outer
-        self.expect_close(")", opener)
-        return parameters
+        return self.parse_list(opener, ")", lambda: self._parse_parameter(untyped))
 
     def _parse_parameter(self, untyped: bool) -> ast.Parameter:
         start = self.token
@@ -261,14 +238,15 @@ class FunctionParser(StatementParser):
 
     # --- Signatures and bodies ---------------------------------------------------------------------------
 
-    def parse_signature(self, function: ast.Function | ast.FunctionExtension) -> None:
+    def parse_signature(self, function: ast.Function | ast.FunctionExtension | ast.Constructor) -> None:
         """Parameters, result, constraints and body of a function whose name and generics are read."""
-        outer, self.container = self.container, function
+        outer, self.container = (self.container, self.names_result), function
         function.parameters = self.parse_parameters()
-        self._parse_throws(function)
-        if self.accept("->"):
-            function.result = self.parse_type()
+        if not isinstance(function, ast.Constructor):
             self._parse_throws(function)
+            if self.accept("->"):
+                function.result = self.parse_type()
+                self._parse_throws(function)
         if isinstance(function, ast.Function):
             function.semantics = self.parse_semantics()
         function.constraints += self.parse_constraints()
@@ -278,8 +256,9 @@ class FunctionParser(StatementParser):
             if self.names_result and isinstance(function, ast.Function):
                 declare_result(function)
         else:
-            self.expect_semicolon("the function's signature")
-        self.container = outer
+            name = "'__init'" if isinstance(function, ast.Constructor) else ""
+            self.expect_semicolon(f"the signature of {name}" if name else "the function's signature")
+        self.container, self.names_result = outer
 
     def _parse_throws(self, function: ast.Function | ast.FunctionExtension) -> None:
         if not self.accept_word("throws"):
@@ -294,10 +273,7 @@ class FunctionParser(StatementParser):
         if self.accept(";"):
             return [self._getter(word, owner)]
         opener = self.expect("{", "before the accessors")
-        accessors: list[ast.Accessor] = []
-        while self.kind not in ("}", "end"):
-            accessors.append(self._parse_accessor(owner))
-        self.expect_close("}", opener)
+        accessors = self.parse_braced(opener, lambda: self._parse_accessor(owner))
         return accessors or [self._getter(word, owner)]
 
     def _getter(self, word: Token, owner: ast.Declaration) -> ast.Accessor:

@@ -107,12 +107,6 @@ class StatementParser(ExpressionParser):
         self.expect_semicolon("the expression")
         return ast.ExpressionStatement(self.span_from(start), expression)
 
-    def _parse_block_statement(self) -> ast.Statement:
-        return self.parse_block()
-
-    def _parse_empty(self) -> ast.Statement:
-        return ast.Empty(self.advance().span)
-
     def _parse_labeled(self) -> ast.Statement:
         label = self.advance()
         self.advance()
@@ -165,10 +159,7 @@ class StatementParser(ExpressionParser):
         start = self.advance()
         value = self._parse_condition("switch")
         opener = self.expect("{", "after the value of 'switch'")
-        cases: list[ast.Case] = []
-        while self.kind not in ("}", "end"):
-            cases.append(self._parse_case())
-        self.expect_close("}", opener)
+        cases = self.parse_braced(opener, self._parse_case)
         return ast.Switch(self.span_from(start), value, cases)
 
     def _parse_case(self) -> ast.Case:
@@ -199,10 +190,7 @@ class StatementParser(ExpressionParser):
     def _parse_target_switch(self) -> ast.Statement:
         start = self.advance()
         opener = self.expect("{", f"after '{start.text}'")
-        cases: list[ast.TargetCase] = []
-        while self.kind not in ("}", "end"):
-            cases.append(self._parse_target_case())
-        self.expect_close("}", opener)
+        cases = self.parse_braced(opener, self._parse_target_case)
         return ast.TargetSwitch(self.span_from(start), start.text, cases)
 
     def _parse_target_case(self) -> ast.TargetCase:
@@ -295,17 +283,11 @@ class StatementParser(ExpressionParser):
 
     # --- Jumps -------------------------------------------------------------------------------------------
 
-    def _parse_break(self) -> ast.Statement:
+    def _parse_jump(self, kind: type[ast.Break | ast.Continue]) -> ast.Statement:
         start = self.advance()
         label = self.advance().text if self.kind == "name" and not self.token.fresh else None
-        self.expect_semicolon("'break'")
-        return ast.Break(self.span_from(start), label)
-
-    def _parse_continue(self) -> ast.Statement:
-        start = self.advance()
-        label = self.advance().text if self.kind == "name" and not self.token.fresh else None
-        self.expect_semicolon("'continue'")
-        return ast.Continue(self.span_from(start), label)
+        self.expect_semicolon(f"'{start.text}'")
+        return kind(self.span_from(start), label)
 
     def _parse_return(self) -> ast.Statement:
         start = self.advance()
@@ -352,15 +334,15 @@ def _labeled(statement: ast.Statement) -> ast.Statement:
 
 # fmt: off
 _STATEMENTS: dict[str, Callable[[StatementParser], ast.Statement]] = {
-    "{":               StatementParser._parse_block_statement,
-    ";":               StatementParser._parse_empty,
+    "{":               StatementParser.parse_block,
+    ";":               lambda parser: ast.Empty(parser.advance().span),
     "if":              StatementParser._parse_if,
     "switch":          StatementParser._parse_switch,
     "for":             StatementParser._parse_for,
     "while":           StatementParser._parse_while,
     "do":              StatementParser._parse_do,
-    "break":           StatementParser._parse_break,
-    "continue":        StatementParser._parse_continue,
+    "break":           lambda parser: parser._parse_jump(ast.Break),
+    "continue":        lambda parser: parser._parse_jump(ast.Continue),
     "return":          StatementParser._parse_return,
     "discard":         StatementParser._parse_discard,
     "throw":           StatementParser._parse_throw,

@@ -11,6 +11,7 @@ from expressions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from slangrad.syntax import ast
 from slangrad.syntax.cursor import Cursor
@@ -21,6 +22,8 @@ _ENDS_GENERIC_ARGUMENT = frozenset((",", ">", ">>", ">=", ">>="))
 _AFTER_POINTER = frozenset((")", ";", ",", "]", "}", "*", "?", ":", "&&", "||", "end"))
 _PACK_WORDS = {"expand": ast.Expand, "each": ast.Each}
 _ELABORATED = ("struct", "class", "enum")
+
+Parsed = TypeVar("Parsed")
 
 
 class TypeParser(Cursor):
@@ -225,18 +228,12 @@ class TypeParser(Cursor):
 
     def _parse_type_list(self) -> list[ast.Expression]:
         opener = self.expect("(", "before the types")
-        types: list[ast.Expression] = []
-        while self.kind not in (")", "end"):
-            if self.kind == "name" and self.peek().kind == ":":
-                self.move_to(self.position + 2)
-            types.append(self._parse_passed_type())
-            if not self.accept(","):
-                break
-        self.expect_close(")", opener)
-        return types
+        return self.parse_list(opener, ")", self._parse_passed_type)
 
     def _parse_passed_type(self) -> ast.Expression:
-        """A parameter's type in a function type; its direction becomes a modifier."""
+        """A parameter's type in a function type, behind its name; its direction becomes a modifier."""
+        if self.kind == "name" and self.peek().kind == ":":
+            self.move_to(self.position + 2)
         word = self.token
         if self.kind != "name" or word.text not in DIRECTIONS or self.peek().kind != "name":
             return self.parse_type()
@@ -244,35 +241,47 @@ class TypeParser(Cursor):
         passed = self.parse_type()
         return ast.ModifiedType(self.span_from(word), DIRECTIONS[word.text], passed)
 
-    def parse_list(
-        self, opener: Token, close: str, parse: Callable[[], ast.Expression]
-    ) -> list[ast.Expression]:
+    def parse_list(self, opener: Token, close: str, parse: Callable[[], Parsed]) -> list[Parsed]:
         """What is between brackets, with commas between; a last comma is allowed."""
         outer = self.in_generic, self.braces_end
         self.in_generic = self.braces_end = False
-        elements: list[ast.Expression] = []
-        while self.kind != close and self.kind != "end":
+        elements = self.parse_separated(parse, close)
+        self.in_generic, self.braces_end = outer
+        self.expect_close(close, opener)
+        return elements
+
+    def parse_separated(self, parse: Callable[[], Parsed], *ends: str) -> list[Parsed]:
+        """What has commas between, up to one of the ends."""
+        elements: list[Parsed] = []
+        while self.kind not in ends and self.kind != "end":
             elements.append(parse())
             if self.kind != ",":
                 break
             self.advance()
-        self.in_generic, self.braces_end = outer
-        self.expect_close(close, opener)
+        return elements
+
+    def parse_braced(self, opener: Token, parse: Callable[[], Parsed]) -> list[Parsed]:
+        """What stands up to the brace that closes `opener`."""
+        found: list[Parsed] = []
+        while self.kind not in ("}", "end"):
+            found.append(parse())
+        self.expect_close("}", opener)
+        return found
+
+    def parse_angles(self, parse: Callable[[], Parsed], *ends: str) -> list[Parsed]:
+        """The same between angle brackets."""
+        opener = self.advance()
+        outer, self.in_generic = self.in_generic, True
+        elements = self.parse_separated(parse, ">", ">>", *ends)
+        self.in_generic = outer
+        self.expect_close_angle(opener)
         return elements
 
     # --- Generic arguments -------------------------------------------------------------------------------
 
     def parse_generic_arguments(self, base: ast.Expression) -> ast.Expression:
         """`<T, 3>` after `base`."""
-        opener = self.advance()
-        outer, self.in_generic = self.in_generic, True
-        arguments: list[ast.Expression] = []
-        while self.kind not in (">", ">>", "end"):
-            arguments.append(self.parse_generic_argument())
-            if not self.accept(","):
-                break
-        self.in_generic = outer
-        self.expect_close_angle(opener)
+        arguments = self.parse_angles(self.parse_generic_argument)
         return ast.GenericApplication(self.span_since(base.span), base, arguments)
 
     def parse_generic_argument(self) -> ast.Expression:

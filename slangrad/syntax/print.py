@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.base.source import Line, text_of
+from slangrad.base.source import Line
 from slangrad.syntax import ast
 from slangrad.syntax.copies import child_fields
 
@@ -24,13 +24,8 @@ INDENT = "  "
 _HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
 
 
-def print_node(node: ast.Node) -> str:
-    """The node and all below it."""
-    return text_of(node_lines(node))
-
-
 def node_lines(node: ast.Node) -> Iterator[Line]:
-    """The same in lines that know what they show. Needs no recursion deeper than the tree; each line is made once."""
+    """The node and all below it, in lines that know what they show. Needs no recursion deeper than the tree; each line is made once."""
     pending: list[tuple[ast.Node, int, str]] = [(node, 0, "")]
     while pending:
         node, depth, field = pending.pop()
