@@ -206,9 +206,8 @@ class MemberParser(FunctionParser):
                 name, name.text, name, [], None, None, None, []
             )
         else:
-            extension = self.declare(
-                ast.FunctionExtension(start.span, "", target.span, target, [], None, None), prefix
-            )
+            extension = ast.FunctionExtension(start.span, "", target.span, target, [], None, None)
+        self.declare(extension, prefix)
         self.adopt_generics(extension, generics)
         self.parse_signature(extension)
         return self.finish(extension, prefix)

@@ -25,7 +25,7 @@ _HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
 
 
 def node_lines(node: ast.Node) -> Iterator[Line]:
-    """The node and all below it, in lines that know what they show. Needs no recursion deeper than the tree; each line is made once."""
+    """The node and all below it, in lines that know what they show. Needs no recursion; each line is made once."""
     pending: list[tuple[ast.Node, int, str]] = [(node, 0, "")]
     while pending:
         node, depth, field = pending.pop()
