@@ -23,7 +23,7 @@ from slangrad.graph.array import (
     mapped,
     matmul,
     reduced,
-)
+)  # fmt: skip
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
@@ -38,13 +38,8 @@ def _reduction(name: str) -> Callable[..., Array]:
     return reduce
 
 
-_REDUCTIONS: dict[str, list[Any]] = {
-    "sum": [np.sum],
-    "prod": [np.prod],
-    "max": [np.max, np.amax],
-    "min": [np.min, np.amin],
-}
-for _name, _functions in _REDUCTIONS.items():
+for _name in ("sum", "prod", "max", "min"):
+    _functions = [getattr(np, each) for each in (_name, f"a{_name}") if hasattr(np, each)]
     implements(*_functions, method=_name)(_reduction(_name))
 implements(np.any, method="any")(
     lambda a, axis=None, keepdims=False, **_: reduced("max", lifted(a).astype(bool), axis, keepdims=keepdims)
@@ -87,16 +82,8 @@ def var(
 
 
 @implements(np.std, method="std")
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: int = 0,
-    keepdims: Any = False,
-    **_: Any,
-) -> Array:
-    return lifted(np.sqrt(var(a, axis, dtype, out, ddof, keepdims)))
+def std(*args: Any, **kwargs: Any) -> Array:
+    return lifted(np.sqrt(var(*args, **kwargs)))
 
 
 def _scan(name: str, dtype: Any = None) -> Callable[..., Array]:

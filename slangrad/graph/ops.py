@@ -30,6 +30,8 @@ from typing import Any
 
 import numpy as np
 
+from slangrad.graph.node import Node
+
 Vjp = Callable[..., tuple[Any, ...]]
 LN2, LN10 = log(2), log(10)
 
@@ -276,3 +278,18 @@ _TABLE = (
 )
 # fmt: on
 OPS = {op.name: op for op in _TABLE}
+
+
+def kind_of(node: Node) -> str:
+    return OPS[node.op].kind
+
+
+def is_view(node: Node) -> bool:
+    return kind_of(node) == "view"
+
+
+def base_of(node: Node) -> Node:
+    """What a view shows."""
+    while is_view(node):
+        node = node.inputs[0]
+    return node
