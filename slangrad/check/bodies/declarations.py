@@ -15,7 +15,7 @@ from typing import Any
 
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span
-from slangrad.check.calls.coerce import coerce, value_after
+from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.initializers import initial_value
 from slangrad.check.derivatives.givers import applied_type, given_level
 from slangrad.check.generics.bounds import generic_info, interfaces_in
@@ -58,7 +58,7 @@ from slangrad.check.model.values import Value, open_value, parameter_value
 from slangrad.check.model.world import World
 from slangrad.check.names.constants import evaluate
 from slangrad.check.names.memory_rules import as_usual, order_of
-from slangrad.check.names.places import gives_address, is_nonmutating
+from slangrad.check.names.places import gives_address, value_type
 from slangrad.check.names.resolve import resolve_stored
 from slangrad.check.names.scopes import Scope, this_type
 from slangrad.check.texts.linking import is_open
@@ -175,7 +175,7 @@ def _initialize(world: World, scope: Scope, node: ast.Variable, made: VariableIn
     elif node.initializer.type is not ERROR and made.type is not ERROR:
         coerce(scope, node.initializer, made.type, f"the value of '{node.name}'")
         if isinstance(made.type, Array) and made.type.count is None:
-            made.type = value_after(node.initializer) if node.initializer.type is not None else ERROR
+            made.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
     if not made.mutable and _is_known_when_compiling(node, made):
         made.constant = _constant_of(world, node, made)
 
@@ -188,7 +188,7 @@ def _inferred(world: World, node: ast.Variable) -> Type:
         return world.error(
             "E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'"
         )
-    kind = value_after(node.initializer)
+    kind = value_type(node.initializer)
     if kind is VOID and _variable_kind(node) == "local":
         return VOID  # `let done = f();` is a call; the variable cannot be used
     if kind in (VOID, NULL, NONE, STRING):
@@ -258,7 +258,7 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
         result = VOID if node.result is None else world.resolve_type(scope, node.result)
         if isinstance(result, ConjunctionType):
             result = _refuse_several(world, result, node.name_span)
-        made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
+        made = FunctionInfo(_this(world, node), node.is_marked("mutating"), parameters, result)
         made.throws = _thrown(world, node)
     _fill_attributes(world, node, made)
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
@@ -278,10 +278,6 @@ def _thrown(world: World, node: ast.Function) -> Type | None:
     if kind is VOID:
         return world.error("E0323", "there are no errors of type 'void'", node.throws.span)
     return kind
-
-
-def _is_mutating(node: ast.Declaration) -> bool:
-    return node.attribute("mutating") is not None or node.has("mutating")
 
 
 def _this(world: World, node: ast.Declaration) -> Type | None:
@@ -439,8 +435,8 @@ def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
             node.parameter.checked = ParameterInfo(around.result, "in")
         world.info(node.parameter)
     result = _accessor_result(node, around.result)
-    changes = node.name == "set" and not is_nonmutating(node) and not is_nonmutating(owner)
-    made = FunctionInfo(around.this_type, changes or _is_mutating(node), parameters, result)
+    changes = node.name == "set" and not node.is_marked("nonmutating") and not owner.is_marked("nonmutating")
+    made = FunctionInfo(around.this_type, changes or node.is_marked("mutating"), parameters, result)
     _fill_attributes(world, node, made)
     if made.level == "none":
         outer = FunctionInfo(None, False, (), VOID)

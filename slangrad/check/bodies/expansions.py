@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slangrad.check.calls.coerce import value_after
 from slangrad.check.generics.bounds import element_type
 from slangrad.check.model import checked
 from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, TypeMeaning, ValueMeaning
@@ -93,7 +92,7 @@ def _over_packs(scope: Scope, node: ast.Expand, entry: int, row: Entries) -> Mea
         return TypeMeaning(expanded_type(meaning.type, packs))
     if not isinstance(meaning, ValueMeaning):
         return _report_pattern(scope, node, meaning)
-    kind = value_after(node.pattern)
+    kind = value_type(node.pattern)
     if kind is ERROR:
         return fail(node)
     return set_slots(node, expanded_type(kind, packs), checked.Expansion(node.pattern, packs))
@@ -137,7 +136,7 @@ def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning
     if types or (not rows and _names_types(node)):
         return PackMeaning(tuple(types))
     node.ref = checked.Pieces(tuple(pieces))
-    node.type = expanded_type(tuple_of(tuple(value_after(each) for each in pieces)), ())
+    node.type = expanded_type(tuple_of(tuple(value_type(each) for each in pieces)), ())
     return ValueMeaning(node.type)
 
 

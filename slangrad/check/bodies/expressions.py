@@ -19,7 +19,7 @@ from slangrad.check.calls.calls import (
     check_cast,
     differentiate,
 )
-from slangrad.check.calls.coerce import coerce, value_after
+from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.convert import is_builtin_parameter
 from slangrad.check.calls.operators import (
     check_assign,
@@ -167,13 +167,13 @@ def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
         scope.world.error(
             "E0508", message, node.span, "leave it out, or mark the function as [Differentiable]"
         )
-    return value_after(node.operand)
+    return value_type(node.operand)
 
 
 def _comma(scope: Scope, node: ast.Comma) -> Type:
     check_value(scope, node.left)
     check_value(scope, node.right)
-    return value_after(node.right)
+    return value_type(node.right)
 
 
 def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
@@ -256,7 +256,7 @@ def check_index(scope: Scope, node: ast.Index) -> Type:
 
 def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
     index = node.arguments[0]
-    source = value_after(index)
+    source = value_type(index)
     whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
     if not whole and not is_builtin_parameter(scope.world, source):
         scope.world.error("E0319", f"an index must be a whole number, not '{source}'", index.span)

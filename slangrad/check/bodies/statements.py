@@ -15,7 +15,7 @@ from typing import Any
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.bodies.targets import chosen_case, meant_by
 from slangrad.check.calls.calls import check_condition
-from slangrad.check.calls.coerce import coerce, value_after
+from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.throwing import check_throw, declare_error
 from slangrad.check.generics.bounds import supposing
 from slangrad.check.model import checked
@@ -151,7 +151,7 @@ def _if_let(scope: Scope, node: ast.IfLet) -> None:
 
 def _switch(scope: Scope, node: ast.Switch) -> None:
     scope.world.check_argument(scope, node.value)
-    kind = node.value.type if node.value.type is ERROR else value_after(node.value)
+    kind = node.value.type if node.value.type is ERROR else value_type(node.value)
     whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
     if kind is not ERROR and not whole:
         scope.world.error("E0603", f"'switch' needs a whole number or an enum, not '{kind}'", node.value.span)
@@ -305,7 +305,7 @@ def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
         scope.body.returns.append((node, VOID))
         return
     kind = scope.world.check_value(scope, node.value)
-    scope.body.returns.append((node, kind if kind is ERROR else value_after(node.value)))
+    scope.body.returns.append((node, kind if kind is ERROR else value_type(node.value)))
 
 
 def _defer(scope: Scope, node: ast.Defer) -> None:

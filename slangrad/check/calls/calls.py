@@ -10,9 +10,10 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.candidates import Match, innermost
-from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped, value_after
+from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped
 from slangrad.check.calls.initializers import (
     check_elements,
+    component_count,
     constructors,
     explain_list,
     infer_struct,
@@ -57,7 +58,7 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.names.generic_arguments import apply_arguments
 from slangrad.check.names.members import fail, follow_pointer, refuse
-from slangrad.check.names.places import not_a_place
+from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.resolve import mark_type, refer, unfold
 from slangrad.check.names.scopes import Scope
 from slangrad.check.names.unsupported import refused_member
@@ -243,7 +244,7 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
         return True
     if isinstance(argument, ast.NamedArgument):
         return False
-    source = value_after(argument)
+    source = value_type(argument)
     if isinstance(kind, StructType) and _is_zero(inner) and not _takes_one(scope, kind, argument):
         _construct_empty(scope, node, kind)
         return True
@@ -308,7 +309,7 @@ def _construct_components(
         if isinstance(each, (ast.InitializerList, ast.NamedArgument)):
             scope.world.error("E0312", f"this cannot be a component of '{kind}'", each.span)
             return kind
-        source = value_after(each)
+        source = value_type(each)
         target = vector(element, source.count) if isinstance(source, Vector) else element
         if not _convert_component(scope, each, target, kind):
             return kind
@@ -322,27 +323,18 @@ def _construct_components(
 
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
-    whole = isinstance(value_after(node), (Matrix, Array, StructType))
+    whole = isinstance(value_type(node), (Matrix, Array, StructType))
     made = None if whole else plan(scope, node, target, explicit=True)
     if made is None:
-        message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_after(node)}'"
+        message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"
         scope.world.error("E0312", message, node.span)
         return False
     commit(scope, node, made)
     return True
 
 
-def component_count(kind: Vector | Matrix) -> int | None:
-    """How many components, None when that is not known yet."""
-    if isinstance(kind, Vector):
-        return kind.count if isinstance(kind.count, int) else None
-    if isinstance(kind.rows, int) and isinstance(kind.columns, int):
-        return kind.rows * kind.columns
-    return None
-
-
 def _report_no_conversion(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
-    given = ", ".join("{...}" if each.type is None else f"'{value_after(each)}'" for each in arguments)
+    given = ", ".join("{...}" if each.type is None else f"'{value_type(each)}'" for each in arguments)
     scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
     return kind
 
@@ -357,7 +349,7 @@ def check_cast(scope: Scope, node: ast.Cast) -> Type:
         return VOID
     made = construct(scope, node, kind, [node.operand])
     if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
-        return value_after(node.operand)
+        return value_type(node.operand)
     return made
 
 

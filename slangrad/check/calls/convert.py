@@ -130,7 +130,7 @@ def _by_constructor(
     world: World, source: Type, target: Type, member: Member, implicit: bool
 ) -> Coercion | None:
     declared = member.declaration
-    marked = declared.has("__implicit_conversion") or declared.attribute("__implicit_conversion") is not None
+    marked = declared.is_marked("__implicit_conversion")
     if len(declared.parameters) != 1 or declared.generics or (implicit and not marked):
         return None
     (parameter,) = signature_of(world, member.reference).parameters

@@ -63,6 +63,7 @@ from slangrad.check.names.members import (
     value_member,
 )
 from slangrad.check.names.memory_rules import as_usual, order_of
+from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import (
     Found,
     ModuleScope,
@@ -400,15 +401,9 @@ def _this_type(scope: Scope, node: ast.ThisType) -> Meaning:
 def _paren(scope: Scope, node: ast.Paren) -> Meaning:
     meaning = refer_stored(scope, node.inner)
     if isinstance(meaning, ValueMeaning):
-        node.type = checked_type(node.inner)
+        node.type = value_type(node.inner)
         return ValueMeaning(node.type)
     return meaning
-
-
-def checked_type(node: ast.Expression) -> Type:
-    """The type of a checked value after its conversion."""
-    kind: Type = node.type if node.conversion is None else node.conversion.target
-    return kind
 
 
 def _index(scope: Scope, node: ast.Index) -> Meaning:
@@ -484,7 +479,7 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
         return refuse(
             scope, node, "E0312", "an initializer list needs a type here", node.span, "write T{...}"
         )
-    kinds = tuple(checked_type(each) for each in node.elements)
+    kinds = tuple(value_type(each) for each in node.elements)
     if ERROR in kinds:
         return fail(node)
     return set_slots(node, tuple_of(kinds), checked.Construct(tuple_of(kinds), tuple(node.elements)))
