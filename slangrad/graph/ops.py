@@ -263,6 +263,9 @@ _TABLE = (
     _map("where",        "({0} ? {1} : {2})",              lambda g, y, c, a, b: (None, picked(c, g), np.where(c, 0, g))),
     _map("convert",      "{T}({0})",                       lambda g, y, x: (g.astype(x.dtype),)),
     _map("count",        ""),  # 0, 1, 2, ... along `axis`
+    _map("threefry",     "threefry({0}, {1})",             flops=100),  # random bits of a key and a count
+    _map("gaussian",     "gaussian({0})",                  flops=80),
+    _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
     _map("slang",        "",                               _slang,                                      20),
     #       name         Slang                    start
     _reduce("sum",       "{0} + {1}",             "{T}(0)",          _sum),
