@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from slangrad.graph.cost import Machine, Work
 from slangrad.graph.layout import Layout, dense, reshaped
@@ -139,6 +140,8 @@ class Fusion:
         return group
 
     def _own_flops(self, root: Node) -> int:
+        if root.op == "conv":
+            return 2 * root.size * prod(root.inputs[1].shape[1:])
         if root.op != "einsum":
             return root.inputs[0].size
         ins, _ = root.attributes["letters"].split("->")
@@ -284,7 +287,7 @@ class Fusion:
         gone = set()
         for group in groups:
             root, own = group.roots[0], readers.get(group.roots[0], [])
-            if group.kind == "contract" and root not in self.outputs and self._may_end(root, own):
+            if root.op == "einsum" and root not in self.outputs and self._may_end(root, own):
                 (end,) = own
                 end.kind, end.inner, end.flops = "contract", root, end.flops + group.flops
                 # Operands are read while results are stored.

@@ -24,6 +24,7 @@ from slangrad.graph.emit import (
     Step,
     Temporary,
     Text,
+    convolution,
     function_of,
     joined,
     kernel_of,
@@ -67,6 +68,8 @@ class Tiles:
 
 def _product(fusion: Fusion, group: Group) -> list[Step]:
     (root,), node = group.roots[:1], group.inner or group.roots[0]
+    if node.op == "conv":
+        return convolution(fusion, group, node)
     parts, text = [seen(fusion, each) for each in node.inputs], Text(fusion, group)
     results = [(each, text.of(each)) for each in group.roots] if group.inner else [(root, "")]
     if not node.size:
