@@ -147,6 +147,12 @@ class Spot:
     types: ProgramTypes
     fresh: Callable[[str], str]
 
+    def node(self, t: Type, role: Role, described: str, dims: int = 0) -> dict[str, Any]:
+        """What each bound value here is made with."""
+        return {
+            "name": self.name, "label": self.label, "type": t, "role": role, "dims": dims, "described": described
+        }  # fmt: skip
+
     def child(self, name: str, label: str, role: Role) -> Spot:
         return Spot(self.fresh(f"{self.name}_{name}"), label, role, self.mode, self.types, self.fresh)
 
