@@ -24,6 +24,7 @@ from slangrad.check.model.types import Scalar
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.plain import mapped
 from slangrad.marshal.registry import holds_objects, unwrap
 from slangrad.marshal.values import DiffPair
 from slangrad.marshal.vectors import HostArray
@@ -366,11 +367,7 @@ def _ones(value: Any) -> Any:
         return type(value)(1.0)
     if isinstance(value, (float, np.floating)):
         return 1.0
-    if isinstance(value, list):
-        return [_ones(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _ones(each) for name, each in value.items()}
-    return None
+    return mapped(_ones, value) if isinstance(value, (list, dict)) else None
 
 
 def with_cotangent(f: Function, value: Any, cotangent: Any) -> Any:

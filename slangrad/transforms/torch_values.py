@@ -19,6 +19,7 @@ from slangrad.call.launchable import Launchable
 from slangrad.check.model.types import Scalar
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.plain import mapped
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
@@ -85,11 +86,7 @@ def numbers_of(value: Any) -> Any:
     """A tangent or cotangent with arrays in the place of torch tensors."""
     if is_torch_type(type(value)):
         return _array_of(value, "a tangent or cotangent")
-    if isinstance(value, (list, tuple)):
-        return [numbers_of(each) for each in value]
-    if isinstance(value, dict):
-        return {name: numbers_of(each) for name, each in value.items()}
-    return value
+    return mapped(numbers_of, list(value) if isinstance(value, tuple) else value)
 
 
 def as_torch(made: Any) -> Any:
@@ -115,11 +112,7 @@ def _without_torch(value: Any, place: Any, function: Function) -> Any:
     if is_torch_type(type(value)):
         array = _array_of(value, f"argument {place!r}")
         return Tensor.from_numpy(function.module.device, np.ascontiguousarray(array).reshape(array.shape))
-    if isinstance(value, list):
-        return [_without_torch(each, place, function) for each in value]
-    if isinstance(value, dict):
-        return {name: _without_torch(each, place, function) for name, each in value.items()}
-    return value
+    return mapped(lambda each: _without_torch(each, place, function), value)
 
 
 def _array_of(tensor: Any, label: str) -> Any:
