@@ -291,7 +291,9 @@ class IndexMarshal(Marshal):
         return self._leaf(**own, **self._own, count=self._count, streams=streams)
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        return f"Could not find suitable conversion from a {self.described} to '{wanted}'"
+        if self._leaf is not GridIndex:
+            return super().reason(wanted, types)
+        return f"Could not find suitable conversion from a {self.described} to '{wanted}'"  # SlangPy's words
 
 
 def _for_grid(count: int) -> Marshal:
