@@ -27,10 +27,11 @@ Flatten = Callable[[Function], Function]
 class MathLibrary(Mapping[tuple[str, Scalar], Function]):
     """(name of a primitive, f32 or f64) to a flat function of scalars, made from std when it is first asked for."""
 
-    _made: ClassVar[dict[tuple[str, Scalar], Function]] = {}  # the same for all programs
+    made: ClassVar[dict[Options, dict[tuple[str, Scalar], Function]]] = {}  # the same for all programs
 
     def __init__(self, checked: CheckedProgram, options: Options, flatten: Flatten) -> None:
         self._checked, self._options, self._flatten = checked, options, flatten
+        self._made = self.made.setdefault(options, {})
         self._unread = iter(MATHS)
         self._declared: dict[tuple[str, Scalar], ast.Function] = {}
 

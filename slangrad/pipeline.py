@@ -28,10 +28,11 @@ from slangrad.check.modules import Program as CheckedProgram
 from slangrad.explanation import Explanation, StageCost, cost_of
 from slangrad.flatten.aggregates import flatten_aggregates
 from slangrad.flatten.arrays import flatten_arrays
-from slangrad.flatten.math_functions import EXPANDED, expand_math, kept_maths
+from slangrad.flatten.math_functions import expand_math, kept_maths
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import verify
 from slangrad.ir.core import Function, walk
+from slangrad.ir.primitives import INEXACT
 from slangrad.ir.types import Array, Struct
 from slangrad.math_library import MathLibrary
 from slangrad.opt.branches import simplify_branches
@@ -128,7 +129,7 @@ def in_check_mode(function: Function, context: Context) -> bool:
 
 
 def has_maths(function: Function, context: Context) -> bool:
-    return any(op.name in EXPANDED for op in walk(function.region))
+    return any(op.name in INEXACT for op in walk(function.region))
 
 
 def has_arrays(function: Function, context: Context) -> bool:

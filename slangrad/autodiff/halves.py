@@ -54,7 +54,7 @@ def residual_type(name: str, types: Sequence[Type]) -> Struct | None:
 
 
 def packed(b: Builder, values: Sequence[Value], t: Struct) -> Value:
-    """The residuals as one value."""
+    """One value that holds all residuals."""
     alike: dict[Type, list[Value]] = {}
     for v in values:
         alike.setdefault(v.type, []).append(v)

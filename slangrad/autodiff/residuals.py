@@ -30,7 +30,7 @@ class Source(Protocol):
     def find(self, scope: Scope, value: Value) -> Value: ...
 
     def runs_again(self, call: Op) -> bool:
-        """Whether the reverse sweep runs a function again, instead of what it handed over."""
+        """Whether the reverse sweep runs a function again and takes no residuals of it."""
         ...
 
 

@@ -108,7 +108,7 @@ def _backwards(
 
 
 def handed_types(plan: Plan) -> list[Type]:
-    """The types of what a forward half hands over."""
+    """The types of the residuals that a forward half gives."""
     return [plan.slot_types.get(v, v.type) for v in plan.keep]
 
 

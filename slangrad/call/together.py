@@ -128,8 +128,8 @@ def _finish(job: Job, errors: dict[int, Exception]) -> None:
 
 
 def _write_messages(jobs: list[Job]) -> None:
-    """Of those that a worker can compile. Kernels of one program are told of all modules that these need, so that a
-    worker makes the program once."""
+    """Write messages for jobs that a worker can compile. Each message lists the modules that all kernels of the program
+    need, so a worker makes the program once."""
     modules: dict[Any, list[Any]] = {}
     for job in jobs:
         modules.setdefault(job.compiler.recipe, []).extend(job.modules)

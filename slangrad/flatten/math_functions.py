@@ -17,6 +17,7 @@ from dataclasses import replace
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Value, walk
 from slangrad.ir.effects import effect_of_call
+from slangrad.ir.primitives import INEXACT
 from slangrad.ir.rebuild import Rebuild
 from slangrad.ir.type_rules import scalar_type
 from slangrad.ir.types import F16, F32, Scalar
@@ -27,16 +28,10 @@ MOST_INLINED = (
 
 Library = Mapping[tuple[str, Scalar], Function]
 
-# fmt: off
-EXPANDED = ("exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
-            "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "expm1", "log1p", "erf", "erfc",
-            "sinpi", "cospi", "tanpi")
-# fmt: on
-
 
 def kept_maths(functions: Iterable[Function], library: Library) -> list[Function]:
     """The library's functions that are called: with their code in each place the kernel would be large."""
-    uses = Counter(_key(op) for f in functions for op in walk(f.region) if op.name in EXPANDED)
+    uses = Counter(_key(op) for f in functions for op in walk(f.region) if op.name in INEXACT)
     sizes = {key: sum(1 for _ in walk(library[key].region)) for key in uses}
     if sum(n * sizes[key] for key, n in uses.items()) <= MOST_INLINED:
         return []
@@ -47,7 +42,7 @@ def kept_maths(functions: Iterable[Function], library: Library) -> list[Function
 
 def expand_math(function: Function, library: Library, kept: Mapping[str, Function]) -> Function:
     """The function without maths primitives, for targets that have none of them. Those of `kept` are called."""
-    used = {_name(_key(op)) for op in walk(function.region) if op.name in EXPANDED}
+    used = {_name(_key(op)) for op in walk(function.region) if op.name in INEXACT}
     effects = {name: effect_of_call(kept[name]) for name in used if name in kept}
 
     def expand(rebuild: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
@@ -66,7 +61,7 @@ def expand_math(function: Function, library: Library, kept: Mapping[str, Functio
             (result,) = inner.inline(b, body)
         return (b.emit("convert", result, type=t),)
 
-    return Rebuild(dict.fromkeys(EXPANDED, expand)).function(function)
+    return Rebuild(dict.fromkeys(INEXACT, expand)).function(function)
 
 
 def _key(op: Op) -> tuple[str, Scalar]:

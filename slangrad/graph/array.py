@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from math import prod
-from types import EllipsisType
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,27 +23,14 @@ from slangrad.graph.ops import OPS
 INT = np.dtype(np.int64)
 BOOL = np.dtype(bool)
 ALIASES = {
-    "true_divide": "divide",
-    "abs": "absolute",
-    "mod": "remainder",
-    "fabs": "absolute",
-    "conj": "positive",
+    "true_divide": "divide", "abs": "absolute", "mod": "remainder", "fabs": "absolute", "conj": "positive",
     "conjugate": "positive",
-}
+}  # fmt: skip
 REDUCTIONS = {
-    "add": "sum",
-    "multiply": "prod",
-    "maximum": "max",
-    "minimum": "min",
-    "logical_and": "min",
-    "logical_or": "max",
-}
-
-
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "min", "logical_or": "max",
+}  # fmt: skip
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 METHODS: dict[str, Callable[..., Any]] = {}
-
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -298,9 +284,6 @@ class Array(NDArrayOperatorsMixin):
         return found
 
 
-Index = int | slice | EllipsisType | None | Array
-
-
 def axis_of(axis: Any, ndim: int) -> int:
     """An axis counted from the front."""
     if not isinstance(axis, int | np.integer):
@@ -347,6 +330,9 @@ def lifted(value: Any) -> Array:
         return constant(value)
     if shape is None or dtype is None:
         raise GraphError("E1043", f"a {type(value).__name__} cannot be used with traced arrays")
+    if getattr(value, "requires_grad", False):
+        message = "a torch tensor that requires gradients is no argument of the function"
+        raise GraphError("E1043", message, "make it one, or x.detach()")
     captured = Captured(value)
     return Array(make("captured", [], tuple(shape), checked_type(numpy_type(value)), value=captured))
 
@@ -357,10 +343,8 @@ def numpy_type(value: Any) -> DType:
     if isinstance(dtype, np.dtype):
         return dtype
     if type(value).__module__.partition(".")[0] == "torch":
-        if value.requires_grad:
-            raise GraphError(
-                "E1043", "a torch tensor that requires gradients", "x.detach(): graph.grad differentiates"
-            )
+        if value.device.type != "cpu":
+            raise GraphError("E1043", f"a torch tensor on {value.device}", "graphs run on the CPU: x.cpu()")
         try:
             return np.dtype(str(dtype).removeprefix("torch."))
         except TypeError:
@@ -395,17 +379,10 @@ def elementwise(ufunc: np.ufunc, inputs: Sequence[Any]) -> Array:
 
 
 _OF_BOOLS = {
-    "add": "logical_or",
-    "maximum": "logical_or",
-    "multiply": "logical_and",
-    "minimum": "logical_and",
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-    "not_equal": "logical_xor",
-    "invert": "logical_not",
-    "absolute": "positive",
-}
+    "add": "logical_or", "maximum": "logical_or", "multiply": "logical_and", "minimum": "logical_and",
+    "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor", "not_equal": "logical_xor",
+    "invert": "logical_not", "absolute": "positive",
+}  # fmt: skip
 _BITWISE = frozenset({"logical_and", "logical_or", "logical_xor", "logical_not"})
 
 

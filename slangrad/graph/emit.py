@@ -16,15 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from slangrad.graph.fuse import Fusion, Group, Leaf, Views, is_view, kind_of
+from slangrad.graph.convolutions import padded_sizes
+from slangrad.graph.fuse import Fusion, Group, Leaf, Views
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import DType, Node, Shape
-from slangrad.graph.ops import OPS
+from slangrad.graph.ops import OPS, is_view, kind_of
 from slangrad.graph.types import type_of
 
 SUFFIXES = {"float16": "h", "float32": "f", "float64": "lf", "int64": "ll", "uint32": "u", "uint64": "ull"}
 LANES = 64  # threads that share one row of a reduction
-FEW = 2048  # results of a reduction that keep all cores busy
+FEW = 4096  # threads of a reduction that keep all cores busy; results do not depend on how many there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Grid:
 
 @dataclass(slots=True)
 class Kernel:
-    """A call of a Slang function. `result`: where its result goes, None for functions that write to arguments."""
+    """A call of a Slang function that returns its output, or else writes its outputs to its last arguments."""
 
     name: str
     text: str
@@ -87,11 +88,7 @@ def literal(node: Node) -> str:
     if node.dtype.kind == "b":
         return "true" if value else "false"
     if node.dtype.kind == "f" and not np.isfinite(value):
-        return (
-            f"({kind}(0) / {kind}(0))"
-            if np.isnan(value)
-            else f"({kind}({'-' if value < 0 else ''}1) / {kind}(0))"
-        )
+        return f"({kind}({'0' if np.isnan(value) else '-1' if value < 0 else '1'}) / {kind}(0))"
     if node.dtype.kind in "iu":
         if value == np.iinfo(node.dtype).min and value < 0:
             return f"{kind}({int(value) + 1}{SUFFIXES.get(name, '')} - 1)"
@@ -150,11 +147,8 @@ class Text:
         data, index = node.inputs
         whole, at, axis = self._leaf(self.fusion.whole(data)), self.of(index), node.attributes["axis"]
         n = data.shape[axis]
-        at = (
-            self.variable("int", f"int({at} < 0 ? {at} + {n} : {at})")
-            if index.dtype.kind == "i"
-            else f"int({at})"
-        )
+        signed = index.dtype.kind == "i"
+        at = self.variable("int", f"int({at} < 0 ? {at} + {n} : {at})") if signed else f"int({at})"
         return f"{whole}[{', '.join(at if i == axis else f'at[{i}]' for i in range(len(node.shape)))}]"
 
     def _called(self, node: Node, views: Views) -> str:
@@ -170,12 +164,12 @@ class Text:
 # --- one group
 
 
-def steps_of(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def steps_of(fusion: Fusion, group: Group) -> list[Step]:
     """The kernels of a group."""
-    return _WRITERS[group.kind](fusion, group, threads)
+    return _WRITERS[group.kind](fusion, group)
 
 
-def _map(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _map(fusion: Fusion, group: Group) -> list[Step]:
     if not prod(group.shape):
         return []
     text = Text(fusion, group)
@@ -221,7 +215,7 @@ def _kernel(
     return Kernel(name, f"{head} {name}{rest}", arguments, outputs, returns)
 
 
-def _parts(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _parts(fusion: Fusion, group: Group) -> list[Step]:
     """A buffer that several kernels fill."""
     (root,) = group.roots
     whole, steps, start = dense(root.shape), list[Step](), 0
@@ -240,7 +234,7 @@ def _parts(fusion: Fusion, group: Group, threads: int) -> list[Step]:
     return steps
 
 
-def _scatter(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _scatter(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
     given, index = root.inputs
     steps: list[Step] = [Clear(Part(root, dense(root.shape)))]
@@ -250,32 +244,20 @@ def _scatter(fusion: Fusion, group: Group, threads: int) -> list[Step]:
     value, at = text.of(given), text.of(index)
     place = f"int({at} < 0 ? {at} + {root.shape[axis]} : {at})" if index.dtype.kind == "i" else f"int({at})"
     kind = type_of(root.dtype)
-    parameters = [
-        f"int at[{rank}]",
-        *(f"{type_of(leaf.node.dtype)} {name}" for leaf, name in text.leaves.items()),
-    ]
+    taken = [f"{type_of(leaf.node.dtype)} {name}" for leaf, name in text.leaves.items()]
+    parameters = [f"int at[{rank}]", *taken]
     where = ", ".join(place if i == axis else f"at[{i}]" for i in range(rank))
     lines = [*text.lines, f"InterlockedAdd(sums[{where}], {value});"]
     arguments: list[Part | Grid] = [
         Grid(given.shape),
         *(Part(leaf.node, leaf.layout) for leaf in text.leaves),
     ]
+    parameters.append(f"RWTensor<{kind}, {rank}> sums")
     output = Part(root, dense(root.shape))
-    steps.append(
-        _kernel(
-            "scatter",
-            "void",
-            [*parameters, f"RWTensor<{kind}, {rank}> sums"],
-            lines,
-            arguments,
-            [output],
-            False,
-        )
-    )
-    return steps
+    return [*steps, _kernel("scatter", "void", parameters, lines, arguments, [output], False)]
 
 
-def _scan(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _scan(fusion: Fusion, group: Group) -> list[Step]:
     """A thread for each row along an axis."""
     (root,) = group.roots
     (x,) = root.inputs
@@ -302,12 +284,8 @@ def _scan(fusion: Fusion, group: Group, threads: int) -> list[Step]:
         return [_kernel("scan", "void", parameters, lines, arguments, [output], False)]
     better = f"{value} {'>' if root.op == 'argmax' else '<'} best || ({value} != {value} && best == best)"
     body = [*loads, *text.lines, f"if (j == 0 || {better}) {{ best = {value}; place = j; }}"]
-    lines = [
-        f"{kind} best = {kind}(0);",
-        "int64_t place = 0;",
-        *_loop("j", "0", str(n), "1", body),
-        "return place;",
-    ]
+    loop = _loop("j", "0", str(n), "1", body)
+    lines = [f"{kind} best = {kind}(0);", "int64_t place = 0;", *loop, "return place;"]
     return [_kernel("scan", "int64_t", parameters, lines, arguments, [output], True)]
 
 
@@ -316,10 +294,47 @@ def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> l
     return [head, "{", *(f"    {line}" for line in body), "}"]
 
 
-def _product(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _product(fusion: Fusion, group: Group) -> list[Step]:
     (root,) = group.roots
+    if root.op == "conv":
+        return _convolution(fusion, group, root)
     parts = [_seen(fusion, each) for each in root.inputs]
     return [Product(root, root.attributes["letters"], parts, Part(root, dense(root.shape)))]
+
+
+def _convolution(fusion: Fusion, group: Group, root: Node) -> list[Step]:
+    """A product of windows of the padded image and the kernel."""
+    x, w = root.inputs
+    (batch, _, *out), (_, channels, *kernel), given = root.shape, w.shape, root.attributes
+    groups, spread, padding = given["groups"], given["spread"], given["padding"]
+    whole = Part(root, dense(root.shape))
+    if not root.size or not x.size:
+        return [Clear(whole)] if root.size else []
+    image, steps = _seen(fusion, x), list[Step]()
+    if spread != (1, 1) or padding != ((0, 0), (0, 0)):
+        held = Temporary((*x.shape[:2], *padded_sizes(x.shape, padding, spread)), x.dtype, root)
+        image, text = Part(held, dense(held.shape)), Text(fusion, group)
+        inside = sliced(image.layout, x.shape, (0, 0, padding[0][0], padding[1][0]), (1, 1, *spread))
+        copy = _function(text, [(x, text.of(x))], [Part(held, inside)], x.shape)
+        steps = [Clear(image), copy]
+    n, c, *pixel = image.layout.strides
+    by = zip(pixel * 2, (*given["stride"], *given["dilation"]), strict=True)
+    seen = Layout(
+        (batch, groups, channels, *out, *kernel),
+        (n, c * channels, c, *(step * each for step, each in by)),
+        image.layout.offset,
+    )
+    parts = [Part(image.holder, normal(seen)), _grouped(_seen(fusion, w), 0, groups)]
+    return [*steps, Product(root, "ngcijpq,gocpq->ngoij", parts, _grouped(whole, 1, groups))]
+
+
+def _grouped(part: Part, axis: int, groups: int) -> Part:
+    """With an axis as two, the groups first."""
+    at = part.layout
+    n, step = at.shape[axis] // groups, at.strides[axis]
+    shape = (*at.shape[:axis], groups, n, *at.shape[axis + 1 :])
+    strides = (*at.strides[:axis], step * n, step, *at.strides[axis + 1 :])
+    return Part(part.holder, normal(Layout(shape, strides, at.offset)))
 
 
 def _seen(fusion: Fusion, node: Node) -> Part:
@@ -344,11 +359,9 @@ class Space:
 
 def space_of(shape: Shape, axes: Shape, layouts: Sequence[Layout]) -> Space:
     order = [i for i in range(len(shape)) if i not in axes], list(axes)
-    kept, strides = _joined(
-        [shape[i] for i in order[0]], [[each.strides[i] for i in order[0]] for each in layouts]
-    )
-    gone, more = _joined(
-        [shape[i] for i in order[1]], [[each.strides[i] for i in order[1]] for each in layouts]
+    (kept, strides), (gone, more) = (
+        _joined([shape[i] for i in axes], [[each.strides[i] for i in axes] for each in layouts])
+        for axes in order
     )
     gone, more = (gone, more) if gone else ([1], [[0] for _ in layouts])
     made = (
@@ -376,7 +389,7 @@ def _joined(sizes: list[int], strides: list[list[int]]) -> tuple[list[int], list
     return made, steps
 
 
-def _reduce(fusion: Fusion, group: Group, threads: int) -> list[Step]:
+def _reduce(fusion: Fusion, group: Group) -> list[Step]:
     """Blocks of the reduced axes, then the blocks' results."""
     (root,) = group.roots
     (x,) = root.inputs
@@ -388,30 +401,23 @@ def _reduce(fusion: Fusion, group: Group, threads: int) -> list[Step]:
     inner = space.reduced[-1] >= 2 * LANES and _runs_along_rows(space, list(text.leaves))
     lanes = LANES if inner else 1
     results = prod(space.kept)
-    wanted = max(
-        1,
-        min(
-            space.reduced[0] // (lanes if len(space.reduced) == 1 else 1) // 8,
-            -(-FEW * threads // (results * lanes)),
-        ),
-    )
+    most = space.reduced[0] // (lanes if len(space.reduced) == 1 else 1) // 8
+    wanted = max(1, min(most, -(-FEW // (results * lanes))))
     block = -(-space.reduced[0] // wanted)
     if len(space.reduced) == 1:
         block = -(-block // lanes) * lanes
     chunks = -(-space.reduced[0] // block)
-    kind = type_of(
-        np.dtype(np.float32) if root.dtype == np.float16 and root.op in ("sum", "prod") else root.dtype
-    )
-    wide = np.dtype(np.float32) if kind == "float" and root.dtype == np.float16 else root.dtype
+    is_half = root.dtype == np.float16 and root.op in ("sum", "prod")
+    wide = np.dtype(np.float32) if is_half else root.dtype
+    kind = type_of(wide)
     grid = (*space.kept, chunks, lanes) if inner else (chunks, *space.kept)
     if chunks * lanes == 1:
         target = Part(root, normal(Layout(grid, (0, *dense(space.kept).strides))))
         return [_blocks(text, root, value, space, inner, grid, block, kind, type_of(root.dtype), target)]
     partial = Temporary((results, chunks * lanes), wide, root)
-    inside = (
-        dense(grid) if inner else Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
-    )
-    first = _blocks(text, root, value, space, inner, grid, block, kind, kind, Part(partial, normal(inside)))
+    across = Layout(grid, (1, *(step * chunks for step in dense(space.kept).strides)))
+    to = Part(partial, normal(dense(grid) if inner else across))
+    first = _blocks(text, root, value, space, inner, grid, block, kind, kind, to)
     return [first, _folded(root, partial, kind)]
 
 
@@ -475,27 +481,18 @@ def _folded(root: Node, partial: Temporary, kind: str) -> Kernel:
     lines.append(f"return {type_of(root.dtype)}(sum);")
     parameters = ["int at[1]", f"ITensor<{kind}, 2> parts"]
     arguments: list[Part | Grid] = [Grid((results,)), Part(partial, dense(partial.shape))]
-    return _kernel(
-        "fold", type_of(root.dtype), parameters, lines, arguments, [Part(root, dense((results,)))], True
-    )
+    to = Part(root, dense((results,)))
+    return _kernel("fold", type_of(root.dtype), parameters, lines, arguments, [to], True)
 
 
 def _filled(root: Node) -> Kernel:
     """The sum of no elements."""
     kind = type_of(root.dtype)
-    shape = (max(1, root.size),)
-    return _kernel(
-        "fill",
-        kind,
-        ["int at[1]"],
-        [f"return {_start(root, kind)};"],
-        [Grid(shape)],
-        [Part(root, dense(shape))],
-        True,
-    )
+    shape, lines = (max(1, root.size),), [f"return {_start(root, kind)};"]
+    return _kernel("fill", kind, ["int at[1]"], lines, [Grid(shape)], [Part(root, dense(shape))], True)
 
 
-_WRITERS: dict[str, Callable[[Fusion, Group, int], list[Step]]] = {
+_WRITERS: dict[str, Callable[[Fusion, Group], list[Step]]] = {
     "map": _map,
     "part": _parts,
     "reduce": _reduce,

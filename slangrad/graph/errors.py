@@ -8,7 +8,7 @@ from pathlib import Path
 
 from slangrad import CallError
 
-_OWN = str(Path(__file__).parent)
+_OWN = frozenset({"slangrad", "numpy", "torch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,11 @@ class Place:
 
 
 def here() -> Place | None:
-    """The innermost line that is neither of this folder nor NumPy's."""
+    """The innermost line of neither this package, NumPy nor torch."""
     frame = sys._getframe(1)
     while frame is not None:
-        code, package = frame.f_code, frame.f_globals.get("__name__", "").partition(".")[0]
-        if not code.co_filename.startswith(_OWN) and package != "numpy":
-            return Place(code.co_filename, frame.f_lineno)
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OWN:
+            return Place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
 

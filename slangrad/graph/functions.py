@@ -23,7 +23,7 @@ from slangrad.graph.array import (
     mapped,
     matmul,
     reduced,
-)
+)  # fmt: skip
 from slangrad.graph.contractions import einsum
 from slangrad.graph.errors import GraphError
 from slangrad.graph.node import make
@@ -38,13 +38,8 @@ def _reduction(name: str) -> Callable[..., Array]:
     return reduce
 
 
-_REDUCTIONS: dict[str, list[Any]] = {
-    "sum": [np.sum],
-    "prod": [np.prod],
-    "max": [np.max, np.amax],
-    "min": [np.min, np.amin],
-}
-for _name, _functions in _REDUCTIONS.items():
+for _name in ("sum", "prod", "max", "min"):
+    _functions = [getattr(np, each) for each in (_name, f"a{_name}") if hasattr(np, each)]
     implements(*_functions, method=_name)(_reduction(_name))
 implements(np.any, method="any")(
     lambda a, axis=None, keepdims=False, **_: reduced("max", lifted(a).astype(bool), axis, keepdims=keepdims)
@@ -87,16 +82,8 @@ def var(
 
 
 @implements(np.std, method="std")
-def std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: int = 0,
-    keepdims: Any = False,
-    **_: Any,
-) -> Array:
-    return lifted(np.sqrt(var(a, axis, dtype, out, ddof, keepdims)))
+def std(*args: Any, **kwargs: Any) -> Array:
+    return lifted(np.sqrt(var(*args, **kwargs)))
 
 
 def _scan(name: str, dtype: Any = None) -> Callable[..., Array]:
@@ -368,8 +355,39 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsi
     return made if beta is None else made + beta
 
 
-def batch_norm(x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels, as in inference."""
-    shape = (1, -1) + (1,) * (np.ndim(x) - 2)
-    scale = gamma / np.sqrt(variance + epsilon)
-    return x * np.reshape(scale, shape) + np.reshape(beta - mean * scale, shape)
+def batch_norm(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    gamma: Any = None,
+    beta: Any = None,
+    epsilon: float = 1e-5,
+    *,
+    training: bool = False,
+    momentum: float = 0.1,
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels.
+
+    With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the running
+    mean and variance after it, which are (1 - momentum) times the given ones plus momentum times those of x; this
+    variance divides by n - 1. No derivative goes through these two.
+    """
+    shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
+    if not training:
+        scale = 1 / np.sqrt(variance + epsilon) if gamma is None else gamma / np.sqrt(variance + epsilon)
+        shift = -mean * scale if beta is None else beta - mean * scale
+        return x * np.reshape(scale, shape) + np.reshape(shift, shape)
+    own = np.mean(x, axes)
+    off = x - np.reshape(own, shape)
+    spread = np.mean(off * off, axes)
+    count = np.size(x) // max(1, np.shape(x)[1])
+    if count < 2:
+        raise GraphError("E1042", f"batch_norm: x {np.shape(x)} has one value a channel, and no variance")
+    scale = np.reshape(1 / np.sqrt(spread + epsilon), shape)
+    made = off * (scale if gamma is None else scale * np.reshape(gamma, shape))
+    kept, added = 1 - momentum, momentum * count / (count - 1)
+    running = (
+        kept * mean + momentum * stop_gradient(own),
+        kept * variance + added * stop_gradient(spread),
+    )
+    return (made if beta is None else made + np.reshape(beta, shape), *running)

@@ -8,13 +8,14 @@ a node is no longer stored where that makes its kernel and those of its readers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from slangrad.graph.cost import Machine, Work
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node, Shape, make, rebuilt, topological_order, with_inputs
-from slangrad.graph.ops import OPS
+from slangrad.graph.ops import OPS, base_of, is_view, kind_of
 
 MOST_LEAVES = 24
 MOST_OPS = 300
@@ -33,7 +34,7 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A kernel over `shape`. `roots`: the nodes that it stores. `inner`: a reduction that it ends with a map."""
+    """A kernel over `shape`. `roots`: the nodes that it stores."""
 
     kind: str
     shape: Shape
@@ -41,11 +42,16 @@ class Group:
     leaves: dict[Leaf, None] = field(default_factory=dict)
     flops: int = 0
     ops: int = 0
-    inner: Node | None = None
 
     @property
     def reads(self) -> set[Node]:
         return {leaf.node for leaf in self.leaves}
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is too much for one kernel. Each part of a buffer has a kernel of its own."""
+        kernels = len(self.roots[0].inputs) if self.kind == "part" else 1
+        return len(self.leaves) > MOST_LEAVES * kernels or self.ops > MOST_OPS * kernels
 
     @property
     def work(self) -> Work:
@@ -67,15 +73,7 @@ def leaf_count(leaf: Leaf) -> int:
 
 
 class NotFusible(Exception):
-    """A view that no strides show, a gather behind a view, or too much for one kernel."""
-
-
-def kind_of(node: Node) -> str:
-    return OPS[node.op].kind
-
-
-def is_view(node: Node) -> bool:
-    return kind_of(node) == "view"
+    """A view that no strides show, or a gather behind a view."""
 
 
 class Fusion:
@@ -134,6 +132,8 @@ class Fusion:
         return group
 
     def _own_flops(self, root: Node) -> int:
+        if root.op == "conv":
+            return 2 * root.size * prod(root.inputs[1].shape[1:])
         if root.op != "einsum":
             return root.inputs[0].size
         ins, _ = root.attributes["letters"].split("->")
@@ -159,8 +159,6 @@ class Fusion:
             group.leaves[Leaf(node, self.layout(node, views))] = None
         else:
             self._compute(group, node, views, seen, size)
-        if len(group.leaves) > MOST_LEAVES or group.ops > MOST_OPS:
-            raise NotFusible
 
     def _compute(self, group: Group, node: Node, views: Views, seen: Seen, size: int) -> None:
         if group.kind == "contract":
@@ -182,16 +180,12 @@ class Fusion:
         views: Views = ()
         while is_view(data):
             data, views = data.inputs[0], (data, *views)
-        if (
-            data.op == "constant"
-            or data.op == "count"
-            or (data not in self.stored and kind_of(data) != "source")
-        ):
+        if data not in self.stored and kind_of(data) != "source" and data.op != "count":
             raise NotFusible
         return Leaf(data, self.layout(data, views), whole=True)
 
     def layout(self, node: Node, views: Views) -> Layout:
-        at: Layout | None = self.own_layout(node)
+        at: Layout | None = own_layout(node, self._layouts)
         for view in views:
             assert at is not None
             at = at.seen_by(view)
@@ -199,12 +193,6 @@ class Fusion:
                 raise NotFusible
         assert at is not None
         return at
-
-    def own_layout(self, node: Node) -> Layout:
-        if node.op == "count":
-            steps = tuple(int(i == node.attributes["axis"]) for i in range(len(node.shape)))
-            return Layout(node.shape, steps)
-        return self._layouts.get(node) or dense(node.shape)
 
     # --- which nodes are stored
 
@@ -228,7 +216,8 @@ class Fusion:
         before = self._seconds(self._groups[node]) + sum(
             self._seconds(self._groups[root]) for root in readers
         )
-        if sum(self._seconds(group) for _, group in found) > before:
+        after = sum(self._seconds(group) for _, group in found)
+        if after > before or any(group.is_large for _, group in found):
             self.stored.add(node)
             return False
         for root, group in found:
@@ -280,11 +269,20 @@ class Fusion:
         into.ops += group.ops
 
 
+def own_layout(node: Node, layouts: Mapping[Node, Layout]) -> Layout:
+    if node.op == "count":
+        return Layout(node.shape, tuple(int(i == node.attributes["axis"]) for i in range(len(node.shape))))
+    return layouts.get(node) or dense(node.shape)
+
+
 def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[Node]:
-    """The graph with copies where a view has no strides, and where an output is no result of a kernel of its own."""
+    """The graph with copies where a view has no strides, where an output is no result of a kernel of its own, and where
+    a number is read as an array."""
     seen: dict[Node, Layout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if kind_of(node) in ("contract", "gather"):
+            inputs = tuple(copied(each) if base_of(each).op == "constant" else each for each in inputs)
         made = with_inputs(node, inputs)
         if is_view(made):
             at = seen[made.inputs[0]].seen_by(made)
@@ -294,7 +292,7 @@ def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[No
             assert at is not None
             seen[made] = at
         else:
-            seen[made] = layouts.get(made) or dense(made.shape)
+            seen[made] = own_layout(made, layouts)
         return made
 
     made = rebuilt(outputs, change)
@@ -306,9 +304,3 @@ def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[No
 
 def copied(node: Node) -> Node:
     return make("positive", [node], node.shape, node.dtype)
-
-
-def sources(groups: Sequence[Group]) -> Iterator[Node]:
-    """Inputs and captured arrays that are read."""
-    found = dict.fromkeys(leaf.node for group in groups for leaf in group.leaves)
-    return (node for node in found if kind_of(node) == "source")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha1
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -21,6 +22,7 @@ import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.graph.cost import Machine
 from slangrad.graph.emit import Clear, Grid, Kernel, Part, Product, Step, Temporary, steps_of
+from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.memory import arena
@@ -53,8 +55,7 @@ class Plan:
         self.outputs = with_copies(rewritten(outputs), self.layouts)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
-        threads = device.options.threads or 2
-        self.by_group = [steps_of(self.fusion, group, threads) for group in self.fusion.groups]
+        self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.steps: list[Step] = [step for steps in self.by_group for step in steps]
         self._holders: dict[Holder, Any] = {}
         self._constants()
@@ -117,7 +118,24 @@ class Plan:
             moved = any(group is not own or leaf.whole or not leaf.layout.is_dense for group, leaf in readers)
             if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
                 self._copied[output] = taken.pop(output)
+        near = {*wanted.values(), *(node for group in last for node in group.reads)}
+        self._last = [node for node in near if node.op in ("input", "captured")]
         return taken
+
+    def _refuse_overlap(self, given: Mapping[Holder, Any]) -> None:
+        """GraphError (E1043) where memory that the last kernels write is that of another array which they read."""
+        written = {*self._taken.values(), *self._copied.values()}
+        views = {node: given[node].host_view() for node in self._last}
+        spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
+        for i, (_, stop, node) in enumerate(spans):
+            for start, _, other in spans[i + 1 :]:
+                if start >= stop:
+                    break
+                if (node in written or other in written) and np.shares_memory(views[node], views[other]):
+                    said = " and ".join(
+                        each.attributes.get("name", "a captured array") for each in (node, other)
+                    )
+                    raise GraphError("E1043", f"{said} share memory, and one of them is changed", "x.copy()")
 
     # --- steps
 
@@ -174,11 +192,13 @@ class Plan:
             node: given[self._taken[node]] if node in self._taken else self._new(node)
             for node in self.outputs
         }
+        if self._last:
+            self._refuse_overlap(given)
         with self._lock:
             for run in self._runs:
                 run(given)
-        for node, to in self._copied.items():
-            given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
+            for node, to in self._copied.items():
+                given[to].host_view()[...] = given[node].host_view().reshape(to.shape or (1,))
         return [self._shaped(given[node], node) for node in self.outputs]
 
     def _new(self, node: Node) -> Any:
@@ -197,7 +217,13 @@ def as_tensor(device: Any, value: Any) -> Any:
         return value
     if isinstance(value, np.ndarray) and not value.ndim:
         value = value.reshape(1)
-    return spy.Tensor.from_dlpack(device, value)
+    return spy.Tensor.from_dlpack(device, value.detach() if hasattr(value, "detach") else value)
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """The addresses of the first byte and behind the last."""
+    at, ways = array.ctypes.data, [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    return at + sum(min(0, each) for each in ways), at + sum(max(0, each) for each in ways) + array.itemsize
 
 
 def _array(tensor: Any, layout: Layout) -> Any:
@@ -243,6 +269,3 @@ def _matrix_view(x: Any, batch: int, rows: int) -> Any:
     )
     made = x.reshape(shape)
     return made if np.shares_memory(made, x) else None
-
-
-__all__ = ["Plan", "as_tensor", "dense"]

@@ -17,7 +17,7 @@ import numpy as np
 from slangrad.graph.array import Array, constant, lifted
 from slangrad.graph.layout import Layout, dense
 from slangrad.graph.node import Node, make, new_input
-from slangrad.graph.ops import OPS
+from slangrad.graph.ops import OPS, base_of, is_view
 
 Side = Callable[..., Any]
 Replace = Callable[[Node], Array | None]
@@ -68,14 +68,13 @@ PATTERNS = (
 
 def number(node: Node) -> Any:
     """The value of a constant behind views, None of others."""
-    while OPS[node.op].kind == "view":
-        node = node.inputs[0]
+    node = base_of(node)
     return np.frombuffer(node.attributes["value"], node.dtype)[0] if node.op == "constant" else None
 
 
 def view_of_itself(node: Node) -> Array | None:
     """A view of the same shape that moves nothing."""
-    if OPS[node.op].kind != "view" or node.shape != node.inputs[0].shape or not node.size:
+    if not is_view(node) or node.shape != node.inputs[0].shape or not node.size:
         return None
     same = dense(node.shape)
     return Array(node.inputs[0]) if node.op != "stop_gradient" and same.seen_by(node) == same else None
@@ -83,7 +82,7 @@ def view_of_itself(node: Node) -> Array | None:
 
 def view_of_number(node: Node) -> Array | None:
     """A number is broadcast at once, and needs no other view."""
-    if OPS[node.op].kind != "view" or (node.op == "broadcast" and node.inputs[0].op == "constant"):
+    if not is_view(node) or (node.op == "broadcast" and node.inputs[0].op == "constant"):
         return None
     value = number(node)
     return None if value is None else constant(value, node.dtype).broadcast_to(node.shape)

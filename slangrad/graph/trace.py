@@ -8,23 +8,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 import slangrad as spy
+from slangrad.base.late import Late
+from slangrad.base.warn import warn
 from slangrad.graph.array import Array, checked_type, lifted, numpy_type
 from slangrad.graph.errors import GraphError
 from slangrad.graph.explain import Explanation
-from slangrad.graph.gradient import compute_gradient, compute_tangent
+from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
-from slangrad.graph.trees import filled, is_array, leaves, structure, tree_map
+from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
+
+TORCH = Late("slangrad.graph.torch_bridge")
+
+MOST_PLANS = 64
+P = TypeVar("P")
 
 
 def is_traced(value: Any) -> bool:
     return isinstance(value, Array)
+
+
+class Plans(Generic[P]):
+    """The last plans of a function, by what they depend on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._plans: dict[Any, P] = {}
+
+    def of(self, key: Any, make: Callable[[], P]) -> P:
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.pop(next(iter(self._plans)), None)
+                advice = "a number that changes from call to call is an input as np.float32(x)"
+                warn(f"{self._name}: more than {MOST_PLANS} plans; {advice}", RuntimeWarning)
+            found = self._plans[key] = make()
+        return found
 
 
 class Jitted:
@@ -33,7 +58,8 @@ class Jitted:
     def __init__(self, function: Callable[..., Any], device: Any = None) -> None:
         self.function = function
         self._device = device
-        self._plans: dict[Any, _Traced] = {}
+        self._plans = Plans[_Traced](name_of(function))
+        self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -43,20 +69,27 @@ class Jitted:
         given = leaves((args, kwargs))
         if any(map(is_traced, given)):
             return self.function(*args, **kwargs)
-        return self._traced(args, kwargs)(given)
+        if any(map(is_torch, given)):
+            return TORCH.called(self, args, kwargs)
+        return self.run(args, kwargs)
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that autograd does not see."""
+        return self._traced(args, kwargs)(leaves((args, kwargs)))
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What runs for such arguments: groups, bytes, operations for each byte, Slang text."""
         return Explanation(self._traced(args, kwargs).plan)
 
+    def key(self, args: Any, kwargs: Any, arrays: Sequence[Any]) -> Any:
+        """What a plan depends on."""
+        return structure_of((args, kwargs)), *map(seen_as, arrays)
+
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
-        key = structure_of((args, kwargs)), *map(seen_as, arrays)
-        found = self._plans.get(key)
-        if found is None:
-            device = self._device or _device_of(arrays)
-            found = self._plans[key] = _Traced(self.function, args, kwargs, arrays, device)
-        return found
+        key = self.key(args, kwargs, arrays)
+        device = self._device or _device_of(arrays)
+        return self._plans.of(key, lambda: _Traced(self.function, args, kwargs, arrays, device))
 
 
 class _Traced:
@@ -219,6 +252,28 @@ def _jvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
         lambda leaf: Array(substituted([compute_tangent(lifted(leaf).node, new, along)], values)[0]), result
     )
     return value, tangent
+
+
+def pullback(
+    function: Callable[..., Any], xs: Sequence[Array], wanted: Sequence[int], cotangents: Sequence[Array]
+) -> list[Array]:
+    """Gradients of inputs of a function that gives a list of arrays, for cotangents of those of floats."""
+    traced = [_fresh(x) if i in wanted else x for i, x in enumerate(xs)]
+    outputs = [y for y in map(lifted, function(*traced)) if y.dtype.kind == "f"]
+    total = add_all([(y * g).sum() for y, g in zip(outputs, cotangents, strict=True)])
+    gradients = compute_gradient(total.node, [traced[i].node for i in wanted])
+    return [Array(each) for each in substituted(gradients, {traced[i].node: xs[i].node for i in wanted})]
+
+
+def pushforward(
+    function: Callable[..., Any], xs: Sequence[Array], along: Sequence[int], tangents: Sequence[Array]
+) -> list[Array]:
+    """Tangents of the results of floats, for those of some inputs."""
+    traced = [_fresh(x) if i in along else x for i, x in enumerate(xs)]
+    outputs = [y.node for y in map(lifted, function(*traced)) if y.dtype.kind == "f"]
+    wrt, directions = [traced[i].node for i in along], [each.node for each in tangents]
+    made = [compute_tangent(each, wrt, directions) for each in outputs]
+    return [Array(each) for each in substituted(made, {traced[i].node: xs[i].node for i in along})]
 
 
 def _fresh(leaf: Any) -> Any:

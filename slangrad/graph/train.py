@@ -19,7 +19,7 @@ from slangrad.graph.explain import Explanation
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input
 from slangrad.graph.plan import Plan, as_tensor
-from slangrad.graph.trace import inputs_of, layout_of, name_of, scalar_of, seen_as, structure_of
+from slangrad.graph.trace import Plans, inputs_of, layout_of, name_of, scalar_of, seen_as, structure_of
 from slangrad.graph.trees import filled, is_array, leaves, tree_map
 
 
@@ -29,7 +29,7 @@ class Step:
     def __init__(self, loss: Callable[..., Any], optimizer: spy.optim.Optimizer) -> None:
         self.loss = loss
         self.optimizer = optimizer
-        self._plans: dict[Any, _Planned] = {}
+        self._plans = Plans[_Planned](name_of(loss))
 
     def __repr__(self) -> str:
         return f"graph.train({name_of(self.loss)}, {self.optimizer!r})"
@@ -46,9 +46,7 @@ class Step:
         arrays = [each for each in leaves(batch) if is_array(each)]
         flags = tuple(each for _, update in updates for each in update.settings if isinstance(each, bool))
         key = structure_of(batch), *map(seen_as, arrays), flags, len(updates[0][1].settings)
-        if key not in self._plans:
-            self._plans[key] = _Planned(self, batch, arrays, updates)
-        return self._plans[key]
+        return self._plans.of(key, lambda: _Planned(self, batch, arrays, updates))
 
 
 class _Planned:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -18,7 +19,13 @@ def is_array(value: Any) -> bool:
     """Whether a value is traced: a Tensor, a torch tensor, an array or a number of NumPy's."""
     if isinstance(value, np.ndarray | np.generic | spy.Tensor):
         return True
-    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "requires_grad")
+    return is_torch(value)
+
+
+def is_torch(value: Any) -> bool:
+    """Whether a value is a tensor of torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
 
 
 def tree_map(change: Callable[[Any], Any], tree: Any) -> Any:

@@ -10,6 +10,7 @@ The rules of ops are the same whatever ends are: numbers (`Ranges`), or values o
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -35,21 +36,22 @@ Maybe = Interval[E] | None
 Of = Callable[[Value], Maybe[E]]
 
 
-class Numbers(Generic[E]):
+class Numbers(ABC, Generic[E]):
     """Arithmetic of intervals. `most` is the greatest factor of a product that surely fits."""
 
     most: float
 
+    @abstractmethod
     def emit(self, name: str, *ends: E) -> E:
         """A primitive of ends, or a condition."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, number: float) -> E:
-        raise NotImplementedError
+        """A number as an end."""
 
+    @abstractmethod
     def known(self, end: E) -> float | None:
         """The number that an end or a condition is, if that is known."""
-        raise NotImplementedError
 
     def number(self, low: float, high: float) -> Interval[E]:
         return Interval(self.end(low), self.end(high))

@@ -217,7 +217,8 @@ row("wave_read",     FIRST,   None,                        CONSTANT,            
 row("wave_lane",     GIVEN,   None,                        NOT_DIFFERENTIABLE,                          0, kinds="*")
 # fmt: on
 
-# Maths whose primal is Python's: a target's result may differ in the last bits, so constants of these are not folded.
+# Maths whose primal is Python's, and the library's where it runs (flatten/math_functions.py): results may differ in the last
+# bits, so constants of these are not folded.
 INEXACT = frozenset({
     "exp", "exp2", "log", "log2", "log10", "pow", "sin", "cos", "tan", "asin", "acos", "atan", "atan2",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",

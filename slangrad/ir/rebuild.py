@@ -10,6 +10,7 @@ its operands do, and so does the function: a pass that changes little costs litt
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -163,9 +164,10 @@ class Rebuild:
 
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 
-class Holding(Rebuild, Generic[K]):
+class Holding(Rebuild, ABC, Generic[K]):
     """A walk along which variables of any kind hold values: `held`, at the point that the walk has come to.
 
     A branch gives what its arms change, and a loop carries what its body changes, so that variables become values.
@@ -175,9 +177,9 @@ class Holding(Rebuild, Generic[K]):
         super().__init__({**rules, **dict.fromkeys(("if", "for", "while"), self._flow)})
         self.held: dict[K, Value] = {}
 
+    @abstractmethod
     def changed(self, op: Op) -> list[K]:
         """The variables from outside of a branch or loop that it changes."""
-        raise NotImplementedError
 
     def _flow(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
         keys, before = self.changed(op), self.held
@@ -189,6 +191,15 @@ class Holding(Rebuild, Generic[K]):
         made, values = self.extended(b, op, [before[key] for key in keys], enter, leave)
         self.held = {**before, **dict(zip(keys, values, strict=True))}
         return made
+
+
+@contextmanager
+def forgetting(table: dict[K, V]) -> Iterator[None]:
+    """Entries that are added meanwhile are removed again. That takes time for these alone."""
+    size = len(table)
+    yield
+    while len(table) > size:
+        table.popitem()
 
 
 def copy_op(walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:

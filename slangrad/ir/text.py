@@ -1,4 +1,4 @@
-"""The IR as text, both ways. Spans are not printed; everything else comes back.
+"""The IR as text. All but the spans is printed.
 
     struct "Point" { x: f32, y: f32 }
     func @length(%p: struct "Point", no_diff %n: i32) -> (f32) {cost=3} {
@@ -8,7 +8,7 @@
     }
 
 A value is named after its hint, made unique in its function, or numbered. Types follow `:` where the table
-does not give them. `parse_program(print_program(p))` prints the same again; the parser is parse_text.py.
+does not give them. Tests write IR in this form, too; they have a parser for it (`tests/ir/parse_text.py`).
 `program_lines` gives the same text in lines, each with the place that its op came from.
 """
 
@@ -34,20 +34,9 @@ from slangrad.ir.core import (
     Value,
     walk,
 )
-from slangrad.ir.parse_text import NUMBERED, TextError, parse_function, parse_program
 from slangrad.ir.primitives import GIVEN, PRIMITIVES, REQUESTS
 
-__all__ = [
-    "TextError",
-    "function_lines",
-    "parse_function",
-    "parse_program",
-    "print_function",
-    "print_op",
-    "print_program",
-    "program_lines",
-]
-
+NUMBERED = re.compile(r"(\.\d+)+\Z")  # what makes a name unique: %x.1
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][\w.$]*\Z")
 
 

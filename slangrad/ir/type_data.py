@@ -14,13 +14,6 @@ from slangrad.ir import types as ir
 
 Data: TypeAlias = "str | int | list[Data] | None"
 
-SCALARS = {
-    str(t): t
-    for t in (
-        ir.BOOL, ir.I8, ir.I16, ir.I32, ir.I64, ir.U8, ir.U16, ir.U32, ir.U64, ir.F16, ir.F32, ir.F64,
-    )
-}  # fmt: skip
-
 
 def type_data(t: ir.Type) -> Data:
     return _DATA[type(t)](t)
@@ -28,8 +21,8 @@ def type_data(t: ir.Type) -> Data:
 
 def type_from(data: Data) -> ir.Type:
     """The type of the data; ValueError when it describes none."""
-    if isinstance(data, str) and data in SCALARS:
-        return SCALARS[data]
+    if isinstance(data, str) and data in ir.SCALARS:
+        return ir.SCALARS[data]
     if not isinstance(data, list) or not data or data[0] not in _TYPES:
         raise ValueError(f"no type: {data!r}")
     try:

@@ -19,7 +19,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Region, Value, walk
 from slangrad.ir.effects import effect_of, may_run_early
 from slangrad.ir.primitives import WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op, defined_in, free_values
+from slangrad.ir.rebuild import Rebuild, copy_op, defined_in, forgetting, free_values
 
 DEEPEST = 8  # loops that a check leaves, one in each walk
 
@@ -41,10 +41,8 @@ class _HoistChecks(Rebuild):
         self._asked: dict[tuple[Value, ...], Value] = {}  # in this region or one around it
 
     def region(self, b: Builder, region: Region) -> Region:
-        outer, self._asked = self._asked, dict(self._asked)
-        made = super().region(b, region)
-        self._asked = outer
-        return made
+        with forgetting(self._asked):
+            return super().region(b, region)
 
     def op(self, b: Builder, op: Op) -> None:
         if op not in self.moved:
@@ -78,14 +76,13 @@ class _HoistChecks(Rebuild):
         rest = Region((), [op for op in body.ops if op not in leaving], body.yields)
         used = [value for value in free_values(rest) if value in made]
         turns = b.emit("less", b.zero(count.type), count)
-        outer, self._asked = self._asked, dict(self._asked)
 
         def leave(there: Builder) -> tuple[Value, ...]:
-            self._emit(there, leaving)
+            with forgetting(self._asked):
+                self._emit(there, leaving)
             return self.values(used)
 
         self.new.update(zip(used, b.guarded(turns, leave), strict=True))
-        self._asked = outer
 
 
 def _leaving(body: Region) -> list[Op]:

@@ -29,13 +29,20 @@ Bounds = Interval[Value]
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of values in a region; `found` are answers given there before."""
+    """What is known of values in a region, besides what is known around it; `found` are answers given there before."""
 
+    around: Facts | None = None
     known: dict[Value, Bounds] = field(default_factory=dict)
     found: dict[Value, Bounds | None] = field(default_factory=dict)
 
     def with_known(self, known: dict[Value, Bounds]) -> Facts:
-        return Facts(self.known | known) if known else self
+        return Facts(self, known) if known else self
+
+    def get(self, value: Value) -> Bounds | None:
+        facts: Facts | None = self
+        while facts is not None and value not in facts.known:
+            facts = facts.around
+        return None if facts is None else facts.known[value]
 
 
 class Intervals(Numbers[Value]):
@@ -58,11 +65,9 @@ class Intervals(Numbers[Value]):
         return None if number is None else int(number)
 
     def of(self, value: Value, facts: Facts) -> Bounds | None:
-        if value in facts.known:
-            return facts.known[value]
         if value not in facts.found:
             facts.found[value] = None  # a chain that comes back to itself is unknown
-            facts.found[value] = self.unassumed(value, facts)
+            facts.found[value] = facts.get(value) or self.unassumed(value, facts)
         return facts.found[value]
 
     def unassumed(self, value: Value, facts: Facts) -> Bounds | None:
@@ -138,7 +143,7 @@ class Intervals(Numbers[Value]):
         tested = self.assuming(facts.with_known({t: x for t, (x, _) in grown.items()}), test.yields[0], True)
         known = {}
         for outer, inner in (each.inside for each in carried(op)):
-            found = tested.known.get(outer)
+            found = tested.get(outer)
             if found is not None and outer in grown:
                 after = self.emit("add", found.high, grown[outer][1])
                 found = self.where(found, after, self.end(int(greatest(scalar_type(inner)))))

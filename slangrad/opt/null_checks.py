@@ -21,7 +21,7 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Op, Program, Region, Value, walk, without
 from slangrad.ir.effects import primitive_effect
 from slangrad.ir.primitives import PRIMITIVES, WRITE
-from slangrad.ir.rebuild import Rebuild, copy_op
+from slangrad.ir.rebuild import Rebuild, copy_op, forgetting
 from slangrad.ir.types import U64
 from slangrad.opt.origins import Origins
 
@@ -43,16 +43,13 @@ class _Checks(Rebuild):
         self.rules |= dict.fromkeys(ACCESSES, self._access)
         self._roots = _Roots(program, function)
         self._known: dict[Value, Value] = {}  # roots that this region or one around it has asked about
-        self._there: set[Value] = set()  # roots without which nothing here runs
+        self._there: dict[Value, None] = {}  # roots without which nothing here runs
         self._may_end = not any(op.name == "barrier" for op in walk(function.region))
-        self._elements: set[Value] = set()  # of buffers, where they were found to be there
+        self._elements: dict[Value, None] = {}  # of buffers, where they were found to be there
 
     def region(self, b: Builder, region: Region) -> Region:
-        outer = self._known, self._there
-        self._known, self._there = dict(self._known), set(self._there)
-        made = super().region(b, region)
-        self._known, self._there = outer
-        return made
+        with forgetting(self._known), forgetting(self._there):
+            return super().region(b, region)
 
     def inline(self, b: Builder, region: Region) -> tuple[Value, ...]:
         """Where the region gives nothing, what comes after following a pointer that is the same for all threads runs
@@ -71,7 +68,7 @@ class _Checks(Rebuild):
         outer, b.span = b.span, access.span or b.span
         b.control("if", (_is_there(b, self.value(root)),), (Region((), there.ops, ()), Region((), [], ())))
         b.span = outer
-        self._there.add(root)
+        self._there[root] = None
         return there
 
     def _same_roots(self, b: Builder, op: Op) -> Iterator[tuple[Value, Op]]:
@@ -93,11 +90,10 @@ class _Checks(Rebuild):
         return not known and self._roots.may_be_null(root, op)
 
     def _if(self, walk: Rebuild, b: Builder, op: Op) -> tuple[Value, ...]:
-        outer = self._elements
-        self._elements = outer | set(self._roots.elements(op.operands[0]))
         ends, self._may_end = self._may_end, self._may_end and not op.results
-        then = self.region(b.nested(), op.regions[0])
-        self._elements = outer
+        with forgetting(self._elements):
+            self._elements |= dict.fromkeys(self._roots.elements(op.operands[0]))
+            then = self.region(b.nested(), op.regions[0])
         regions = then, self.region(b.nested(), op.regions[1])
         self._may_end = ends
         return self.control(b, op, self.values(op.operands), regions)

@@ -156,7 +156,7 @@ class Survey:
         if known.root is not None:
             self._given[value] = known
         elif known.range is not None:
-            facts.known[value] = known.range
+            facts.known[value] = facts.found[value] = known.range
 
     # --- places
 

@@ -72,11 +72,10 @@ class NativeKernel(Kernel):
     `ordered`: chunks run one after the other on the calling thread, and no two such kernels at a time; for
     kernels that print, or that add floats and rely on nobody else doing so. `granularity`: a chunk has a
     multiple of so many threads of x (a multiple of 64, and of the group size where there are groups). `code`
-    keeps the machine code loaded. Each lot of chunks has `partial_size` bytes for partial sums, which `finish` adds
-    up; where there is a `plan`, it writes to the launch record how many chunks a lot has, and the size, or -1 if
-    `literal` is to run instead; a size that is no multiple of ALIGNMENT says that some adds go to memory itself. A
-    kernel that runs whole groups of `group` threads has chunks of groups, and `granularity` counts groups. One that
-    `follows_memory` asks which memory there is.
+    keeps the machine code loaded. A `plan` writes to the launch record how many chunks a lot has, and how many bytes
+    each lot has for partial sums, which `finish` adds up, or -1 if `literal` is to run instead; a size that is no
+    multiple of ALIGNMENT says that some adds go to memory itself. A kernel that runs whole groups of `group` threads
+    has chunks of groups, and `granularity` counts groups. One that `follows_memory` asks which memory there is.
     """
 
     entry: int
@@ -84,7 +83,6 @@ class NativeKernel(Kernel):
     finish: int = 0
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
-    partial_size: int = 0
     group: Grid = (1, 1, 1)
     plan: int = 0
     literal: NativeKernel | None = None
@@ -105,7 +103,7 @@ class NativeKernel(Kernel):
         self.run_many = _FUNCTION(self.drain) if self.drain else None
         self.run_finish = _FUNCTION(self.finish) if self.finish else None
         self.run_plan = _FUNCTION(self.plan) if self.plan else None
-        special = self.ordered or self.plan or self.finish or self.partial_size or self.follows_memory
+        special = self.ordered or self.plan or self.follows_memory
         if not special and self.group == (1, 1, 1):
             self.most_alone = self.granularity
 
@@ -221,7 +219,7 @@ class CpuDevice(Device):
     def _size_of_partials(self, kernel: NativeKernel, arguments: bytes, record: LaunchRecord) -> int:
         """For each chunk; -1 where the kernel's literal form has to run."""
         if kernel.run_plan is None:
-            return kernel.partial_size
+            return 0
         kernel.run_plan(arguments, record.address, record.launch.chunks)
         size: int = record.launch.partial_size
         return size

@@ -39,7 +39,6 @@ class KernelImage:
     sites: tuple[Site, ...] = ()
     ordered: bool = False
     granularity: int = DEFAULT_GRANULARITY
-    partial_size: int = 0
     group: tuple[int, int, int] = (1, 1, 1)
     follows_memory: bool = False
     about: Any = None

@@ -24,7 +24,7 @@ from slangrad.llvm.target import Target as Machine
 from slangrad.opt.chunk_sums import chunk_sums
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.delayed_adds import DelayedAdds, delay_adds
-from slangrad.opt.foreseen_bounds import foresee_bounds
+from slangrad.opt.foreseen_bounds import Foreseen, foresee_bounds
 from slangrad.opt.hoist import hoist
 from slangrad.opt.kernel_facts import follows_memory, is_ordered
 from slangrad.runtime.cpu import DEFAULT_GRANULARITY
@@ -32,7 +32,7 @@ from slangrad.runtime.image import DELAYED, DELAYED_GRANULARITY, DRAIN, ENTRY, K
 from slangrad.spmd.groups import run_in_groups
 from slangrad.spmd.widen import WideKernel, may_be_full, widen
 from slangrad.spmd.width import suitable_lanes
-from slangrad.stages import Stage
+from slangrad.stages import Context, Pass, Passes, Stage
 from slangrad.targets.target import Product, Target
 from slangrad.unit import FlatKernel
 
@@ -95,11 +95,13 @@ def widen_kernel(summed: Summed) -> Widened:
         return Widened(summed, machine, wide)
     exclusive = adds is None and is_ordered(flat.program)
     foreseen = foresee_bounds(function) if lanes > 1 and may_be_full(function) else None
-    certain = None
-    if foreseen is not None:
-        certain = remove_dead(hoist(foreseen.kernel)), remove_dead(foreseen.condition)
+    certain = None if foreseen is None else _cleaned(foreseen, Context(flat.options))
     wide = widen(function, lanes, exclusive, certain=certain, functions=functions)
     return Widened(summed, machine, wide)
+
+
+def _cleaned(foreseen: Foreseen, context: Context) -> tuple[Function, Function]:
+    return FORESEEN.over(foreseen.kernel, context), FORESEEN.over(foreseen.condition, context)
 
 
 def _for_machine(function: Function, machine: Machine) -> Function:
@@ -181,6 +183,11 @@ def show_assembly(made: tuple[Written, KernelImage]) -> list[Line]:
 
 
 # fmt: off
+FORESEEN = Passes((
+    Pass("opt", hoist),
+    Pass("opt", remove_dead),
+))
+
 TARGET = Target(BACKENDS["cpu"], (
     Stage("delayed", find_delayed_adds, verify.DELAYED, show_delayed),   # opt
     Stage("lanes",   widen_kernel,      verify.LANES,   show_lanes),     # spmd

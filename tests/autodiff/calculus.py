@@ -24,10 +24,10 @@ from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Program, Region, Value
 from slangrad.ir.interpret import Machine, Recorded
 from slangrad.ir.interpret_memory import Datum, zero_of
-from slangrad.ir.text import parse_program
 from slangrad.ir.types import Scalar, Struct, Type, component, components
 from slangrad.ir.verify import DIFFERENTIATED, verify
 from slangrad.opt.inline import inline_into
+from tests.ir.parse_text import parse_program
 
 STEP = 1e-5
 Data = tuple[Datum, ...]

@@ -8,8 +8,8 @@ from slangrad.ir import types as t
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Parameter, Program, Region, Value, walk
 from slangrad.ir.primitives import CONSTANT, INEXACT, PRIMITIVES, SAME
-from slangrad.ir.text import parse_program
 from tests.autodiff.calculus import Derivatives, check, differentiated, request
+from tests.ir.parse_text import parse_program
 
 POINTS = {
     "div": [(0.7, -1.3), (-2.0, 0.4)],

@@ -5,9 +5,9 @@ import pytest
 from slangrad.flatten.arrays import flatten_arrays
 from slangrad.ir.core import Program, walk
 from slangrad.ir.interpret import evaluate
-from slangrad.ir.text import parse_function
 from slangrad.ir.verify import FLAT, verify
 from tests.ir.golden import assert_becomes
+from tests.ir.parse_text import parse_function
 
 
 def run(function, *inputs):

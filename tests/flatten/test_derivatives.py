@@ -10,13 +10,13 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import types as t
 from slangrad.ir.core import Program, walk
-from slangrad.ir.text import parse_program
 from slangrad.ir.verify import FLAT, verify
 from slangrad.opt.dead import remove_dead
 from slangrad.opt.inline import inline, inline_into
 from slangrad.opt.products import settle_products
 from tests.autodiff.calculus import request
 from tests.ir.outcomes import KERNEL, assert_same, kernel_of, kernel_outcome
+from tests.ir.parse_text import parse_program
 
 PROGRAMS = {
     "nested loops": """

@@ -2,8 +2,8 @@
 
 from slangrad.flatten.halves import halves_as_floats
 from slangrad.ir.core import walk
-from slangrad.ir.text import parse_function
 from tests.ir.golden import assert_becomes
+from tests.ir.parse_text import parse_function
 
 
 def test_a_result_goes_to_half_and_back_once():

@@ -2,8 +2,8 @@
 
 from slangrad.flatten.math_functions import expand_math
 from slangrad.ir import types as t
-from slangrad.ir.text import parse_function
 from tests.ir.golden import assert_becomes
+from tests.ir.parse_text import parse_function
 
 LIBRARY = {
     ("sin", t.F32): parse_function("func @sin_f32(%x: f32) -> (f32) { %r = mul %x, %x yield %r }"),

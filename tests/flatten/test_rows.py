@@ -5,7 +5,7 @@ from slangrad.flatten.arrays import flatten_arrays
 from slangrad.flatten.rows import rows_to_read
 from slangrad.ir.core import Program, walk
 from slangrad.ir.interpret import evaluate
-from slangrad.ir.text import parse_function
+from tests.ir.parse_text import parse_function
 
 MOVED = """
 func @f(%x: f32, %i: u32) -> (f32) {

@@ -3,9 +3,9 @@
 from slangrad.flatten.small_arrays import split_small_arrays
 from slangrad.ir import types as t
 from slangrad.ir.core import walk
-from slangrad.ir.text import parse_function
 from slangrad.opt.dead import remove_dead
 from tests.ir.golden import assert_becomes
+from tests.ir.parse_text import parse_function
 
 
 def split(function):

@@ -116,6 +116,46 @@ def test_what_is_kept_is_chosen_by_cost() -> None:
     assert any(leaf.node in stored.stored for group in stored.groups for leaf in group.leaves)
 
 
+def test_many_inputs() -> None:
+    """More than one fused kernel may read: what is written that way stays legal, and is not fused further."""
+    arrays = list(np.arange(120.0).reshape(30, 4))
+    names = [f"x{i}" for i in range(30)]
+    text = f"float total({', '.join(f'float {n}' for n in names)}) {{ return {' + '.join(names)}; }}"
+    total = spy.Module.load_from_source(spy.default_device(), "total_of_thirty", text).total
+
+    def run(xs):
+        doubled = [x * 2 for x in xs]
+        return (
+            np.stack(doubled, 1),
+            np.concatenate(xs),
+            total(*[x.astype(np.float32) for x in doubled]),
+            sum(xs),
+        )
+
+    stacked, joined, added, summed = graph.jit(run)(arrays)
+    np.testing.assert_array_equal(stacked, np.stack(arrays, 1) * 2)
+    np.testing.assert_array_equal(joined, np.concatenate(arrays))
+    np.testing.assert_array_equal(added, 2 * sum(arrays))
+    np.testing.assert_array_equal(summed, sum(arrays))
+
+
+def test_sums_do_not_depend_on_the_number_of_threads() -> None:
+    x = np.random.default_rng(4).standard_normal((3, 40_000)).astype(np.float32)
+    made = []
+    for threads in (1, 2):
+        device = spy.Device(options=spy.Options(threads=threads))
+        made.append(graph.jit(lambda x: (x.sum(), x.sum(1), (x * x).sum(0)), device=device)(x))
+    for one, two in zip(*made, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_constants_are_operands_of_products() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    found = graph.jit(lambda x: (np.ones_like(x) @ x.T, x.mT @ np.full_like(x, 2), (x.T + 1).mT))(x)
+    for got, want in zip(found, (np.ones_like(x) @ x.T, x.mT @ np.full_like(x, 2), x + 1), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 def test_results_of_one_shape_are_one_kernel() -> None:
     both = graph.jit(lambda x, y: (x * y, x + y, (x * y) ** 2)).explain(*[np.ones((5, 3))] * 2).plan
     assert [len(group.roots) for group in both.fusion.groups] == [3]

@@ -117,6 +117,22 @@ def test_an_update_that_reads_other_parameters_reads_the_old_ones() -> None:
     np.testing.assert_allclose(p[1], b - 0.5 * a.T)
 
 
+def test_memory_of_parameters_that_is_read_as_something_else_is_refused() -> None:
+    """The last kernel reads the batch and writes the parameter."""
+    p = [np.ones((4, 3))]
+    step = graph.train(lambda p, x: (p[0] * x).sum(), spy.optim.SGD(p, lr=0.5))
+    for shared in (p[0], p[0][::-1]):
+        with pytest.raises(graph.GraphError, match="share memory") as caught:
+            step(shared)
+        assert caught.value.code == "E1043"
+    step(p[0].copy())
+    np.testing.assert_array_equal(p[0], np.full((4, 3), 0.5))
+    captured = graph.train(lambda p: (p[0] * table).sum(), spy.optim.SGD(p, lr=0.5))
+    table = p[0][:, :]
+    with pytest.raises(graph.GraphError, match="share memory"):
+        captured()
+
+
 # --- Slang functions
 
 
@@ -183,15 +199,6 @@ def test_results_have_the_form_of_arguments() -> None:
     assert isinstance(double(np.float32(3)), np.float32)
 
 
-def test_tensors_of_torch_that_are_refused() -> None:
-    torch = pytest.importorskip("torch")
-    double = graph.jit(lambda x: x * 2)
-    with pytest.raises(graph.GraphError, match="requires gradients"):
-        double(torch.ones(3, requires_grad=True))
-    with pytest.raises(graph.GraphError, match="bfloat16"):
-        double(torch.ones(3, dtype=torch.bfloat16))
-
-
 def test_captured_arrays_are_read_by_each_call() -> None:
     table = np.arange(4.0)
     pick = graph.jit(lambda x: x * table)
@@ -218,6 +225,19 @@ def test_each_set_of_shapes_is_traced_once() -> None:
     ]:
         np.testing.assert_array_equal(f(np.ones(shape, dtype), n), np.full(shape, n))
     assert len(seen) == 4
+
+
+def test_plans_are_bounded() -> None:
+    """A number that changes is a plan for each value, or an input."""
+    f = graph.jit(lambda x, n: x.reshape(n, -1)[0, 0] * n)
+    x = np.ones(4)
+    with pytest.warns(RuntimeWarning, match=r"more than 64 plans; a number that changes .* np.float32"):
+        for i in range(65):
+            f.explain(np.ones(i + 1), 1)
+    assert len(f._plans._plans) == 64
+    g = graph.jit(lambda x, n: x * n)
+    assert [float(g(x, np.float64(i))[0]) for i in range(3)] == [0, 1, 2]
+    assert len(g._plans._plans) == 1
 
 
 def test_results_are_new_memory() -> None:

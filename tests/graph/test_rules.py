@@ -83,6 +83,19 @@ def test_programs_of_views() -> None:
             assert sum(1 for node in topological_order(made) if node.op != "input") <= left, name
 
 
+def test_places_are_picked_from_a_count() -> None:
+    """The gradient of a pick compares with 0, 1, 2, ...; picking from that comparison reads the numbers at places."""
+    weights = np.array([[2.0], [3.0], [5.0]])
+
+    def total(x):
+        return (np.take_along_axis(x, IDS, 1) * weights).sum()
+
+    found = graph.jit(lambda x: np.take_along_axis(graph.grad(total)(x), IDS - 1, 1))(X)
+    full = graph.grad(total)(X)
+    np.testing.assert_array_equal(found, np.take_along_axis(full, IDS - 1, 1))
+    assert np.count_nonzero(full) == 3
+
+
 def test_nothing_is_picked_from_values_that_are_computed_whole() -> None:
     node = traced(lambda x: np.take_along_axis(np.exp(x - x.max(1, keepdims=True)), IDS, 1), X)
     (made,) = rewritten([node])

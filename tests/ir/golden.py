@@ -1,7 +1,8 @@
 """Compare IR with the text that is expected; the names of values do not count."""
 
 from slangrad.ir.core import Function, walk
-from slangrad.ir.text import parse_function, print_function
+from slangrad.ir.text import print_function
+from tests.ir.parse_text import parse_function
 
 
 def assert_becomes(change, before: str, after: str) -> None:

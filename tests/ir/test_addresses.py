@@ -4,7 +4,7 @@ import pytest
 
 from slangrad.ir.addresses import LocalMemory, Roots, leads_to_variables, place_of, root_of
 from slangrad.ir.core import walk
-from slangrad.ir.text import parse_program
+from tests.ir.parse_text import parse_program
 
 KERNEL = """
 struct "Pair" {{ x: f32, rest: [3 x f32] }}

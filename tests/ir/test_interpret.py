@@ -8,7 +8,7 @@ import pytest
 
 from slangrad.ir.interpret import Recorded, evaluate, run_kernel
 from slangrad.ir.interpret_memory import Tape
-from slangrad.ir.text import parse_program
+from tests.ir.parse_text import parse_program
 
 
 def run(text, *inputs, name=None, reports=None):

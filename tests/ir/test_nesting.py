@@ -2,7 +2,7 @@
 
 from slangrad.ir.core import Value, walk
 from slangrad.ir.rebuild import FreeValues, Nesting
-from slangrad.ir.text import parse_function
+from tests.ir.parse_text import parse_function
 
 NESTED = parse_function("""
     func @f(%c: bool, %x: f32, %n: i32) -> (f32) {

@@ -2,7 +2,8 @@
 
 from slangrad.ir.core import Function, Op, walk
 from slangrad.ir.rebuild import Rebuild, copy_op
-from slangrad.ir.text import parse_function, print_function
+from slangrad.ir.text import print_function
+from tests.ir.parse_text import parse_function
 
 TEXT = """
 func @f(%x: f32, %n: i32) -> (f32) {

@@ -7,7 +7,8 @@ import pytest
 from slangrad.ir import types as t
 from slangrad.ir.builder import Builder
 from slangrad.ir.core import Function, Parameter, Program, Region, Value
-from slangrad.ir.text import TextError, parse_function, parse_program, print_function, print_op, print_program
+from slangrad.ir.text import print_function, print_op, print_program
+from tests.ir.parse_text import TextError, parse_function, parse_program
 
 EVERYTHING = """\
 struct "Point" { x: f32, "odd name": f32x3 }

@@ -4,8 +4,9 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
-from slangrad.ir.text import parse_program, print_function
+from slangrad.ir.text import print_function
 from slangrad.opt.inline import inline, reachable
+from tests.ir.parse_text import parse_program
 
 PROGRAM = """
 func @main(%x: f32) -> (f32) { %y = call @twice %x : f32 %z = call @special %y : f32 yield %z }

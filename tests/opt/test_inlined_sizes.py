@@ -4,8 +4,8 @@ import pytest
 
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
-from slangrad.ir.text import parse_program
 from slangrad.opt.inline import inline_into
+from tests.ir.parse_text import parse_program
 
 
 def calls(name, callee, times):

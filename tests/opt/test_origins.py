@@ -3,10 +3,10 @@
 import pytest
 
 from slangrad.ir.core import walk
-from slangrad.ir.text import parse_program
 from slangrad.opt.null_checks import check_null
 from slangrad.opt.origins import Origins
 from slangrad.opt.pointer_checks import check_pointers
+from tests.ir.parse_text import parse_program
 
 PROGRAM = """
 struct "Buffer" {{ data: ptr<f32, global>, given: ptr<f32, global> }}

@@ -5,9 +5,9 @@ import pytest
 from slangrad.base.diagnostics import CompileError
 from slangrad.base.options import Limits
 from slangrad.ir.core import walk
-from slangrad.ir.text import parse_function
 from slangrad.opt.unroll import unroll
 from tests.ir.golden import assert_becomes
+from tests.ir.parse_text import parse_function
 
 LOOP = """
 func @f(%x: f32, %y: f32) -> (f32) {

@@ -3,8 +3,8 @@
 import pytest
 
 from slangrad.ir.core import walk
-from slangrad.ir.text import parse_function
 from slangrad.opt.unroll_steps import unroll_steps
+from tests.ir.parse_text import parse_function
 
 COPY = """
 func @f(%x: ptr<f32, global>, %m: i32) -> (f32) {

@@ -1,6 +1,7 @@
 """`native(text)` compiles LLVM text that defines `@entry`, and adds the `@drain` that every kernel has."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import llvmlite.binding as llvm
 import pytest
@@ -64,7 +65,7 @@ def native() -> Iterator[Callable[..., NativeKernel]]:
     engines = []
 
     def compile_kernel(
-        text: str, *, drain: bool = True, finish: bool = False, **settings: object
+        text: str, *, drain: bool = True, delayed: bool = False, **settings: object
     ) -> NativeKernel:
         module = llvm.parse_assembly(text + COMMON)
         module.verify()
@@ -72,12 +73,15 @@ def native() -> Iterator[Callable[..., NativeKernel]]:
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
         engines.append(engine)
-        return NativeKernel(
+        kernel = NativeKernel(
             entry=engine.get_function_address("entry"),
             drain=engine.get_function_address("drain") if drain else 0,
-            finish=engine.get_function_address("finish") if finish else 0,
             **{"name": "kernel", "argument_size": 0, **settings},
         )
+        if not delayed:
+            return kernel
+        plan, finish = map(engine.get_function_address, ("plan", "finish"))
+        return replace(kernel, plan=plan, finish=finish, literal=kernel)
 
     yield compile_kernel
     engines.clear()

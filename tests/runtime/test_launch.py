@@ -198,7 +198,7 @@ def test_an_ordered_kernel_runs_its_chunks_in_order(native: Native, drain: bool)
     assert out.tolist() == [40, *range(40)]
 
 
-# adds x[i] to the chunk's own partial sum; `finish` adds the partial sums in the order of the chunks
+# adds x[i] to the chunk's own partial sum, of the size that `plan` says; `finish` adds these up in the order of the chunks
 SUM = """
 define void @entry(ptr %arguments, ptr %launch, i64 %chunk) {
 start:
@@ -221,6 +221,12 @@ loop:
   %more = icmp slt i64 %next, %end
   br i1 %more, label %loop, label %done
 done:
+  ret void
+}
+
+define void @plan(ptr %arguments, ptr %launch, i64 %chunks) {
+  %size.p = getelementptr i8, ptr %launch, i64 64
+  store i64 4, ptr %size.p
   ret void
 }
 
@@ -249,7 +255,7 @@ done:
 
 @pytest.mark.parametrize("n", [1, 1000, 300_000])
 def test_partial_sums_do_not_depend_on_the_number_of_threads(native: Native, n: int) -> None:
-    kernel = native(SUM, argument_size=16, partial_size=4, finish=True)
+    kernel = native(SUM, argument_size=16, delayed=True)
     x = np.random.default_rng(0).uniform(-1, 1, n).astype(np.float32)
     results = set()
     for threads in (1, 2, 8):

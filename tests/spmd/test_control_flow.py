@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slangrad.ir.core import Program, walk
-from slangrad.ir.text import parse_program
 from slangrad.spmd.widen import widen
+from tests.ir.parse_text import parse_program
 from tests.llvm.machine import ALL_FEATURES, KERNEL, assert_like_oracle
 
 HEAD = """

@@ -8,10 +8,10 @@ import pytest
 
 from slangrad.base.options import Options
 from slangrad.ir.core import Program, walk
-from slangrad.ir.text import parse_program
 from slangrad.ir.types import Lanes
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.spmd.widen import widen
+from tests.ir.parse_text import parse_program
 from tests.llvm.machine import (
     ALL_FEATURES,
     KERNEL,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from slangrad.ir.core import Program, walk
-from slangrad.ir.text import parse_program
 from slangrad.ir.types import F32, F64, I32, array, matrix, struct, vector
 from slangrad.spmd.records import components_of
 from slangrad.spmd.widen import widen
+from tests.ir.parse_text import parse_program
 from tests.llvm.machine import ALL_FEATURES, KERNEL, assert_like_oracle
 
 HEAD = """

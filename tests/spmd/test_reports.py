@@ -6,9 +6,9 @@ import pytest
 from slangrad.base.options import Options
 from slangrad.base.source import SourceFile, Span
 from slangrad.ir.core import Program, walk
-from slangrad.ir.text import parse_program
 from slangrad.runtime.cpu import CpuDevice
 from slangrad.runtime.reports import BoundsError
+from tests.ir.parse_text import parse_program
 from tests.llvm.machine import KERNEL, argument_block, assert_like_oracle, compile_kernel, options_for
 
 TEXT = """

@@ -5,8 +5,8 @@ import pytest
 
 from slangrad.base.options import Limits, Options
 from slangrad.ir.core import Program
-from slangrad.ir.text import parse_program
 from slangrad.runtime.cpu import CpuDevice
+from tests.ir.parse_text import parse_program
 from tests.llvm.machine import ALL_FEATURES, argument_block, assert_like_oracle, compile_kernel, options_for
 
 HEAD = """

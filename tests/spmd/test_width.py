@@ -2,8 +2,8 @@
 
 import pytest
 
-from slangrad.ir.parse_text import parse_program
 from slangrad.spmd.width import suitable_lanes
+from tests.ir.parse_text import parse_program
 from tests.llvm.machine import KERNEL
 
 CHAIN = """

@@ -371,7 +371,8 @@ def _smooth_ratio(m: Any, low: Any, high: Any, x: Any) -> Any:
     """The place of `x` between the bounds, from 0 to 1. Where they are equal that is a step, and 0 on it."""
     if m is Mp:
         return min(max((x - low) / (high - low), 0), 1)
-    ratio = (x / 4 - low / 4) / (high / 4 - low / 4)
+    factor = np.where(np.isinf(high - low), 0.25, 1.0)  # bounds may be further apart than the greatest number
+    ratio = (x * factor - low * factor) / (high * factor - low * factor)
     on_step = (x == low) & (high == low) & np.isfinite(x)
     return np.where(np.isnan(ratio) & ~on_step, np.nan, np.where(ratio > 0, np.minimum(ratio, 1.0), 0.0))
 

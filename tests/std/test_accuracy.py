@@ -29,6 +29,7 @@ INPUTS = {
     "sample": (1500, 1500),
     "deep": (150_000, 100_000),
 }  # special tuples, all pairs in the deep tier, and random ones
+PARTS = 16  # in which all triples of special numbers are run
 # Errors in long double that are so much below a limit are below it; tests/std/exact.py.
 VALUE_MARGIN, PARTIAL_MARGIN = 0.02, 1.0
 
@@ -111,10 +112,9 @@ def check_values(number: str, xs: list[np.ndarray], rows: list[Row], found: list
     assert not wrong
 
 
-def check_partials(number: str, arity: int, tier: str, contraction: bool) -> None:
-    xs, found = results(number, arity, tier, contraction)
+def check_partials(number: str, xs: list[np.ndarray], rows: list[Row], found: list[Result]) -> None:
     wrong = {}
-    for row, result in zip(rows_of(arity), found, strict=True):
+    for row, result in zip(rows, found, strict=True):
         for j, formula in enumerate(row.partials or ()):
             forward, backward = result.forward[j], result.backward[j]
             off = partial_errors(row, j, formula, number, xs, forward)
@@ -157,7 +157,8 @@ def test_values_of_a_sample(number: str, arity: int) -> None:
 
 @pytest.mark.parametrize(("number", "arity"), KINDS)
 def test_partials_of_a_sample(number: str, arity: int) -> None:
-    check_partials(number, arity, "sample", True)
+    xs, found = results(number, arity, "sample", True)
+    check_partials(number, xs, rows_of(arity), found)
 
 
 @DEEP
@@ -182,7 +183,25 @@ def test_many_doubles(arity: int, contraction: bool) -> None:
 @DEEP
 @pytest.mark.parametrize(("number", "arity"), KINDS)
 def test_partials(number: str, arity: int) -> None:
-    check_partials(number, arity, "deep", True)
+    xs, found = results(number, arity, "deep", True)
+    check_partials(number, xs, rows_of(arity), found)
+
+
+@DEEP
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("number", TYPES)
+def test_all_triples(number: str, part: int) -> None:
+    """Values, with and without contraction, and partials at each triple of special numbers. Four first numbers at a time."""
+    each, rows = special(number), rows_of(3)
+    second, third = (pair.ravel() for pair in np.meshgrid(each, each))
+    for start in range(4 * part, len(each), 4 * PARTS):
+        first = each[start : start + 4]
+        xs = [np.repeat(first, len(second)), np.tile(second, len(first)), np.tile(third, len(first))]
+        for contraction in (True, False):
+            found = machine(contraction).run(number, rows, xs)
+            check_values(number, xs, rows, found)
+            if contraction:
+                check_partials(number, xs, rows, found)
 
 
 def test_the_page_promises_no_more_than_the_table() -> None:

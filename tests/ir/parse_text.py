@@ -29,9 +29,8 @@ from slangrad.ir.core import (
 )
 from slangrad.ir.numbers import Number, wrap
 from slangrad.ir.primitives import CONTROL, PRIMITIVES, REQUESTS
+from slangrad.ir.text import NUMBERED
 from slangrad.ir.type_rules import RuleError, check_attributes, result_type
-
-NUMBERED = re.compile(r"(\.\d+)+\Z")  # what makes a name unique: %x.1
 
 
 class TextError(ValueError):

@@ -1,0 +1,98 @@
+"""Graphs as operations of PyTorch's autograd.
+
+    y = f(x)  with x.requires_grad        y.backward() runs the plan of the gradient, which is a graph, too
+
+A job is a function of arrays. Its derivatives are functions of arrays, so there is no end of orders.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+import slangrad as spy
+from slangrad.graph.array import Array
+from slangrad.graph.trace import Jitted, is_traced, pullback, pushforward
+from slangrad.graph.trees import filled, is_array, leaves, tree_map
+from slangrad.torch_jobs import Job, Tensors, apply, is_seen
+
+
+class Graph(Job):
+    """A function of arrays that gives a list of arrays. `floats`: which of these have derivatives."""
+
+    def __init__(self, function: Any, count: int) -> None:
+        self.function = Jitted(function)
+        self.kept = tuple(range(count))
+        self.floats: list[bool] = []
+        self._derived: dict[Any, Graph] = {}
+
+    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+        made = tuple(self.function.run(tuple(tensors), {}))
+        self.floats = [each.is_floating_point() for each in made]
+        return made
+
+    def carries(self, i: int) -> bool:
+        return True
+
+    def cotangents(self, given: Tensors) -> Tensors:
+        return [each for each, is_float in zip(given, self.floats, strict=True) if is_float]
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Graph:
+        count, function = len(kept), self.function.function
+
+        def gradients(*xs: Array) -> list[Array]:
+            return pullback(function, xs[:count], wanted, xs[count:])
+
+        return self._derivative(("reverse", wanted), gradients, count + sum(self.floats))
+
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        count, along, function = len(kept), tuple(directions), self.function.function
+
+        def tangents(*xs: Array) -> list[Array]:
+            return pushforward(function, xs[:count], along, xs[count:])
+
+        job = self._derivative(("tangents", along), tangents, count + len(along))
+        found = iter(apply(job, (*kept, *directions.values())))
+        return tuple(next(found) if is_float else None for is_float in self.floats)
+
+    def _derivative(self, key: Any, function: Any, count: int) -> Graph:
+        if key not in self._derived:
+            self._derived[key] = Graph(function, count)
+        return self._derived[key]
+
+
+class _Entry:
+    """The job of calls with arguments of one form, and the form of its results."""
+
+    def __init__(self, jitted: Jitted, args: Any, kwargs: Any, count: int) -> None:
+        form = tree_map(lambda leaf: ... if is_array(leaf) else leaf, (args, kwargs))
+
+        def flat(*xs: Array) -> list[Any]:
+            given, named = filled(form, iter(xs), lambda leaf: leaf is ...)
+            self.result = jitted.function(*given, **named)
+            return [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
+
+        self.job = Graph(flat, count)
+
+
+def called(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call with tensors of torch among its arguments, followed by autograd if one of these is."""
+    arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
+    tensors = [_as_torch(each) for each in arrays]
+    if not is_seen(tensors):
+        return jitted.run(args, kwargs)
+    key = jitted.key(args, kwargs, arrays)
+    entry = jitted.jobs.get(key)
+    if entry is None:
+        entry = jitted.jobs[key] = _Entry(jitted, args, kwargs, len(tensors))
+    outputs = iter(apply(entry.job, tensors))
+    return filled(entry.result, outputs, lambda leaf: is_traced(leaf) or is_array(leaf))
+
+
+def _as_torch(value: Any) -> Any:
+    """Arrays beside the tensors are copied: autograd would not see that they are changed."""
+    if isinstance(value, spy.Tensor):
+        return value.to_torch().clone()
+    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray | np.generic) else value

@@ -1,0 +1,171 @@
+"""Operations of PyTorch's autograd that slangrad computes: jobs, which know how their derivatives are jobs.
+
+    apply(job, tensors)      the outputs; autograd, dual levels and the transforms of torch.func follow them
+
+Calls of Slang functions are jobs (`call/torch_functions.py`), and so are graphs (`graph/torch_bridge.py`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+Tensors = Sequence[Any]
+transforms_are_active: Callable[[], bool] = torch._C._are_functorch_transforms_active
+
+
+class Job(ABC):
+    """An operation on tensors, none of which it changes. `kept`: those that its derivative needs."""
+
+    kept: tuple[int, ...]
+
+    @abstractmethod
+    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+        """The outputs."""
+
+    @abstractmethod
+    def carries(self, i: int) -> bool:
+        """Whether a derivative passes through input i."""
+
+    @abstractmethod
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        """The gradients of these inputs, from the inputs that are kept and the cotangents."""
+
+    def cotangents(self, given: Tensors) -> Tensors:
+        """Of the cotangents of all outputs those that mean something."""
+        return given
+
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+        """Those of the inputs `wanted`."""
+        return apply(self.reverse(wanted, kept), (*kept, *cotangents))
+
+    @abstractmethod
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        """Those of the outputs, where the inputs have these; None where there are none."""
+
+
+class Operation(torch.autograd.Function):  # type: ignore[misc]
+    """What autograd sees of a job."""
+
+    @staticmethod
+    def forward(ctx: Any, job: Job, *tensors: Any) -> tuple[Any, ...]:
+        outputs = _run(job, tensors)
+        _remember(ctx, job, tensors, outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *given: Any) -> tuple[Any, ...]:
+        job, needs = ctx.job, ctx.needs_input_grad[1:]
+        wanted = tuple([i for i in job.kept if needs[i] and job.carries(i)])
+        gradients: list[Any] = [None] * len(needs)
+        if wanted:
+            found = job.gradients(wanted, ctx.saved_tensors, job.cotangents(given))
+            for i, gradient in zip(wanted, found):
+                gradients[i] = gradient
+        return (None, *gradients)
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *given: Any) -> Any:
+        job = ctx.job
+        directions = {
+            i: each for i, each in enumerate(given) if each is not None and i in job.kept and job.carries(i)
+        }
+        return job.tangents(ctx.saved_tensors, directions)
+
+
+class Transformable(torch.autograd.Function):  # type: ignore[misc]
+    """The same in the form that the transforms of torch.func ask for; it takes longer."""
+
+    @staticmethod
+    def forward(job: Job, *tensors: Any) -> tuple[Any, ...]:
+        return _run(job, tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        job, *tensors = inputs
+        _remember(ctx, job, tensors, output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], job: Job, *tensors: Any) -> tuple[Any, Any]:
+        """One call for each part of the batch."""
+        rows = []
+        for at in range(info.batch_size):
+            dims = in_dims[1:]
+            own = [each if dim is None else each.select(dim, at) for each, dim in zip(tensors, dims)]
+            rows.append(apply(job, own))
+        outputs = tuple(torch.stack(column) for column in zip(*rows))
+        return outputs, (0,) * len(outputs)
+
+    backward = Operation.backward
+    jvp = Operation.jvp
+
+
+def _run(job: Job, tensors: Tensors) -> tuple[Any, ...]:
+    """Zeros that PyTorch makes for forward mode have no memory."""
+    return job.run([zeros(each) if each._is_zerotensor() else each for each in tensors])
+
+
+def _remember(ctx: Any, job: Job, tensors: Tensors, outputs: Tensors) -> None:
+    kept = [tensors[i] for i in job.kept]
+    ctx.job = job
+    ctx.save_for_backward(*kept)
+    if forward_ad._current_level >= 0 or transforms_are_active():
+        ctx.save_for_forward(*kept)
+    ctx.mark_non_differentiable(*[each for each in outputs if not each.is_floating_point()])
+
+
+def is_seen(tensors: Tensors) -> bool:
+    """Whether autograd, a dual level or a transform of torch.func follows one of the tensors."""
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor.requires_grad:
+                return True
+    return forward_ad._current_level >= 0 or transforms_are_active()
+
+
+def apply(job: Job, tensors: Tensors) -> tuple[Any, ...]:
+    """The outputs of a job, followed by autograd if one of its inputs is."""
+    found: tuple[Any, ...]
+    if transforms_are_active():
+        found = Transformable.apply(job, *tensors)
+    else:
+        found = Operation.apply(job, *tensors) if is_seen(tensors) else _run(job, tensors)
+    return found
+
+
+@dataclass(slots=True)
+class Sum(Job):
+    """Each of the first `count` inputs plus one of the others. Inside of a forward mode PyTorch's own sum would be
+    hidden from an outer one."""
+
+    count: int
+
+    @property
+    def kept(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(range(2 * self.count))
+
+    def run(self, tensors: Tensors) -> tuple[Any, ...]:
+        return tuple(a + b for a, b in zip(tensors[: self.count], tensors[self.count :]))
+
+    def carries(self, i: int) -> bool:
+        return True
+
+    def reverse(self, wanted: tuple[int, ...], kept: Tensors) -> Job:
+        raise AssertionError("gradients are the cotangents themselves")
+
+    def gradients(self, wanted: tuple[int, ...], kept: Tensors, cotangents: Tensors) -> tuple[Any, ...]:
+        return tuple(cotangents[i % self.count] for i in wanted)
+
+    def tangents(self, kept: Tensors, directions: dict[int, Any]) -> tuple[Any, ...]:
+        given = [directions.get(i, torch.zeros_like(each)) for i, each in enumerate(kept)]
+        return apply(self, given)
+
+
+def zeros(tensor: Any) -> Any:
+    """Dense zeros of the tensor's shape."""
+    return torch.zeros(tensor.shape, dtype=tensor.dtype)
