@@ -11,10 +11,11 @@ from slangrad.graph import calls, contractions, indexing, random  # noqa: F401  
 from slangrad.graph.array import Array
 from slangrad.graph.errors import GraphError, TracedValueError
 from slangrad.graph.functions import batch_norm, layer_norm, log_softmax, softmax, stop_gradient
+from slangrad.graph.scan import scan
 from slangrad.graph.trace import grad, jit, jvp, value_and_grad
 from slangrad.graph.train import train
 
 __all__ = [
     "Array", "GraphError", "TracedValueError", "batch_norm", "grad", "jit", "jvp", "layer_norm", "log_softmax",
-    "random", "softmax", "stop_gradient", "train", "value_and_grad",
+    "random", "scan", "softmax", "stop_gradient", "train", "value_and_grad",
 ]  # fmt: skip

@@ -77,7 +77,16 @@ class Clear:
     output: Part
 
 
-Step = Kernel | Product | Clear
+@dataclass(slots=True)
+class Repeat:
+    """A loop of `scan.py`; `outputs`: its results that are read, by their numbers."""
+
+    loop: Any
+    inputs: list[Part]
+    outputs: dict[int, Part]
+
+
+Step = Kernel | Product | Clear | Repeat
 
 
 def literal(node: Node) -> str:
@@ -299,6 +308,12 @@ def _product(fusion: Fusion, group: Group) -> list[Step]:
     return [Product(root, root.attributes["letters"], parts, Part(root, dense(root.shape)))]
 
 
+def _repeat(fusion: Fusion, group: Group) -> list[Step]:
+    node = group.roots[0].inputs[0]
+    outputs = {root.attributes["index"]: Part(root, dense(root.shape)) for root in group.roots}
+    return [Repeat(node.attributes["loop"], [_seen(fusion, each) for each in node.inputs], outputs)]
+
+
 def _seen(fusion: Fusion, node: Node) -> Part:
     views: Views = ()
     while is_view(node):
@@ -461,4 +476,5 @@ _WRITERS: dict[str, Callable[[Fusion, Group], list[Step]]] = {
     "scan": _scan,
     "scatter": _scatter,
     "contract": _product,
+    "loop": _repeat,
 }
