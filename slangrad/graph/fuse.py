@@ -260,6 +260,8 @@ def flops_of(node: Node) -> int:
     if node.op == "scan":
         loop = node.attributes["loop"]
         return sum(map(flops_of, topological_order(*loop.outputs))) * int(loop.length)
+    if node.op == "conv":
+        return 2 * node.size * prod(node.inputs[1].shape[1:])
     if node.op != "einsum":
         return OPS[node.op].flops * max([node.size, *(each.size for each in node.inputs)]) * bool(node.inputs)
     names = "".join(node.attributes["letters"].split("->")[0].split(","))
