@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from slangrad.base.brace_formats import text_hash
 from slangrad.base.formats import Conversion, Format, parse_format
+from slangrad.check.calls.coerce import stripped
 from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
@@ -39,9 +40,8 @@ def literal_format(
     f: Frame, form: checked.Call, name: str, what: str = "the format"
 ) -> ast.StringLiteral | None:
     """The format, which must stand where it is used."""
-    literal = form.arguments[0]
-    while isinstance(literal, ast.Paren):
-        literal = literal.inner
+    given = form.arguments[0]
+    literal = stripped(given) if isinstance(given, ast.Expression) else None
     if isinstance(literal, ast.StringLiteral):
         return literal
     f.error("E9006", f"{what} of {name} must be a string literal", f.b.span)

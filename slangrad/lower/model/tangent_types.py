@@ -71,7 +71,7 @@ class TangentTypes:
         row = self.row(primal)
         return primal if row is None else row.type
 
-    def cuts_field(self, t: types.Type, index: int) -> bool:
+    def cuts_field(self, t: types.Type, index: object) -> bool:
         """Whether a field's derivative is lost in its struct."""
         if not isinstance(t, types.Struct):
             return False
