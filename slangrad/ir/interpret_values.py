@@ -178,14 +178,13 @@ def _shuffle(op: Op, report: Report) -> Meaning:
 def _reaches(op: Op, report: Report) -> Callable[[int], bool]:
     """Is an index within the aggregate? A tape has no end."""
     aggregate, check = op.operands[0].type, op.attributes.get("check", False)
-    endless = isinstance(aggregate, t.Array) and aggregate.length is None
-    extent = 0 if endless else sum(1 for _ in t.components(aggregate))
+    extent = t.index_extent(aggregate)
 
     def reaches(index: int) -> bool:
-        if index >= 0 and (endless or index < extent):
+        if index >= 0 and (extent is None or index < extent):
             return True
         if check:
-            report(op, index, extent)
+            report(op, index, extent or 0)
         return False
 
     return reaches
@@ -231,7 +230,7 @@ def _adder(element: t.Type) -> Callable[[Datum, Datum], Datum]:
     if isinstance(element, t.Scalar):
         return combination("add", element)
     assert t.is_aggregate(element), f"{element} cannot be added"
-    if isinstance(element, t.Array) and element.length is None:
+    if isinstance(element, t.Array) and t.is_tape(element):
         return _tape_adder(_adder(element.element))
     parts = [_adder(c) for c in t.components(element)]
     return lambda x, y: tuple(add(p, q) for add, p, q in zip(parts, tuple_of(x), tuple_of(y), strict=True))

@@ -18,7 +18,17 @@ from slangrad.check.model import checked
 from slangrad.check.model import types as checked_types
 from slangrad.check.names.places import value_type
 from slangrad.ir.core import Value
-from slangrad.ir.types import U32, Array, Matrix, Pointer, Scalar, Struct, Type, Vector, components
+from slangrad.ir.types import (
+    U32,
+    Array,
+    Matrix,
+    Pointer,
+    Scalar,
+    Struct,
+    Type,
+    Vector,
+    component_count,
+)
 from slangrad.lower.model.frame import Frame
 from slangrad.lower.places import packs
 from slangrad.syntax import ast
@@ -87,7 +97,7 @@ def given_values(f: Frame, node: ast.Expression) -> Iterator[tuple[Value, checke
 
 def scalars_of(f: Frame, value: Value) -> list[Value]:
     if isinstance(value.type, (Vector, Matrix, Array, Struct)):
-        count = sum(1 for _ in components(value.type))
+        count = component_count(value.type)
         return [scalar for i in range(count) for scalar in scalars_of(f, f.emit("get", value, index=i))]
     return [value]
 

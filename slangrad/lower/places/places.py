@@ -14,13 +14,12 @@ from typing import Unpack
 from slangrad.ir.core import Attributes, Value
 from slangrad.ir.forms import WORDS, lies_by_columns, part_of, word_form
 from slangrad.ir.types import (
-    Array,
     Matrix,
     Struct,
     Type,
     Vector,
     component,
-    components,
+    component_count,
     pointer,
     pointer_of,
     value_of,
@@ -231,7 +230,7 @@ class Memory(Address, Place):
         """A component of the form: of a matrix by columns one of these. One at an index is guarded by it."""
         if not isinstance(index, int):
             first = self._first(f)
-            inside = f.emit("in_bounds", index, f.b.constant(index.type, _extent(self.inner(f).form)))
+            inside = f.emit("in_bounds", index, f.b.constant(index.type, component_count(self.inner(f).form)))
             guard = inside if self.guard is None else f.emit("and", inside, self.guard)
             return Memory(self._as_word(f, f.emit("offset", first, index)), guard, self.cut)
         whole = self.inner(f)
@@ -285,12 +284,12 @@ class Row(Place):
 
     def component(self, f: Frame, index: int | Value) -> Place:
         known = index if isinstance(index, int) else f.b.constant_of(index)
-        if isinstance(known, int) and 0 <= known < _extent(self.type):
+        if isinstance(known, int) and 0 <= known < component_count(self.type):
             index = known  # an address that is followed further
         return self.matrix.part(f, index).component(f, self.index)
 
     def _cells(self, f: Frame) -> list[Place]:
-        return [self.component(f, i) for i, _ in enumerate(components(self.type))]
+        return [self.component(f, i) for i in range(component_count(self.type))]
 
 
 def in_memory(f: Frame, place: Place) -> Memory | None:
@@ -302,10 +301,3 @@ def in_memory(f: Frame, place: Place) -> Memory | None:
 def behind_pointer(f: Frame, address: Value) -> Memory:
     """What is read there in a function without a derivative is a constant, whatever the pointer leads to."""
     return Memory(address, cut=not f.differentiable and not f.declared.span.source.is_library)
-
-
-def _extent(t: Type) -> int:
-    if isinstance(t, Array):
-        assert t.length is not None
-        return t.length
-    return sum(1 for _ in components(t))
