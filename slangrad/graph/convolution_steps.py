@@ -28,6 +28,7 @@ from slangrad.graph.fuse import Fusion, Group
 from slangrad.graph.layout import Layout, dense, normal, sliced
 from slangrad.graph.node import Node
 from slangrad.graph.products import (
+    HAS_512,
     Axis,
     Call,
     Results,
@@ -132,7 +133,8 @@ def _transformed(fusion: Fusion, node: Node, text: Text, results: Results) -> li
     numbers = [shape[2], channels, taps, apart, plane, line, height, width]
     count = len(numbers) + len(strides_of(made))
     lines = [f"convolve<{wide}, {rows}, {count}>(at[2], at[3], at[4], n, LEFT, RIGHT, END);"]
-    step = kernel_with_end(node, text, results, made, Call([wide, wide], len(numbers), lines))
+    lanes = (256 if HAS_512 else 64) // DTYPES[wide].itemsize
+    step = kernel_with_end(node, text, results, made, Call([wide, wide], len(numbers), lines, lanes))
     places = [Part(each.holder, Layout((1,), (1,), each.layout.offset)) for each in (*made.parts, *ends)]
     n = 2 + len(results)
     grid = Grid((batch, groups, panels, tiles, -(-width // WIDTH) * WIDTH))

@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from slangrad.graph.emit import (
     WRITERS,
@@ -38,7 +41,9 @@ from slangrad.graph.types import type_of
 Results = Sequence[tuple[Node, str]]
 LIBRARY, SLANG = "library", "slang"
 WIDTH = 64  # columns of a block
-MOST_ROWS = 8  # of a panel
+FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
+HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
+MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 PACKED = (
     8 << 20
 )  # bytes between the first and the last line of a block that are too many for its lines to stay in caches
@@ -211,7 +216,10 @@ def tiled(
     assert ends is not None
     made = tiles_of(node, letters, parts, [each.layout for each in ends])
     arrays = [*made.parts, *ends]
-    panels = -(-made.rows.size // MOST_ROWS)
+    full = lanes = MOST_BYTES // max(4, node.dtype.itemsize)
+    while lanes > 8 and made.columns.size <= lanes // 2:
+        lanes //= 2
+    panels = -(-made.rows.size // (MOST_ROWS * full // lanes))
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1]]
@@ -225,6 +233,7 @@ def tiled(
             f"Columns<{wide}, {kind}> b = {{ RIGHT, n[5], n[6] }};",
             f"multiply<{wide}, {height}>(at[{axes + 1}], at[{axes}], at[{axes + 2}], n[0], n[1], n[2], a, b, END);",
         ],
+        lanes,
     )
     numbers += strides_of(made)
     kernel = kernel_with_end(node, text, results, made, call)
@@ -251,12 +260,13 @@ def tiled(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A template: the types of its operands, how many numbers it has of its own, and lines in which LEFT, RIGHT and END
-    stand for the operands where outer loops are, and for what happens to a sum."""
+    """A template: the types of its operands, how many numbers it has of its own, its lines, and on how many lanes it runs.
+    In the lines LEFT and RIGHT stand for the operands where outer loops are, END for what happens to a sum."""
 
     operands: list[str]
     numbers: int
     lines: list[str]
+    lanes: int
 
 
 def strides_of(made: Tiles) -> list[int]:
@@ -297,7 +307,7 @@ def kernel_with_end(
 
     def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
         made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
-        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True)
+        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True, lanes=call.lanes)
 
     return of
 
