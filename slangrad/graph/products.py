@@ -260,7 +260,7 @@ def tiled(
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A template: the types of its operands, how many numbers it has of its own, its lines, and on how many lanes it runs.
+    """A template: the types of its operands, how many numbers it has of its own, its lines, how many lanes it runs on.
     In the lines LEFT and RIGHT stand for the operands where outer loops are, END for what happens to a sum."""
 
     operands: list[str]
