@@ -223,6 +223,11 @@ class Fusion:
             self._readers[each].discard(node)
         return True
 
+    @property
+    def seconds(self) -> float:
+        """What all kernels take, by the cost model."""
+        return sum(map(self._seconds, self.groups))
+
     def _seconds(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)

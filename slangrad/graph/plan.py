@@ -46,13 +46,14 @@ class Plan:
         layouts: dict[Node, Layout] | None = None,
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
+        fast_math: bool = False,
     ) -> None:
         self.device = device
         self._lock = kept_at_fork(Lock(), WORK)
         self._copied: dict[Node, Node] = {}
         self.inputs = list(inputs)
         self.layouts = layouts or {}
-        self.outputs = with_copies(rewritten(outputs), self.layouts)
+        self.outputs = with_copies(rewritten(outputs, fast_math), self.layouts)
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
