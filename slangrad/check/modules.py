@@ -25,20 +25,17 @@ from slangrad.base.records import record
 from slangrad.base.source import SourceFile, Span
 from slangrad.base.store import content_key
 from slangrad.base.traits import CPU, Traits
-from slangrad.check.bodies import bodies, declarations, expressions, lambdas, linked_functions
+from slangrad.check.bodies import bodies, declarations, expressions, linked_functions
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.calls import calls, convert, initializers
-from slangrad.check.derivatives import activity, given, givers
-from slangrad.check.generics import signatures, substitution
-from slangrad.check.interfaces import differentiable, witnesses
+from slangrad.check.derivatives import given, givers
+from slangrad.check.generics import substitution
+from slangrad.check.interfaces import differentiable, lookup, witnesses
 from slangrad.check.interfaces.lookup import add_extension
-from slangrad.check.model.checked import CustomDerivatives, DifferentialInfo
-from slangrad.check.model.declref import EMPTY, DeclRef, Substitution
-from slangrad.check.model.meanings import NamespaceMeaning
-from slangrad.check.model.types import EnumType, InterfaceType, StructType, Type
-from slangrad.check.model.values import Value
+from slangrad.check.model.declref import DeclRef
+from slangrad.check.model.types import StructType, Type
 from slangrad.check.model.world import View, World
-from slangrad.check.names import constants, generic_arguments, members, resolve, scopes
+from slangrad.check.names import constants, resolve, scopes
 from slangrad.check.names.base_fields import add_bases
 from slangrad.check.names.bit_fields import pack_fields
 from slangrad.check.names.scopes import ModuleScope
@@ -87,6 +84,7 @@ class Program(World):
         self._owners: dict[ast.Module, Module] = {}
         self._views: dict[frozenset[ModuleScope], View] = {}
         self._standard, self._store = ModuleScope(self, None, "std"), store_of(self.options)
+        self.library = self._standard.names
         self._parts: set[str] = set()
         with compiling():
             self._load_standard(standard.files(self._store))
@@ -354,7 +352,7 @@ class Program(World):
             if isinstance(member, ast.Import):
                 self._import(module, member)
             elif isinstance(member, ast.Using):
-                self.use(module.scope, member)
+                resolve.use(module.scope, member)
 
     def _import(self, module: Module, node: ast.Import) -> None:
         if node.path in WITHIN_STANDARD and node.path not in self.files.texts:
@@ -371,13 +369,6 @@ class Program(World):
             if each not in module.imports:
                 module.imports.append(each)
                 module.scope.imports.append(each.scope)
-
-    def use(self, scope: Any, node: ast.Using) -> None:
-        meaning = resolve.refer(scope, node.target)
-        if isinstance(meaning, NamespaceMeaning):
-            scope.usings.append(meaning.declarations)
-        else:
-            self.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
 
     def _find_module(self, name: str, importer: Path | None, span: Span | None) -> Module | None:
         known = self.modules.get(name)
@@ -410,9 +401,6 @@ class Program(World):
 
     # --- What other stages ask for ---
 
-    def info(self, declaration: Any) -> Any:
-        return declarations.info(self, declaration)
-
     def check_body(self, declaration: Any) -> None:
         """Make sure that a body is checked; only those of the standard library are not already."""
         if self.info(declaration).body_checked:
@@ -424,15 +412,6 @@ class Program(World):
                 self.later.pop(0)()
         self.reporter.raise_if_errors()
 
-    def substitute(self, kind: Type, seen: Substitution) -> Type:
-        return substitution.substitute(self, kind, seen)
-
-    def value(self, value: Value, seen: Substitution) -> Value:
-        return substitution.substitute_value(self, value, seen)
-
-    def resolve(self, reference: DeclRef, seen: Substitution = EMPTY) -> DeclRef:
-        return witnesses.resolve(self, reference, seen)
-
     def fields(self, kind: StructType) -> tuple[tuple[DeclRef, Type], ...]:
         references = differentiable.field_references(kind)
         return tuple((each, differentiable.field_type(self, each)) for each in references)
@@ -441,128 +420,38 @@ class Program(World):
         rules: str = self.info(reference.declaration).rules
         return rules
 
-    def tag_type(self, kind: EnumType) -> Type:
-        return declarations.tag_type(self, kind)
-
-    def differential(self, kind: Type) -> DifferentialInfo | None:
-        return differentiable.differential(self, kind)
-
-    def pointer_differential(self, kind: Type) -> Type | None:
-        return differentiable.pointer_tangent(self, kind)
-
-    def differentiable(self, reference: DeclRef) -> str:
-        return self.differentiability(reference.declaration)
-
-    def derivatives(self, reference: DeclRef) -> CustomDerivatives:
-        return given.derivatives(self, reference)
-
-    def has_partial_derivatives(self, declaration: Any) -> bool:
-        return bool(given.given(self, declaration).partial)
-
     def call_operator(self, kind: Any) -> DeclRef:
         return DeclRef(kind.declaration, substitution.own_substitution(kind))
 
-    def initial_value(self, scope: Any, kind: Type) -> Any:
-        return initializers.initial_value(scope or self._standard, kind)
+    substitute = substitution.substitute
+    value = substitution.substitute_value
+    tag_type = lookup.tag_type
+    pointer_differential = differentiable.pointer_tangent
+    derivatives = given.derivatives
+    known_value = staticmethod(constants.known_value)
 
     # --- What lower files of this folder ask of higher ones ---
 
-    def scope_of(self, declaration: ast.Declaration) -> Any:
-        return scopes.scope_of(self, declaration)
-
-    def resolve_type(self, scope: Any, node: ast.Expression) -> Type:
-        return resolve.resolve_type(scope, node)
-
-    def resolve_stored(self, scope: Any, node: ast.Expression) -> Type:
-        return resolve.resolve_stored(scope, node)
-
-    def generic_argument(self, scope: Any, node: ast.Expression) -> Any:
-        return resolve.generic_argument(scope, node)
-
-    def default_argument(self, scope: Any, parameter: Any, seen: Substitution) -> Any:
-        return generic_arguments.default_argument(scope, parameter, dict(seen))
-
-    def infer_struct(self, scope: Any, node: ast.Call, meaning: Any) -> Type | None:
-        return initializers.infer_struct(scope, node, meaning)
-
-    def constant(self, scope: Any, node: ast.Expression) -> Value | None:
-        return constants.constant(scope, node)
-
-    def known_value(self, scope: Any, node: ast.Expression) -> Value | None:
-        return constants.known_value(scope, node)
-
-    def size_of(self, query: str, kind: Type) -> Value:
-        return constants.size_of(self, query, kind)
-
-    def check_value(self, scope: Any, node: ast.Expression) -> Type:
-        return expressions.check_value(scope, node)
-
-    def check_argument(self, scope: Any, node: ast.Expression) -> None:
-        calls.check_argument(scope, node)
-
-    def check_condition(self, scope: Any, node: ast.Expression) -> None:
-        expressions.check_condition(scope, node)
-
-    def check_index(self, scope: Any, node: ast.Index) -> Type:
-        return expressions.check_index(scope, node)
-
-    def check_member(self, scope: Any, node: ast.Member) -> Type:
-        members.value_member(scope, node, node.base)
-        kind: Type = node.type
-        return kind
-
-    def check_declaration(self, declaration: ast.Declaration) -> None:
-        bodies.check_declaration(self, declaration)
-
-    def check_made(self, declaration: Any) -> None:
-        bodies.check_body(self, declaration)
-
-    def check_activity(self, declaration: Any, supposed: Any = None) -> None:
-        activity.check_activity(self, declaration, supposed)
-
-    def check_derivative_attributes(self, declaration: Any) -> None:
-        given.check_derivative_attributes(self, declaration)
-
-    def plan_list(self, scope: Any, node: ast.InitializerList, target: Type) -> Any:
-        return initializers.plan_list(scope, node, target)
-
-    def explain_list(self, scope: Any, node: ast.InitializerList, target: Type) -> None:
-        initializers.explain_list(scope, node, target)
-
-    def plan_constructor(self, scope: Any, node: ast.Expression, target: Type) -> Any:
-        return initializers.plan_constructor(scope, node, target)
-
-    def conversion(self, source: Type, target: Type, implicit: bool) -> Any:
-        return convert.conversion(self, source, target, implicit)
-
-    def plan_literal(self, scope: Any, node: ast.Expression, kind: Type) -> Any:
-        return expressions.plan_literal(scope, node, kind)
-
-    def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
-        return witnesses.associated(self, base, interface, declaration)
-
-    def required(self, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
-        return witnesses.required(self, base, interface, declaration)
-
-    def function_interfaces(self, kind: Any) -> tuple[InterfaceType, ...]:
-        return lambdas.function_interfaces(self, kind)
-
-    def lambda_candidate(self, kind: Type, base: Any) -> Any:
-        return lambdas.lambda_candidate(self, kind, base)
-
-    def differentiability(self, declaration: Any) -> str:
-        level: str = self.info(declaration).level
-        return level
-
-    def given_level(self, declaration: Any) -> str:
-        return givers.given_level(self, declaration)
-
-    def standard(self, name: str) -> Any:
-        found = self._standard.names.get(name)
-        return found[0] if found else None
-
-    def signature_text(self, reference: DeclRef) -> str:
-        return signatures.signature_text(self, reference)
+    info = declarations.info
+    differential = differentiable.differential
+    size_of = constants.size_of
+    conversion = convert.conversion
+    associated = witnesses.associated
+    required = witnesses.required
+    scope_of = scopes.scope_of
+    use = staticmethod(resolve.use)
+    resolve_type = staticmethod(resolve.resolve_type)
+    generic_argument = staticmethod(resolve.generic_argument)
+    constant = staticmethod(constants.constant)
+    check_value = staticmethod(expressions.check_value)
+    check_argument = staticmethod(calls.check_argument)
+    check_index = staticmethod(expressions.check_index)
+    check_declaration = bodies.check_declaration
+    check_made = bodies.check_body
+    plan_list = staticmethod(initializers.plan_list)
+    explain_list = staticmethod(initializers.explain_list)
+    plan_constructor = staticmethod(initializers.plan_constructor)
+    resolve = witnesses.resolve  # the last, as it hides the module of this name
 
 
 def _extensions(members: list[ast.Declaration]) -> list[ast.Extension]:

@@ -25,7 +25,7 @@ from slangrad.check.calls.ranking import best_matches
 from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.infer import match
-from slangrad.check.generics.signatures import declared_parameters, signature_of
+from slangrad.check.generics.signatures import declared_parameters, signature_of, signature_text
 from slangrad.check.interfaces.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.interfaces.lookup import (
     conformances,
@@ -138,7 +138,7 @@ class FunctionView:
     @property
     def level(self) -> str:
         """ "none", "forward" or "backward"."""
-        return self.program.differentiability(self.declaration)
+        return str(self.program.info(self.declaration).level)
 
     @property
     def generics(self) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class FunctionView:
         return tuple(each.name for each in self.declaration.attributes)
 
     def __str__(self) -> str:
-        return self.program.signature_text(self.reference)
+        return signature_text(self.program, self.reference)
 
 
 @dataclass(slots=True, eq=False, repr=False)

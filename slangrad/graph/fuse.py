@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from slangrad.graph.cost import Machine, Work
 from slangrad.graph.layout import Layout, dense
@@ -131,6 +132,8 @@ class Fusion:
         return group
 
     def _own_flops(self, root: Node) -> int:
+        if root.op == "conv":
+            return 2 * root.size * prod(root.inputs[1].shape[1:])
         if root.op != "einsum":
             return root.inputs[0].size
         ins, _ = root.attributes["letters"].split("->")

@@ -85,6 +85,11 @@ def _reshape(at: Layout, view: Node) -> Layout | None:
     return Layout(view.shape, tuple(reversed(strides)), at.offset)
 
 
+def _windows(at: Layout, view: Node) -> Layout:
+    step = at.strides[view.attributes["axis"]] * view.attributes["dilation"]
+    return normal(Layout(view.shape, (*at.strides, step), at.offset))
+
+
 def _same(at: Layout, view: Node) -> Layout:
     return at
 
@@ -94,5 +99,6 @@ _VIEWS = {
     "transpose": _transpose,
     "slice": _slice,
     "reshape": _reshape,
+    "windows": _windows,
     "stop_gradient": _same,
 }

@@ -9,8 +9,7 @@ Names that are left are zero. Division by zero is an error only where it would b
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from slangrad.base.folding import FOLDS
 from slangrad.syntax.numbers import read_character, read_integer
 from slangrad.syntax.tokens import BINARY, Token
 
@@ -19,26 +18,6 @@ DEEPEST = 100
 
 class BadCondition(Exception):
     """The expression means nothing; the argument says why."""
-
-
-# fmt: off
-_COMPUTE: dict[str, Callable[[int, int], int]] = {
-    "|":  lambda a, b: a | b,
-    "^":  lambda a, b: a ^ b,
-    "&":  lambda a, b: a & b,
-    "==": lambda a, b: int(a == b),
-    "!=": lambda a, b: int(a != b),
-    "<":  lambda a, b: int(a < b),
-    ">":  lambda a, b: int(a > b),
-    "<=": lambda a, b: int(a <= b),
-    ">=": lambda a, b: int(a >= b),
-    "<<": lambda a, b: a << (b & 63),
-    ">>": lambda a, b: a >> (b & 63),
-    "+":  lambda a, b: a + b,
-    "-":  lambda a, b: a - b,
-    "*":  lambda a, b: a * b,
-}
-# fmt: on
 
 
 def evaluate(tokens: list[Token]) -> int:
@@ -102,7 +81,7 @@ class _Reader:
             self.position += 1
         value = self.atom(dead)
         for sign in reversed(signs):
-            value = {"-": -value, "+": value, "!": int(not value), "~": ~value}[sign]
+            value = FOLDS[sign, 1](value) or 0
         return value
 
     def atom(self, dead: bool) -> int:
@@ -125,17 +104,10 @@ class _Reader:
 
 
 def _compute(operator: str, left: int, right: int, dead: bool) -> int:
-    if operator == "&&":
-        return int(bool(left) and bool(right))
-    if operator == "||":
-        return int(bool(left) or bool(right))
-    if operator in ("/", "%"):
-        if right == 0 and not dead:
-            raise BadCondition("division by zero")
-        quotient = abs(left) // abs(right) if right else 0
-        quotient = quotient if (left < 0) == (right < 0) else -quotient
-        return _wrap(quotient) if operator == "/" else left - quotient * right
-    return _wrap(_COMPUTE[operator](left, right))
+    value = FOLDS[operator, 2](left, right)
+    if value is None and not dead:
+        raise BadCondition("division by zero")
+    return _wrap(value or 0)
 
 
 def _wrap(value: int) -> int:

@@ -15,7 +15,7 @@ from typing import NoReturn
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, limit_note
 from slangrad.base.source import Span
-from slangrad.syntax.ast import Attribute, Block, Declaration, Expression, Parameter, Statement
+from slangrad.syntax import ast
 from slangrad.syntax.brackets import match_brackets
 from slangrad.syntax.foreign import CHOICE, STATEMENTS, SYNTAX
 from slangrad.syntax.saved import Surroundings
@@ -25,7 +25,7 @@ from slangrad.syntax.words import RESTARTS, TYPE_INTRODUCERS
 LOOKAHEAD = 4
 LINE = 40  # tokens of a line that an error looks back at
 
-State = tuple[Declaration, int, bool, bool]
+State = tuple[ast.Declaration, int, bool, bool]
 
 
 class Unparsable(Exception):
@@ -40,7 +40,12 @@ class Cursor(ABC):
     """The current token and what is known around it."""
 
     def __init__(
-        self, tokens: list[Token], reporter: Reporter, limits: Limits, container: Declaration, language: int
+        self,
+        tokens: list[Token],
+        reporter: Reporter,
+        limits: Limits,
+        container: ast.Declaration,
+        language: int,
     ) -> None:
         self.tokens = tokens + tokens[-1:] * LOOKAHEAD
         self.position = 0
@@ -258,43 +263,43 @@ class Cursor(ABC):
     # --- What the parts of the parser need from each other -------------------------------------------------
 
     @abstractmethod
-    def parse_expression(self) -> Expression:
+    def parse_expression(self) -> ast.Expression:
         """An expression, commas included."""
 
     @abstractmethod
-    def parse_assignment(self) -> Expression:
+    def parse_assignment(self) -> ast.Expression:
         """An expression up to a comma."""
 
     @abstractmethod
-    def parse_binary(self, lowest: int) -> Expression:
+    def parse_binary(self, lowest: int) -> ast.Expression:
         """An expression of operators that bind as tightly as `lowest` or tighter."""
 
     @abstractmethod
-    def parse_unary(self) -> Expression:
+    def parse_unary(self) -> ast.Expression:
         """An operand with its prefix operators and attachments."""
 
     @abstractmethod
-    def parse_type(self) -> Expression:
+    def parse_type(self) -> ast.Expression:
         """A type."""
 
     @abstractmethod
-    def parse_block(self) -> Block:
+    def parse_block(self) -> ast.Block:
         """`{ statements }`."""
 
     @abstractmethod
-    def parse_statement(self) -> Statement:
+    def parse_statement(self) -> ast.Statement:
         """One statement."""
 
     @abstractmethod
-    def parse_attributes(self) -> list[Attribute]:
+    def parse_attributes(self) -> list[ast.Attribute]:
         """`[a] [b(1)]`, maybe none."""
 
     @abstractmethod
-    def parse_parameters(self, untyped: bool = False) -> list[Parameter]:
+    def parse_parameters(self, untyped: bool = False) -> list[ast.Parameter]:
         """`(parameters)`."""
 
     @abstractmethod
-    def parse_declaration(self, attributes: list[Attribute]) -> list[Declaration]:
+    def parse_declaration(self, attributes: list[ast.Attribute]) -> list[ast.Declaration]:
         """One declaration, which may declare several names; `attributes` were read before it."""
 
 

@@ -80,6 +80,10 @@ class Declaration(Node):  # Something with a name; `span` is all of it, `name_sp
         wanted = name.lower()
         return next((each for each in self.attributes if each.name.lower() == wanted), None)
 
+    def is_marked(self, word: str) -> bool:
+        """By a modifier or an attribute."""
+        return self.has(word) or self.attribute(word) is not None
+
 @node
 class GenericDeclaration(Declaration):  # A declaration that can have generic parameters and `where` clauses.
     generics: list[GenericParameter] = field(default_factory=list, init=False)

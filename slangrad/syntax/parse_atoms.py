@@ -12,39 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.syntax.ast import (
-    AssemblyBlock,
-    Block,
-    BoolLiteral,
-    Cast,
-    CharLiteral,
-    Differentiate,
-    Each,
-    Expand,
-    Expression,
-    FloatLiteral,
-    Function,
-    InitializerList,
-    IntLiteral,
-    Lambda,
-    Missing,
-    Name,
-    NamedArgument,
-    New,
-    NoDiff,
-    NoneLiteral,
-    NullLiteral,
-    Paren,
-    Return,
-    SizeOf,
-    StringLiteral,
-    Super,
-    This,
-    ThisType,
-    Try,
-    Tuple,
-    Unary,
-)
+from slangrad.base.source import Span
+from slangrad.syntax import ast
 from slangrad.syntax.numbers import read_character, read_float, read_integer, read_string
 from slangrad.syntax.parse_types import TypeParser
 from slangrad.syntax.tokens import OVERLOADABLE, Token
@@ -59,7 +28,7 @@ TUPLES_SINCE = 2026
 class AtomParser(TypeParser):
     """Atoms."""
 
-    def parse_atom(self) -> Expression:
+    def parse_atom(self) -> ast.Expression:
         atom = _ATOMS.get(self.kind)
         if atom is None:
             raise self.failure("E0202", f"expected an expression, found {self.token.shown()}")
@@ -67,47 +36,33 @@ class AtomParser(TypeParser):
 
     # --- Literals and names ------------------------------------------------------------------------------
 
-    def parse_word(self) -> Expression:
+    def parse_word(self) -> ast.Expression:
         token = self.token
-        special = _WORDS.get(token.text)
-        if special is not None:
+        followed_by, special = _WORDS.get(token.text, _PLAIN)
+        if special is not None and (not followed_by or self.peek().kind in followed_by):
             return special(self)
         self.advance()
-        return Name(token.span, token.text)
+        return ast.Name(token.span, token.text)
 
-    def _parse_result(self) -> Expression:
+    def _parse_result(self) -> ast.Expression:
         self.names_result = True
-        return self._parse_plain_name()
+        token = self.advance()
+        return ast.Name(token.span, token.text)
 
-    def _parse_rooted_name(self) -> Expression:
+    def _parse_rooted_name(self) -> ast.Expression:
         start = self.advance()
         name = self.expect_name("something global")
-        return Name(self.span_from(start), name.text, True)
+        return ast.Name(self.span_from(start), name.text, True)
 
-    def _parse_integer(self) -> Expression:
+    def _parse_literal(self, code: str, kind: Callable[..., ast.Expression], read: Reader) -> ast.Expression:
         token = self.advance()
         try:
-            value, suffix = read_integer(token.text)
+            return kind(token.span, *read(token.text))
         except ValueError as error:
-            return self._malformed("E0103", error, token)
-        return IntLiteral(token.span, value, suffix)
+            self.error(code, str(error), token.span)
+            return ast.Missing(token.span)
 
-    def _parse_float(self) -> Expression:
-        token = self.advance()
-        try:
-            value, suffix = read_float(token.text)
-        except ValueError as error:
-            return self._malformed("E0103", error, token)
-        return FloatLiteral(token.span, value, suffix)
-
-    def _parse_character(self) -> Expression:
-        token = self.advance()
-        try:
-            return CharLiteral(token.span, read_character(token.text))
-        except ValueError as error:
-            return self._malformed("E0104", error, token)
-
-    def _parse_string(self) -> Expression:
+    def _parse_string(self) -> ast.Expression:
         start = self.token
         parts: list[str] = []
         while self.kind == "string":
@@ -116,18 +71,14 @@ class AtomParser(TypeParser):
                 parts.append(read_string(token.text))
             except ValueError as error:
                 self.error("E0104", str(error), token.span)
-        return StringLiteral(self.span_from(start), "".join(parts))
+        return ast.StringLiteral(self.span_from(start), "".join(parts))
 
-    def _malformed(self, code: str, error: ValueError, token: Token) -> Expression:
-        self.error(code, str(error), token.span)
-        return Missing(token.span)
-
-    def parse_initializer_list(self) -> Expression:
+    def parse_initializer_list(self) -> ast.Expression:
         opener = self.advance()
         elements = self.parse_list(opener, "}", self.parse_assignment)
-        return InitializerList(self.span_from(opener), elements)
+        return ast.InitializerList(self.span_from(opener), elements)
 
-    def _parse_parenthesis(self) -> Expression:
+    def _parse_parenthesis(self) -> ast.Expression:
         """`(T)x`, `(x) => y`, `(a, b)`, `(x)`."""
         opener = self.token
         close = self.closing.get(self.position, -1)
@@ -142,19 +93,19 @@ class AtomParser(TypeParser):
         elements = self.parse_list(opener, ")", self._parse_parenthesized)
         span = self.span_from(opener)
         if self.language >= TUPLES_SINCE and len(elements) != 1:
-            return Tuple(span, elements)
+            return ast.Tuple(span, elements)
         if not elements:
             raise self.failure("E0202", "expected an expression between '(' and ')'", span)
-        return Paren(span, elements[0])
+        return ast.Paren(span, elements[0])
 
-    def _parse_parenthesized(self) -> Expression:
+    def _parse_parenthesized(self) -> ast.Expression:
         return self.parse_assignment() if self.language >= TUPLES_SINCE else self.parse_expression()
 
-    def _parse_cast_operand(self, opener: Token, target: Expression) -> Expression:
+    def _parse_cast_operand(self, opener: Token, target: ast.Expression) -> ast.Expression:
         self.enter()
         operand = self.parse_unary()
         self.leave()
-        return Cast(self.span_from(opener), target, operand)
+        return ast.Cast(self.span_from(opener), target, operand)
 
     def _is_cast(self, close: int) -> bool:
         """Is "(" here, closed at `close`, the start of a cast?"""
@@ -181,9 +132,9 @@ class AtomParser(TypeParser):
         before, operator, after = self.tokens[position - 1 : position + 2]
         return (before.end != operator.start) != (operator.end != after.start)
 
-    def _parse_lambda(self) -> Expression:
+    def _parse_lambda(self) -> ast.Expression:
         start = self.token
-        function = Function(start.span, "", start.span, [], None, None, None, [])
+        function = ast.Function(start.span, "", start.span, [], None, None, None, [])
         function.parent = self.container
         outer = self.container, self.in_generic, self.braces_end
         self.container, self.in_generic, self.braces_end = function, False, False
@@ -193,51 +144,30 @@ class AtomParser(TypeParser):
             function.body = self.parse_block()
         else:
             value = self.parse_assignment()
-            function.body = Block(value.span, [Return(value.span, value)])
+            function.body = ast.Block(value.span, [ast.Return(value.span, value)])
         self.container, self.in_generic, self.braces_end = outer
         function.span = self.span_from(start)
-        return Lambda(function.span, function)
+        return ast.Lambda(function.span, function)
 
-    def parse_arguments(self) -> list[Expression]:
+    def parse_arguments(self) -> list[ast.Expression]:
         """`(a, b)`."""
         opener = self.expect("(", "before the arguments")
         return self.parse_list(opener, ")", self._parse_argument)
 
-    def _parse_argument(self) -> Expression:
+    def _parse_argument(self) -> ast.Expression:
         if self.kind != "name" or self.peek().kind != ":":
             return self.parse_assignment()
         name = self.advance()
         self.advance()
         value = self.parse_assignment()
-        return NamedArgument(self.span_from(name), name.text, value)
+        return ast.NamedArgument(self.span_from(name), name.text, value)
 
     # --- Words that begin an expression ------------------------------------------------------------------
 
-    def _parse_true(self) -> Expression:
-        return BoolLiteral(self.advance().span, True)
-
-    def _parse_false(self) -> Expression:
-        return BoolLiteral(self.advance().span, False)
-
-    def _parse_this(self) -> Expression:
-        return This(self.advance().span)
-
-    def _parse_super(self) -> Expression:
-        return Super(self.advance().span)
-
-    def _parse_this_type(self) -> Expression:
-        return ThisType(self.advance().span)
-
-    def _parse_null(self) -> Expression:
-        return NullLiteral(self.advance().span)
-
-    def _parse_none(self) -> Expression:
-        return NoneLiteral(self.advance().span)
-
-    def _parse_operator(self) -> Expression:
+    def _parse_operator(self) -> ast.Expression:
         start = self.token
         name = self.parse_operator_name()
-        return Name(self.span_from(start), name)
+        return ast.Name(self.span_from(start), name)
 
     def parse_operator_name(self) -> str:
         """`operator+` and its like, as one name."""
@@ -254,9 +184,7 @@ class AtomParser(TypeParser):
             raise self.failure("E0205", f"expected an operator after 'operator', found {self.token.shown()}")
         return f"operator{self.advance().kind}"
 
-    def _parse_differentiate(self) -> Expression:
-        if self.peek().kind != "(":
-            return self._parse_plain_name()
+    def _parse_differentiate(self) -> ast.Expression:
         start = self.advance()
         opener = self.advance()
         functions = self.parse_list(opener, ")", self.parse_assignment)
@@ -264,74 +192,48 @@ class AtomParser(TypeParser):
         if len(functions) != 1:
             note = f"call what it returns: {start.text}(f)(arguments)"
             raise self.failure("E0202", f"{start.text} takes one function", start.span, note)
-        return Differentiate(self.span_from(start), mode, functions[0])
+        return ast.Differentiate(self.span_from(start), mode, functions[0])
 
-    def _parse_size(self) -> Expression:
-        if self.peek().kind != "(":
-            return self._parse_plain_name()
+    def _parse_size(self) -> ast.Expression:
         start = self.advance()
         opener = self.advance()
         operands = self.parse_list(opener, ")", self.parse_type_or_value)
         if len(operands) not in (1, 2):
             raise self.failure("E0202", f"{start.text} takes a type or a value", start.span)
         layout = operands[1] if len(operands) == 2 else None
-        return SizeOf(self.span_from(start), start.text, operands[0], layout)
+        return ast.SizeOf(self.span_from(start), start.text, operands[0], layout)
 
-    def _parse_address(self) -> Expression:
+    def _parse_address(self) -> ast.Expression:
         """`__getAddress(place)` is `&place`."""
         start = self.advance()
         opener = self.expect("(", "after '__getAddress'")
         operands = self.parse_list(opener, ")", self.parse_assignment)
         if len(operands) != 1:
             raise self.failure("E0202", "__getAddress takes one place", start.span)
-        return Unary(self.span_from(start), "&", operands[0])
+        return ast.Unary(self.span_from(start), "&", operands[0])
 
-    def _parse_new(self) -> Expression:
-        if self.peek().kind != "name":
-            return self._parse_plain_name()
+    def _parse_new(self) -> ast.Expression:
         start = self.advance()
         target = self.parse_type()
         arguments = self.parse_arguments() if self.kind == "(" else []
-        return New(self.span_from(start), target, arguments)
+        return ast.New(self.span_from(start), target, arguments)
 
-    def _parse_plain_name(self) -> Expression:
-        token = self.advance()
-        return Name(token.span, token.text)
-
-    def _parse_no_diff(self) -> Expression:
-        start, operand = self._parse_operand()
-        return NoDiff(self.span_from(start), operand)
-
-    def _parse_try(self) -> Expression:
-        start, operand = self._parse_operand()
-        return Try(self.span_from(start), operand)
-
-    def _parse_expand(self) -> Expression:
-        if self.peek().kind not in ("name", "("):
-            return self._parse_plain_name()
+    def _parse_expand(self) -> ast.Expression:
         self.enter()
         start = self.advance()
         pattern = self.parse_binary(1)
         self.leave()
-        return Expand(self.span_from(start), pattern)
+        return ast.Expand(self.span_from(start), pattern)
 
-    def _parse_each(self) -> Expression:
-        if self.peek().kind not in ("name", "("):
-            return self._parse_plain_name()
-        start, operand = self._parse_operand()
-        return Each(self.span_from(start), operand)
-
-    def _parse_operand(self) -> tuple[Token, Expression]:
+    def _parse_prefixed(self, kind: Callable[[Span, ast.Expression], ast.Expression]) -> ast.Expression:
         """The word here and the operand after it."""
         self.enter()
         start = self.advance()
         operand = self.parse_unary()
         self.leave()
-        return start, operand
+        return kind(self.span_from(start), operand)
 
-    def _parse_assembly(self) -> Expression:
-        if self.peek().kind != "{":
-            return self._parse_plain_name()
+    def _parse_assembly(self) -> ast.Expression:
         start = self.advance()
         close = self.closing.get(self.position, -1)
         if close < 0:
@@ -340,44 +242,49 @@ class AtomParser(TypeParser):
         text = opener.source.text[opener.end : self.tokens[close].start]
         self.move_to(close)
         self.advance()
-        return AssemblyBlock(self.span_from(start), text)
+        return ast.AssemblyBlock(self.span_from(start), text)
 
+
+Atom = Callable[[AtomParser], ast.Expression]
+Reader = Callable[[str], tuple[object, ...]]
 
 # fmt: off
-_ATOMS: dict[str, Callable[[AtomParser], Expression]] = {
+_ATOMS: dict[str, Atom] = {
     "name":    AtomParser.parse_word,
-    "integer": AtomParser._parse_integer,
-    "float":   AtomParser._parse_float,
+    "integer": lambda parser: parser._parse_literal("E0103", ast.IntLiteral, read_integer),
+    "float":   lambda parser: parser._parse_literal("E0103", ast.FloatLiteral, read_float),
     "(":       AtomParser._parse_parenthesis,
     "{":       AtomParser.parse_initializer_list,
     "string":  AtomParser._parse_string,
-    "char":    AtomParser._parse_character,
+    "char":    lambda parser: parser._parse_literal("E0104", ast.CharLiteral, lambda text: (read_character(text),)),
     "::":      AtomParser._parse_rooted_name,
 }
 
-_WORDS: dict[str, Callable[[AtomParser], Expression]] = {
-    "true":       AtomParser._parse_true,
-    "false":      AtomParser._parse_false,
-    "this":       AtomParser._parse_this,
-    "super":      AtomParser._parse_super,
-    "This":       AtomParser._parse_this_type,
-    "nullptr":    AtomParser._parse_null,
-    "none":       AtomParser._parse_none,
-    "__return_val": AtomParser._parse_result,
-    "operator":   AtomParser._parse_operator,
-    "no_diff":    AtomParser._parse_no_diff,
-    "try":        AtomParser._parse_try,
-    "fwd_diff":   AtomParser._parse_differentiate,
-    "bwd_diff":   AtomParser._parse_differentiate,
-    "__fwd_diff": AtomParser._parse_differentiate,
-    "__bwd_diff": AtomParser._parse_differentiate,
-    "sizeof":     AtomParser._parse_size,
-    "alignof":    AtomParser._parse_size,
-    "countof":    AtomParser._parse_size,
-    "new":        AtomParser._parse_new,
-    "expand":     AtomParser._parse_expand,
-    "each":       AtomParser._parse_each,
-    "spirv_asm":  AtomParser._parse_assembly,
-    "__getAddress": AtomParser._parse_address,
+# Words and what must follow them, if that matters; elsewhere they are ordinary names.
+_PLAIN: tuple[tuple[str, ...], Atom | None] = (), None
+_WORDS: dict[str, tuple[tuple[str, ...], Atom | None]] = {
+    "true":         ((), lambda parser: ast.BoolLiteral(parser.advance().span, True)),
+    "false":        ((), lambda parser: ast.BoolLiteral(parser.advance().span, False)),
+    "this":         ((), lambda parser: ast.This(parser.advance().span)),
+    "super":        ((), lambda parser: ast.Super(parser.advance().span)),
+    "This":         ((), lambda parser: ast.ThisType(parser.advance().span)),
+    "nullptr":      ((), lambda parser: ast.NullLiteral(parser.advance().span)),
+    "none":         ((), lambda parser: ast.NoneLiteral(parser.advance().span)),
+    "__return_val": ((), AtomParser._parse_result),
+    "operator":     ((), AtomParser._parse_operator),
+    "no_diff":      ((), lambda parser: parser._parse_prefixed(ast.NoDiff)),
+    "try":          ((), lambda parser: parser._parse_prefixed(ast.Try)),
+    "fwd_diff":     (("(",), AtomParser._parse_differentiate),
+    "bwd_diff":     (("(",), AtomParser._parse_differentiate),
+    "__fwd_diff":   (("(",), AtomParser._parse_differentiate),
+    "__bwd_diff":   (("(",), AtomParser._parse_differentiate),
+    "sizeof":       (("(",), AtomParser._parse_size),
+    "alignof":      (("(",), AtomParser._parse_size),
+    "countof":      (("(",), AtomParser._parse_size),
+    "new":          (("name",), AtomParser._parse_new),
+    "expand":       (("name", "("), AtomParser._parse_expand),
+    "each":         (("name", "("), lambda parser: parser._parse_prefixed(ast.Each)),
+    "spirv_asm":    (("{",), AtomParser._parse_assembly),
+    "__getAddress": ((), AtomParser._parse_address),
 }
 # fmt: on

@@ -12,24 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.syntax.ast import (
-    AssociatedType,
-    Attribute,
-    BufferBlock,
-    ConstraintRequirement,
-    Declaration,
-    Enum,
-    EnumCase,
-    Extension,
-    Import,
-    IncludeModule,
-    Interface,
-    Namespace,
-    Struct,
-    TypeAlias,
-    Using,
-    ValueParameter,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.cursor import Unparsable
 from slangrad.syntax.parse_members import MemberParser, Prefix
 from slangrad.syntax.tokens import Token
@@ -40,7 +23,7 @@ _AFTER_STRUCT_VARIABLE = frozenset((";", "=", ",", "[", ":"))
 class DeclarationParser(MemberParser):
     """Declarations of all kinds."""
 
-    def parse_declaration(self, attributes: list[Attribute]) -> list[Declaration]:
+    def parse_declaration(self, attributes: list[ast.Attribute]) -> list[ast.Declaration]:
         self.enter()
         prefix = self.parse_prefix(attributes)
         parse = _DECLARATIONS.get(self.token.text) if self.kind in ("name", ";") else None
@@ -51,7 +34,7 @@ class DeclarationParser(MemberParser):
         self.leave()
         return declarations
 
-    def parse_members(self, owner: Declaration) -> list[Declaration]:
+    def parse_members(self, owner: ast.Declaration) -> list[ast.Declaration]:
         """`{ declarations }`, with recovery after each."""
         opener = self.expect("{", "before the members")
         outer, self.container = self.container, owner
@@ -60,9 +43,9 @@ class DeclarationParser(MemberParser):
         self.expect_close("}", opener)
         return members
 
-    def parse_declarations(self) -> list[Declaration]:
+    def parse_declarations(self) -> list[ast.Declaration]:
         """Declarations up to "}" or the end."""
-        declarations: list[Declaration] = []
+        declarations: list[ast.Declaration] = []
         while self.kind not in ("}", "end"):
             start, state = self.position, self.state()
             try:
@@ -73,14 +56,12 @@ class DeclarationParser(MemberParser):
 
     # --- Types -------------------------------------------------------------------------------------------
 
-    def _parse_struct(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_struct(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         name = self.advance() if self.kind == "name" else None
         text = name.text if name else f"anonymous {keyword.text} {keyword.span.line}:{keyword.span.column}"
         span = name.span if name else keyword.span
-        struct = Struct(span, text, span, keyword.text, [], [], False, None)
-        self.declare(struct, prefix)
-        self.adopt_generics(struct, self.parse_generic_parameters())
+        struct = self.declare_generic(ast.Struct(span, text, span, keyword.text, [], [], False, None), prefix)
         struct.bases = self.parse_bounds()
         struct.constraints += self.parse_constraints()
         if self.accept("="):
@@ -99,120 +80,105 @@ class DeclarationParser(MemberParser):
         """`a` in `struct S { } a;`, which stands on the line of the brace."""
         return self.kind == "name" and not self.token.fresh and self.peek().kind in _AFTER_STRUCT_VARIABLE
 
-    def _parse_interface(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_interface(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("an interface")
-        interface = Interface(name.span, name.text, name.span, [], [])
-        self.declare(interface, prefix)
-        self.adopt_generics(interface, self.parse_generic_parameters())
+        interface = self.declare_generic(ast.Interface(name.span, name.text, name.span, [], []), prefix)
         interface.bases = self.parse_bounds()
         interface.constraints += self.parse_constraints()
         if not self.accept(";"):
             interface.members = self.parse_members(interface)
         return self.finish(interface, prefix)
 
-    def _parse_extension(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_extension(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_type()
-        extension = Extension(start.span, "", target.span, target, [], [])
-        self.declare(extension, prefix)
+        extension = self.declare(ast.Extension(start.span, "", target.span, target, [], []), prefix)
         self.adopt_generics(extension, generics)
         extension.bases = self.parse_bounds()
         extension.constraints += self.parse_constraints()
         extension.members = self.parse_members(extension)
         return self.finish(extension, prefix)
 
-    def _parse_enum(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_enum(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         self.accept_word("class")
         name = self.advance() if self.kind == "name" else keyword
         text = name.text if name is not keyword else ""
-        enum = Enum(name.span, text, name.span, [], [])
-        self.declare(enum, prefix)
-        self.adopt_generics(enum, self.parse_generic_parameters())
+        enum = self.declare_generic(ast.Enum(name.span, text, name.span, [], []), prefix)
         enum.bases = self.parse_bounds()
         opener = self.expect("{", "before the cases")
-        while self.kind not in ("}", "end"):
-            enum.members.append(self._parse_enum_case(enum))
-            if not self.accept(","):
-                break
+        enum.members = self.parse_separated(lambda: self._parse_enum_case(enum), "}")
         self.expect_close("}", opener)
         return self.finish(enum, prefix)
 
-    def _parse_enum_case(self, enum: Enum) -> EnumCase:
+    def _parse_enum_case(self, enum: ast.Enum) -> ast.EnumCase:
         start = self.token
         attributes = self.parse_attributes()
         name = self.expect_name("a case")
         value = self.parse_assignment() if self.accept("=") else None
-        case = EnumCase(self.span_from(start), name.text, name.span, value)
+        case = ast.EnumCase(self.span_from(start), name.text, name.span, value)
         case.attributes, case.parent = attributes, enum
         return case
 
-    def parse_typedef(self, prefix: Prefix) -> list[Declaration]:
+    def parse_typedef(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_type()
         name = self.expect_name("the new type")
         self.known_types.add(name.text)
-        alias = TypeAlias(name.span, name.text, name.span, self.parse_dimensions(target))
-        self.declare(alias, prefix)
+        alias = self.declare(
+            ast.TypeAlias(name.span, name.text, name.span, self.parse_dimensions(target)), prefix
+        )
         self.adopt_generics(alias, generics)
         if not (self.token.fresh and self.kind != ";"):
             self.expect_semicolon("the typedef")
         return self.finish(alias, prefix)
 
-    def _parse_type_alias(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_type_alias(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("the new type")
         generics = self.parse_generic_parameters()
         constraints = self.parse_constraints()
         self.expect("=", "after the name of the new type")
-        alias = TypeAlias(name.span, name.text, name.span, self.parse_type())
-        self.declare(alias, prefix)
+        alias = self.declare(ast.TypeAlias(name.span, name.text, name.span, self.parse_type()), prefix)
         self.adopt_generics(alias, generics)
         alias.constraints += constraints
-        self.expect_semicolon("the typealias")
-        return self.finish(alias, prefix)
+        return self.finish(alias, prefix, "the typealias")
 
-    def _parse_associated_type(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_associated_type(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         name = self.expect_name("an associated type")
-        parsed = AssociatedType(name.span, name.text, name.span, [], None)
-        self.declare(parsed, prefix)
-        self.adopt_generics(parsed, self.parse_generic_parameters())
+        parsed = self.declare_generic(ast.AssociatedType(name.span, name.text, name.span, [], None), prefix)
         parsed.bounds = self.parse_bounds()
         parsed.constraints += self.parse_constraints()
         parsed.default = self.parse_type() if self.accept("=") else None
-        self.expect_semicolon("the associated type")
-        return self.finish(parsed, prefix)
+        return self.finish(parsed, prefix, "the associated type")
 
-    def _parse_constraint_requirement(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_constraint_requirement(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
-        parsed = ConstraintRequirement(start.span, "", start.span, self.parse_constraint())
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the constraint")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(
+            ast.ConstraintRequirement(start.span, "", start.span, self.parse_constraint()), prefix
+        )
+        return self.finish(parsed, prefix, "the constraint")
 
-    def _parse_type_param(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_type_param(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         parameter = self.parse_type_parameter(start, False)
         self.declare(parameter, prefix)
-        self.expect_semicolon("the parameter")
-        return self.finish(parameter, prefix)
+        return self.finish(parameter, prefix, "the parameter")
 
-    def _parse_value_param(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_value_param(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
-        parameter: ValueParameter = self._parse_value_parameter(start)
+        parameter: ast.ValueParameter = self._parse_value_parameter(start)
         self.declare(parameter, prefix)
-        self.expect_semicolon("the parameter")
-        return self.finish(parameter, prefix)
+        return self.finish(parameter, prefix, "the parameter")
 
-    def _parse_buffer_block(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_buffer_block(self, prefix: Prefix) -> list[ast.Declaration]:
         keyword = self.advance()
         name = self.expect_name(f"a {keyword.text}")
-        block = BufferBlock(name.span, name.text, name.span, keyword.text, [], [])
-        self.declare(block, prefix)
+        block = self.declare(ast.BufferBlock(name.span, name.text, name.span, keyword.text, [], []), prefix)
         block.semantics = self.parse_semantics()
         block.members = self.parse_members(block)
         return self.finish(block, prefix)
@@ -230,36 +196,35 @@ class DeclarationParser(MemberParser):
             parts.append(self.expect_name("a module").text)
         return start, "/".join(parts), False
 
-    def _parse_import(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_import(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         start, path, is_file = self._parse_path()
-        parsed = Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file)
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the import")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(
+            ast.Import(start.span, path.replace("/", "."), self.span_from(start), path, is_file), prefix
+        )
+        return self.finish(parsed, prefix, "the import")
 
-    def _parse_include(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_include(self, prefix: Prefix) -> list[ast.Declaration]:
         """`__include x;`, `implementing x;`, and `module x;`, which parse_module takes from here."""
         keyword = self.advance().text
         start, path, is_file = self._parse_path()
-        parsed = IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file)
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the module's name")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(
+            ast.IncludeModule(start.span, path, self.span_from(start), keyword, path, is_file), prefix
+        )
+        return self.finish(parsed, prefix, "the module's name")
 
-    def _parse_namespace(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_namespace(self, prefix: Prefix) -> list[ast.Declaration]:
         """`namespace a.b { }`: b in a."""
         self.advance()
         outer = self.container
         name = self.expect_name("a namespace")
-        outermost = Namespace(name.span, name.text, name.span, [])
-        self.declare(outermost, prefix)
+        outermost = self.declare(ast.Namespace(name.span, name.text, name.span, []), prefix)
         innermost, length = outermost, 0
         while self.kind in (".", "::"):
             self.advance()
             self.container = innermost
             name = self.expect_name("a namespace")
-            inner = Namespace(name.span, name.text, name.span, [])
+            inner = ast.Namespace(name.span, name.text, name.span, [])
             self.declare(inner, Prefix(name, []))
             innermost.members.append(inner)
             innermost = inner
@@ -269,16 +234,14 @@ class DeclarationParser(MemberParser):
         self.container = outer
         return self.finish(outermost, prefix)
 
-    def _parse_using(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_using(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         self.accept_word("namespace")
         target = self.parse_type_name()
-        parsed = Using(start.span, "", target.span, target)
-        self.declare(parsed, prefix)
-        self.expect_semicolon("the namespace")
-        return self.finish(parsed, prefix)
+        parsed = self.declare(ast.Using(start.span, "", target.span, target), prefix)
+        return self.finish(parsed, prefix, "the namespace")
 
-    def _parse_nothing(self, prefix: Prefix) -> list[Declaration]:
+    def _parse_nothing(self, prefix: Prefix) -> list[ast.Declaration]:
         """`;`, which may follow any declaration."""
         if prefix.modifiers or prefix.attributes:
             self.error("E0208", "modifiers and attributes need a declaration behind them")
@@ -287,7 +250,7 @@ class DeclarationParser(MemberParser):
 
 
 # fmt: off
-_DECLARATIONS: dict[str, Callable[[DeclarationParser, Prefix], list[Declaration]]] = {
+_DECLARATIONS: dict[str, Callable[[DeclarationParser, Prefix], list[ast.Declaration]]] = {
     "struct":                DeclarationParser._parse_struct,
     "class":                 DeclarationParser._parse_struct,
     "interface":             DeclarationParser._parse_interface,

@@ -14,24 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slangrad.base.source import Span
-from slangrad.syntax.ast import (
-    As,
-    Assign,
-    Binary,
-    Call,
-    Cast,
-    Comma,
-    Conditional,
-    Expression,
-    GenericApplication,
-    Index,
-    Is,
-    Member,
-    Name,
-    PointerType,
-    Postfix,
-    Unary,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.parse_atoms import AtomParser
 from slangrad.syntax.tokens import ASSIGNMENT, BINARY, PREFIX, RELATIONAL
 
@@ -49,18 +32,18 @@ class ExpressionParser(AtomParser):
 
     # --- From the loosest operator to the tightest -------------------------------------------------------
 
-    def parse_expression(self) -> Expression:
+    def parse_expression(self) -> ast.Expression:
         left = self.parse_assignment()
         length = 0
         while self.kind == ",":
             self.advance()
             right = self.parse_assignment()
-            left = Comma(self.span_since(left.span), left, right)
+            left = ast.Comma(self.span_since(left.span), left, right)
             length += 1
             self.count_chain(length)
         return left
 
-    def parse_assignment(self) -> Expression:
+    def parse_assignment(self) -> ast.Expression:
         self.enter()
         left = self.parse_binary(1)
         if self.kind == "?":
@@ -68,20 +51,20 @@ class ExpressionParser(AtomParser):
         if self.kind in ASSIGNMENT and not (self.in_generic and self.kind == ">>="):
             operator = self.advance().kind
             value = self.parse_assignment()
-            left = Assign(self.span_since(left.span), operator, left, value)
+            left = ast.Assign(self.span_since(left.span), operator, left, value)
         self.leave()
         return left
 
-    def _parse_conditional(self, condition: Expression) -> Expression:
+    def _parse_conditional(self, condition: ast.Expression) -> ast.Expression:
         self.advance()
         outer, self.in_generic = self.in_generic, False
         then = self.parse_assignment()
         self.in_generic = outer
         self.expect(":", "after the second operand of '?'")
         otherwise = self.parse_assignment()
-        return Conditional(self.span_since(condition.span), condition, then, otherwise)
+        return ast.Conditional(self.span_since(condition.span), condition, then, otherwise)
 
-    def parse_binary(self, lowest: int) -> Expression:
+    def parse_binary(self, lowest: int) -> ast.Expression:
         """Operators of precedence `lowest` and tighter."""
         left = self.parse_unary()
         length = 0
@@ -98,11 +81,11 @@ class ExpressionParser(AtomParser):
                     return left
                 self.advance()
                 right = self.parse_binary(precedence + 1)
-                left = Binary(self.span_since(left.span), operator, left, right)
+                left = ast.Binary(self.span_since(left.span), operator, left, right)
             length += 1
             self.count_chain(length)
 
-    def _parse_type_test(self, left: Expression, lowest: int) -> Expression:
+    def _parse_type_test(self, left: ast.Expression, lowest: int) -> ast.Expression:
         """`left is T`, `left as T`; `left` itself when neither follows."""
         word = self.token.text
         if word not in ("is", "as") or lowest > RELATIONAL:
@@ -110,18 +93,18 @@ class ExpressionParser(AtomParser):
         self.advance()
         target = self.parse_operand_type()
         span = self.span_since(left.span)
-        return Is(span, left, target) if word == "is" else As(span, left, target)
+        return ast.Is(span, left, target) if word == "is" else ast.As(span, left, target)
 
-    def parse_unary(self) -> Expression:
+    def parse_unary(self) -> ast.Expression:
         if self.kind not in PREFIX:
             return self.parse_postfix()
         self.enter()
         token = self.advance()
         operand = self.parse_unary()
         self.leave()
-        return Unary(self.span_from(token), token.kind, operand)
+        return ast.Unary(self.span_from(token), token.kind, operand)
 
-    def parse_postfix(self) -> Expression:
+    def parse_postfix(self) -> ast.Expression:
         """An atom and what is attached to it."""
         parsed = self.parse_atom()
         length = 0
@@ -138,19 +121,19 @@ class ExpressionParser(AtomParser):
 
     # --- Attached to an expression -----------------------------------------------------------------------
 
-    def _parse_call(self, callee: Expression) -> Expression:
+    def _parse_call(self, callee: ast.Expression) -> ast.Expression:
         arguments = self.parse_arguments()
-        return Call(self.span_since(callee.span), callee, arguments)
+        return ast.Call(self.span_since(callee.span), callee, arguments)
 
-    def _parse_index(self, base: Expression) -> Expression:
+    def _parse_index(self, base: ast.Expression) -> ast.Expression:
         opener = self.advance()
         arguments = self.parse_list(opener, "]", self.parse_assignment)
-        return Index(self.span_since(base.span), base, arguments)
+        return ast.Index(self.span_since(base.span), base, arguments)
 
-    def _parse_member(self, base: Expression) -> Expression:
+    def _parse_member(self, base: ast.Expression) -> ast.Expression:
         separator = self.advance().kind
         name, span = self._parse_member_name()
-        return Member(self.span_since(base.span), base, name, span, separator)
+        return ast.Member(self.span_since(base.span), base, name, span, separator)
 
     def _parse_member_name(self) -> tuple[str, Span]:
         if self.at_word("operator"):
@@ -159,39 +142,39 @@ class ExpressionParser(AtomParser):
         token = self.expect_name("a member")
         return token.text, token.span
 
-    def _parse_step(self, base: Expression) -> Expression:
+    def _parse_step(self, base: ast.Expression) -> ast.Expression:
         operator = self.advance().kind
-        return Postfix(self.span_since(base.span), operator, base)
+        return ast.Postfix(self.span_since(base.span), operator, base)
 
-    def _parse_generic(self, base: Expression) -> Expression:
+    def _parse_generic(self, base: ast.Expression) -> ast.Expression:
         """`base<...>` where it is that; `base` where "<" compares."""
-        if not isinstance(base, (Name, Member)):
+        if not isinstance(base, (ast.Name, ast.Member)):
             return base
         close = self.closing.get(self.position)
         if close is None:
             return base
-        known = isinstance(base, Name) and base.name in self.known_types
+        known = isinstance(base, ast.Name) and base.name in self.known_types
         if close > 0 and not known and self.tokens[close + 1].kind not in _AFTER_GENERIC:
             return base
         return self.parse_generic_arguments(base)
 
-    def _parse_braces(self, base: Expression) -> Expression:
+    def _parse_braces(self, base: ast.Expression) -> ast.Expression:
         """`T{a, b}`."""
-        if self.braces_end or not isinstance(base, (Name, Member, GenericApplication)):
+        if self.braces_end or not isinstance(base, (ast.Name, ast.Member, ast.GenericApplication)):
             return base
         elements = self.parse_initializer_list()
-        return Cast(self.span_since(base.span), base, elements)
+        return ast.Cast(self.span_since(base.span), base, elements)
 
-    def _parse_pointer(self, base: Expression) -> Expression:
+    def _parse_pointer(self, base: ast.Expression) -> ast.Expression:
         """`T*` where nothing follows that "*" could multiply."""
         if self.peek().kind not in _ENDS_POINTER_TYPE:
             return base
         self.advance()
-        return PointerType(self.span_since(base.span), base)
+        return ast.PointerType(self.span_since(base.span), base)
 
 
 # fmt: off
-_ATTACHED: dict[str, Callable[[ExpressionParser, Expression], Expression]] = {
+_ATTACHED: dict[str, Callable[[ExpressionParser, ast.Expression], ast.Expression]] = {
     "(":  ExpressionParser._parse_call,
     ".":  ExpressionParser._parse_member,
     "[":  ExpressionParser._parse_index,

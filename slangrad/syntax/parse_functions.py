@@ -9,24 +9,7 @@ In: the cursor at attributes, generic parameters, `where`, parameters or accesso
 from __future__ import annotations
 
 from slangrad.base.source import Span
-from slangrad.syntax.ast import (
-    Accessor,
-    ArrayType,
-    Attribute,
-    Call,
-    Constraint,
-    Declaration,
-    Expression,
-    Function,
-    FunctionExtension,
-    GenericDeclaration,
-    GenericParameter,
-    Name,
-    Parameter,
-    Semantic,
-    TypeParameter,
-    ValueParameter,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.parse_statements import StatementParser
 from slangrad.syntax.result_variable import declare_result
 from slangrad.syntax.tokens import Token
@@ -44,8 +27,8 @@ class FunctionParser(StatementParser):
 
     # --- Attributes and semantics ------------------------------------------------------------------------
 
-    def parse_attributes(self) -> list[Attribute]:
-        attributes: list[Attribute] = []
+    def parse_attributes(self) -> list[ast.Attribute]:
+        attributes: list[ast.Attribute] = []
         while self.kind == "[":
             opener = self.advance()
             inner = self.advance() if self.kind == "[" else None
@@ -57,22 +40,22 @@ class FunctionParser(StatementParser):
             self.expect_close("]", opener)
         return attributes
 
-    def _parse_attribute(self) -> Attribute:
+    def _parse_attribute(self) -> ast.Attribute:
         start = self.advance()
         name = start.text
         while self.kind == "::":
             self.advance()
             name += "::" + self.expect_name("an attribute").text
         arguments = self.parse_arguments() if self.kind == "(" else []
-        return Attribute(self.span_from(start), name, arguments)
+        return ast.Attribute(self.span_from(start), name, arguments)
 
-    def parse_semantics(self) -> list[Semantic]:
+    def parse_semantics(self) -> list[ast.Semantic]:
         """`: SV_Position : register(b0)`."""
-        semantics: list[Semantic] = []
+        semantics: list[ast.Semantic] = []
         while self.accept(":"):
             start = self.expect_name("a semantic")
             arguments = self._parse_semantic_arguments() if self.kind == "(" else []
-            semantics.append(Semantic(self.span_from(start), start.text, arguments))
+            semantics.append(ast.Semantic(self.span_from(start), start.text, arguments))
         return semantics
 
     def _parse_semantic_arguments(self) -> list[str]:
@@ -88,22 +71,11 @@ class FunctionParser(StatementParser):
 
     # --- Generics ----------------------------------------------------------------------------------------
 
-    def parse_generic_parameters(self) -> list[GenericParameter]:
+    def parse_generic_parameters(self) -> list[ast.GenericParameter]:
         """`<T : IFoo, let N : int>`, or nothing."""
-        if self.kind != "<":
-            return []
-        opener = self.advance()
-        outer, self.in_generic = self.in_generic, True
-        parameters: list[GenericParameter] = []
-        while self.kind not in (">", ">>", ">=", "end"):
-            parameters.append(self._parse_generic_parameter())
-            if not self.accept(","):
-                break
-        self.in_generic = outer
-        self.expect_close_angle(opener)
-        return parameters
+        return self.parse_angles(self._parse_generic_parameter, ">=") if self.kind == "<" else []
 
-    def _parse_generic_parameter(self) -> GenericParameter:
+    def _parse_generic_parameter(self) -> ast.GenericParameter:
         start = self.token
         if self.accept_word("let"):
             return self._parse_value_parameter(start)
@@ -115,18 +87,18 @@ class FunctionParser(StatementParser):
         value_type = self.parse_type()
         name = self.expect_name("a generic parameter")
         default = self.parse_assignment() if self.accept("=") else None
-        return ValueParameter(self.span_from(start), name.text, name.span, value_type, default, is_pack)
+        return ast.ValueParameter(self.span_from(start), name.text, name.span, value_type, default, is_pack)
 
-    def _parse_value_parameter(self, start: Token) -> ValueParameter:
+    def _parse_value_parameter(self, start: Token) -> ast.ValueParameter:
         """`N : int = 4` after `let`."""
         is_pack = self.accept_word("each")
         name = self.expect_name("a generic parameter")
         self.expect(":", "and a type after the parameter's name")
         value_type = self.parse_type()
         default = self.parse_assignment() if self.accept("=") else None
-        return ValueParameter(self.span_from(start), name.text, name.span, value_type, default, is_pack)
+        return ast.ValueParameter(self.span_from(start), name.text, name.span, value_type, default, is_pack)
 
-    def parse_type_parameter(self, start: Token, is_pack: bool) -> TypeParameter:
+    def parse_type_parameter(self, start: Token, is_pack: bool) -> ast.TypeParameter:
         """`T : IFoo = X`."""
         name = self.expect_name("a generic parameter")
         self.known_types.add(name.text)
@@ -134,26 +106,25 @@ class FunctionParser(StatementParser):
         if self.accept(":"):
             bounds = [self.parse_type()]
         default = self.parse_type() if self.accept("=") else None
-        return TypeParameter(self.span_from(start), name.text, name.span, bounds, default, is_pack)
+        return ast.TypeParameter(self.span_from(start), name.text, name.span, bounds, default, is_pack)
 
-    def adopt_generics(self, declaration: GenericDeclaration, generics: list[GenericParameter]) -> None:
+    def adopt_generics(
+        self, declaration: ast.GenericDeclaration, generics: list[ast.GenericParameter]
+    ) -> None:
         declaration.generics += generics
         for parameter in generics:
             parameter.parent = declaration
 
-    def parse_bounds(self) -> list[Expression]:
+    def parse_bounds(self) -> list[ast.Expression]:
         """`: IFoo, IBar`, or nothing."""
-        bounds: list[Expression] = []
-        if self.accept(":"):
+        bounds: list[ast.Expression] = []
+        while self.accept("," if bounds else ":"):
             bounds.append(self.parse_type())
-            while self.kind == ",":
-                self.advance()
-                bounds.append(self.parse_type())
         return bounds
 
-    def parse_constraints(self) -> list[Constraint]:
+    def parse_constraints(self) -> list[ast.Constraint]:
         """`where T : IFoo, U == V where W(T)`, or nothing."""
-        constraints: list[Constraint] = []
+        constraints: list[ast.Constraint] = []
         outer = self.in_generic, self.braces_end
         self.in_generic, self.braces_end = False, True
         while self.accept_word("where"):
@@ -163,7 +134,7 @@ class FunctionParser(StatementParser):
         self.in_generic, self.braces_end = outer
         return constraints
 
-    def parse_constraint(self) -> Constraint:
+    def parse_constraint(self) -> ast.Constraint:
         start = self.token
         is_optional = self.at_word("optional") and self.peek().kind == "name"
         if is_optional:
@@ -173,18 +144,18 @@ class FunctionParser(StatementParser):
         if kind == ":":
             self.advance()
             bounds = self._parse_listed_bounds()
-            return Constraint(self.span_from(start), "conforms", subject, bounds, is_optional)
+            return ast.Constraint(self.span_from(start), "conforms", subject, bounds, is_optional)
         if kind in _COMPARISONS:
             self.advance()
             other = self._parse_constrained()
             kind = "equals" if kind == "==" else kind
-            return Constraint(self.span_from(start), kind, subject, [other], is_optional)
-        if isinstance(subject, Call) and len(subject.arguments) == 1:
+            return ast.Constraint(self.span_from(start), kind, subject, [other], is_optional)
+        if isinstance(subject, ast.Call) and len(subject.arguments) == 1:
             implicit = self.accept_word("implicit")
             return _called_constraint(self.span_from(start), subject, is_optional, bool(implicit))
         raise self.failure("E0201", f"expected ':' or '==' in the constraint, found {self.token.shown()}")
 
-    def _parse_listed_bounds(self) -> list[Expression]:
+    def _parse_listed_bounds(self) -> list[ast.Expression]:
         """`IFoo, IBar`; a comma before another constraint is left."""
         bounds = [self.parse_type()]
         while self.kind == ",":
@@ -195,7 +166,7 @@ class FunctionParser(StatementParser):
             bounds.append(self.parse_type())
         return bounds
 
-    def _parse_constrained(self) -> Expression:
+    def _parse_constrained(self) -> ast.Expression:
         """One side of a constraint: a type where it can be one, else a value."""
         after = self.scan_type(self.position)
         if after >= 0 and self.tokens[after].kind not in _BEFORE_MORE_ARITHMETIC:
@@ -204,27 +175,18 @@ class FunctionParser(StatementParser):
 
     # --- Parameters --------------------------------------------------------------------------------------
 
-    def parse_parameters(self, untyped: bool = False) -> list[Parameter]:
+    def parse_parameters(self, untyped: bool = False) -> list[ast.Parameter]:
         """`(parameters)`; `untyped`: a lone name is a parameter, not a type."""
         opener = self.expect("(", "before the parameters")
-        outer = self.in_generic, self.braces_end
-        self.in_generic = self.braces_end = False
-        parameters: list[Parameter] = []
         if self.at_word("void") and self.peek().kind == ")":
             self.advance()
-        while self.kind not in (")", "end"):
-            parameters.append(self._parse_parameter(untyped))
-            if not self.accept(","):
-                break
-        self.in_generic, self.braces_end = outer
-        self.expect_close(")", opener)
-        return parameters
+        return self.parse_list(opener, ")", lambda: self._parse_parameter(untyped))
 
-    def _parse_parameter(self, untyped: bool) -> Parameter:
+    def _parse_parameter(self, untyped: bool) -> ast.Parameter:
         start = self.token
         attributes = self.parse_attributes()
         words = self._take_parameter_words()
-        value_type: Expression | None = None
+        value_type: ast.Expression | None = None
         name: Token | None
         if self.kind == "name" and (self.peek().kind == ":" or (untyped and self.peek().kind in (",", ")"))):
             name = self.advance()
@@ -240,7 +202,7 @@ class FunctionParser(StatementParser):
         semantics += self.parse_semantics()
         span = self.span_from(start)
         text, name_span = (name.text, name.span) if name else ("", span)
-        parameter = Parameter(span, text, name_span, _direction(words), value_type, default, semantics)
+        parameter = ast.Parameter(span, text, name_span, _direction(words), value_type, default, semantics)
         parameter.modifiers = tuple(word for word in words if word not in DIRECTIONS)
         parameter.attributes = attributes
         parameter.parent = self.container
@@ -264,63 +226,62 @@ class FunctionParser(StatementParser):
         after = self.scan_type(position)
         return after >= 0 and self.tokens[after].kind == "name"
 
-    def parse_dimensions(self, element: Expression) -> Expression:
+    def parse_dimensions(self, element: ast.Expression) -> ast.Expression:
         """`x[2][3]`: the dimensions after a name, of which the first is the outermost."""
-        counts: list[Expression | None] = []
+        counts: list[ast.Expression | None] = []
         while self.kind == "[":
             counts.append(self.parse_dimension())
             self.count_chain(len(counts))
         for count in reversed(counts):
-            element = ArrayType(element.span, element, count)
+            element = ast.ArrayType(element.span, element, count)
         return element
 
     # --- Signatures and bodies ---------------------------------------------------------------------------
 
-    def parse_signature(self, function: Function | FunctionExtension) -> None:
+    def parse_signature(self, function: ast.Function | ast.FunctionExtension | ast.Constructor) -> None:
         """Parameters, result, constraints and body of a function whose name and generics are read."""
-        outer, self.container = self.container, function
+        outer, self.container = (self.container, self.names_result), function
         function.parameters = self.parse_parameters()
-        self._parse_throws(function)
-        if self.accept("->"):
-            function.result = self.parse_type()
+        if not isinstance(function, ast.Constructor):
             self._parse_throws(function)
-        if isinstance(function, Function):
+            if self.accept("->"):
+                function.result = self.parse_type()
+                self._parse_throws(function)
+        if isinstance(function, ast.Function):
             function.semantics = self.parse_semantics()
         function.constraints += self.parse_constraints()
         if self.kind == "{":
             self.names_result = False
             function.body = self.parse_body()
-            if self.names_result and isinstance(function, Function):
+            if self.names_result and isinstance(function, ast.Function):
                 declare_result(function)
         else:
-            self.expect_semicolon("the function's signature")
-        self.container = outer
+            name = "'__init'" if isinstance(function, ast.Constructor) else ""
+            self.expect_semicolon(f"the signature of {name}" if name else "the function's signature")
+        self.container, self.names_result = outer
 
-    def _parse_throws(self, function: Function | FunctionExtension) -> None:
+    def _parse_throws(self, function: ast.Function | ast.FunctionExtension) -> None:
         if not self.accept_word("throws"):
             return
         thrown = self.parse_type()
-        if isinstance(function, Function):
+        if isinstance(function, ast.Function):
             function.throws = thrown
 
-    def parse_accessors(self, owner: Declaration) -> list[Accessor]:
+    def parse_accessors(self, owner: ast.Declaration) -> list[ast.Accessor]:
         """`{ get { } set(v) { } }`; `;` and nothing between the braces stand for `{ get; }`."""
         word = self.token
         if self.accept(";"):
             return [self._getter(word, owner)]
         opener = self.expect("{", "before the accessors")
-        accessors: list[Accessor] = []
-        while self.kind not in ("}", "end"):
-            accessors.append(self._parse_accessor(owner))
-        self.expect_close("}", opener)
+        accessors = self.parse_braced(opener, lambda: self._parse_accessor(owner))
         return accessors or [self._getter(word, owner)]
 
-    def _getter(self, word: Token, owner: Declaration) -> Accessor:
-        getter = Accessor(word.span, "get", word.span, None, None)
+    def _getter(self, word: Token, owner: ast.Declaration) -> ast.Accessor:
+        getter = ast.Accessor(word.span, "get", word.span, None, None)
         getter.parent = owner
         return getter
 
-    def _parse_accessor(self, owner: Declaration) -> Accessor:
+    def _parse_accessor(self, owner: ast.Declaration) -> ast.Accessor:
         start = self.token
         attributes = self.parse_attributes()
         modifiers: list[str] = []
@@ -330,7 +291,7 @@ class FunctionParser(StatementParser):
         if self.kind != "name" or word.text not in ("get", "set", "ref", "__atomic"):
             raise self.failure("E0201", f"expected 'get', 'set' or 'ref', found {word.shown()}")
         self.advance()
-        accessor = Accessor(word.span, word.text, word.span, None, None)
+        accessor = ast.Accessor(word.span, word.text, word.span, None, None)
         accessor.attributes, accessor.modifiers, accessor.parent = attributes, tuple(modifiers), owner
         outer, self.container = self.container, accessor
         parameters = self.parse_parameters(untyped=True) if self.kind == "(" else []
@@ -344,8 +305,8 @@ class FunctionParser(StatementParser):
         accessor.span = self.span_from(start)
         return accessor
 
-    def _new_value(self, word: Token, accessor: Accessor) -> Parameter:
-        parameter = Parameter(word.span, "newValue", word.span, "in", None, None, [])
+    def _new_value(self, word: Token, accessor: ast.Accessor) -> ast.Parameter:
+        parameter = ast.Parameter(word.span, "newValue", word.span, "in", None, None, [])
         parameter.parent = accessor
         return parameter
 
@@ -358,10 +319,10 @@ def _direction(words: list[str]) -> str:
     return directions[-1] if directions else "in"
 
 
-def _called_constraint(span: Span, call: Call, is_optional: bool, implicit: bool) -> Constraint:
+def _called_constraint(span: Span, call: ast.Call, is_optional: bool, implicit: bool) -> ast.Constraint:
     """`nonempty(T)` keeps its word, `U(T)` says that T converts to U."""
     callee, subject = call.callee, call.arguments[0]
-    if isinstance(callee, Name) and callee.name in ("nonempty", "__hasDiffTypeInfo"):
-        return Constraint(span, callee.name, subject, [], is_optional)
+    if isinstance(callee, ast.Name) and callee.name in ("nonempty", "__hasDiffTypeInfo"):
+        return ast.Constraint(span, callee.name, subject, [], is_optional)
     kind = "converts implicitly" if implicit else "converts"
-    return Constraint(span, kind, subject, [callee], is_optional)
+    return ast.Constraint(span, kind, subject, [callee], is_optional)

@@ -9,29 +9,16 @@ In: the cursor at modifiers, or at the word or type behind them.   Out: Declarat
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from slangrad.syntax.ast import (
-    APPLY_OF,
-    Attribute,
-    Call,
-    Constructor,
-    Declaration,
-    Differentiate,
-    Expression,
-    Function,
-    FunctionExtension,
-    GenericDeclaration,
-    GenericParameter,
-    Name,
-    Property,
-    Struct,
-    Subscript,
-    Variable,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.copies import duplicate
 from slangrad.syntax.parse_functions import FunctionParser
 from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import MODIFIER_CALLS, MODIFIERS, SOFT_MODIFIERS
+
+Declared = TypeVar("Declared", bound=ast.Declaration)
+Generic = TypeVar("Generic", bound=ast.GenericDeclaration)
 
 _AFTER_MODIFIER = frozenset(("name", "[", "::", "("))
 
@@ -41,15 +28,15 @@ class Prefix:
     """What stands before the word or type of a declaration."""
 
     start: Token
-    attributes: list[Attribute]
+    attributes: list[ast.Attribute]
     modifiers: list[str] = field(default_factory=list)
-    generics: list[GenericParameter] = field(default_factory=list)
+    generics: list[ast.GenericParameter] = field(default_factory=list)
 
 
 class MemberParser(FunctionParser):
     """Declarations of values and functions."""
 
-    def parse_prefix(self, attributes: list[Attribute]) -> Prefix:
+    def parse_prefix(self, attributes: list[ast.Attribute]) -> Prefix:
         prefix = Prefix(self.token, list(attributes))
         while True:
             word, following = self.token.text, self.peek().kind
@@ -72,22 +59,32 @@ class MemberParser(FunctionParser):
             return following in _AFTER_MODIFIER
         return word in SOFT_MODIFIERS and following == "name" and self.declares_at(self.position + 1)
 
-    def declare(self, declaration: Declaration, prefix: Prefix) -> None:
+    def declare(self, declaration: Declared, prefix: Prefix) -> Declared:
         """Hand over what stood before it, and place it in its container."""
         declaration.attributes = prefix.attributes
         declaration.modifiers = tuple(prefix.modifiers)
         declaration.parent = self.container
-        if isinstance(declaration, GenericDeclaration):
+        if isinstance(declaration, ast.GenericDeclaration):
             self.adopt_generics(declaration, prefix.generics)
             prefix.generics = []
+        return declaration
 
-    def finish(self, declaration: Declaration, prefix: Prefix) -> list[Declaration]:
+    def declare_generic(self, declaration: Generic, prefix: Prefix) -> Generic:
+        """The same with the generic parameters that stand here."""
+        self.declare(declaration, prefix)
+        self.adopt_generics(declaration, self.parse_generic_parameters())
+        return declaration
+
+    def finish(self, declaration: ast.Declaration, prefix: Prefix, what: str = "") -> list[ast.Declaration]:
+        """Behind a semicolon after `what`, if there is one."""
+        if what:
+            self.expect_semicolon(what)
         declaration.span = self.span_from(prefix.start)
         return [declaration]
 
     # --- Functions and variables -------------------------------------------------------------------------
 
-    def parse_typed(self, prefix: Prefix) -> list[Declaration]:
+    def parse_typed(self, prefix: Prefix) -> list[ast.Declaration]:
         """A type, then a name: a function or variables."""
         if self.kind not in ("name", "(", "::"):
             raise self.failure("E0204", f"expected a declaration, found {self.token.shown()}")
@@ -100,33 +97,34 @@ class MemberParser(FunctionParser):
         name = self.expect_name("what is declared")
         if self.kind in ("(", "<"):
             return self._parse_function(prefix, name, name.text, declared)
-        return self._parse_variables(prefix, name, declared)
+        return self.parse_variables(prefix, name, declared)
 
     def _parse_function(
-        self, prefix: Prefix, start: Token, name: str, result: Expression | None
-    ) -> list[Declaration]:
+        self, prefix: Prefix, start: Token, name: str, result: ast.Expression | None
+    ) -> list[ast.Declaration]:
         """A function from its generics on; `start` begins its name."""
         span = self.span_from(start)
-        function = Function(span, name, span, [], result, None, None, [])
-        self.declare(function, prefix)
-        self.adopt_generics(function, self.parse_generic_parameters())
+        function = self.declare_generic(ast.Function(span, name, span, [], result, None, None, []), prefix)
         self.parse_signature(function)
         return self.finish(function, prefix)
 
-    def parse_func(self, prefix: Prefix) -> list[Declaration]:
+    def parse_func(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         start = self.token
         if self.at_word("operator"):
             return self._parse_function(prefix, start, self.parse_operator_name(), None)
         return self._parse_function(prefix, start, self.expect_name("a function").text, None)
 
-    def _parse_variables(self, prefix: Prefix, name: Token, declared: Expression) -> list[Declaration]:
+    def parse_variables(
+        self, prefix: Prefix, name: Token, declared: ast.Expression, next_one: str = "the next variable"
+    ) -> list[ast.Declaration]:
         """Declarators from the first one's name on; every one has its own copy of the type."""
-        variables: list[Declaration] = []
+        variables: list[ast.Declaration] = []
         while True:
             value_type = self.parse_dimensions(duplicate(declared) if variables else declared)
-            variable = Variable(name.span, name.text, name.span, "", value_type, None, [], None)
-            self.declare(variable, prefix)
+            variable = self.declare(
+                ast.Variable(name.span, name.text, name.span, "", value_type, None, [], None), prefix
+            )
             if self.kind == ":" and self.peek().kind in ("integer", "("):
                 self.advance()
                 variable.bits = self.parse_assignment()
@@ -136,18 +134,19 @@ class MemberParser(FunctionParser):
             if not self.accept(","):
                 break
             prefix.attributes = [duplicate(each) for each in prefix.attributes]
-            name = self.expect_name("the next variable")
+            name = self.expect_name(next_one)
         self.expect_semicolon("the declaration")
         return variables
 
-    def parse_let(self, prefix: Prefix) -> list[Declaration]:
+    def parse_let(self, prefix: Prefix) -> list[ast.Declaration]:
         """`let x = 1, y : int = 2;`, `var x : int;`."""
         keyword = self.advance().text
-        variables: list[Declaration] = []
+        variables: list[ast.Declaration] = []
         while True:
             name = self.expect_name("a variable")
-            variable = Variable(name.span, name.text, name.span, keyword, None, None, [], None)
-            self.declare(variable, prefix)
+            variable = self.declare(
+                ast.Variable(name.span, name.text, name.span, keyword, None, None, [], None), prefix
+            )
             if self.accept(":"):
                 variable.value_type = self.parse_type()
                 variable.semantics = self.parse_semantics()
@@ -159,26 +158,17 @@ class MemberParser(FunctionParser):
         self.expect_semicolon("the declaration")
         return variables
 
-    def parse_constructor(self, prefix: Prefix) -> list[Declaration]:
+    def parse_constructor(self, prefix: Prefix) -> list[ast.Declaration]:
         name = self.advance()
-        constructor = Constructor(name.span, name.text, name.span, [], None)
-        self.declare(constructor, prefix)
-        self.adopt_generics(constructor, self.parse_generic_parameters())
-        outer, self.container = self.container, constructor
-        constructor.parameters = self.parse_parameters()
-        constructor.constraints += self.parse_constraints()
-        if self.kind == "{":
-            constructor.body = self.parse_body()
-        else:
-            self.expect_semicolon("the signature of '__init'")
-        self.container = outer
-        return self.finish(constructor, prefix)
+        made = ast.Constructor(name.span, name.text, name.span, [], None)
+        self.parse_signature(self.declare_generic(made, prefix))
+        return self.finish(made, prefix)
 
-    def parse_subscript(self, prefix: Prefix) -> list[Declaration]:
+    def parse_subscript(self, prefix: Prefix) -> list[ast.Declaration]:
         name = self.advance()
-        subscript = Subscript(name.span, name.text, name.span, [], Name(name.span, "void"), [])
-        self.declare(subscript, prefix)
-        self.adopt_generics(subscript, self.parse_generic_parameters())
+        subscript = self.declare_generic(
+            ast.Subscript(name.span, name.text, name.span, [], ast.Name(name.span, "void"), []), prefix
+        )
         outer, self.container = self.container, subscript
         subscript.parameters = self.parse_parameters()
         self.expect("->", "after the parameters of '__subscript'")
@@ -188,7 +178,7 @@ class MemberParser(FunctionParser):
         self.container = outer
         return self.finish(subscript, prefix)
 
-    def parse_property(self, prefix: Prefix) -> list[Declaration]:
+    def parse_property(self, prefix: Prefix) -> list[ast.Declaration]:
         self.advance()
         if self.kind == "name" and self.peek().kind == ":":
             name = self.advance()
@@ -197,57 +187,48 @@ class MemberParser(FunctionParser):
         else:
             value_type = self.parse_type()
             name = self.expect_name("a property")
-        parsed = Property(name.span, name.text, name.span, value_type, [])
-        self.declare(parsed, prefix)
+        parsed = self.declare(ast.Property(name.span, name.text, name.span, value_type, []), prefix)
         parsed.accessors = self.parse_accessors(parsed)
         return self.finish(parsed, prefix)
 
-    def parse_function_extension(self, prefix: Prefix) -> list[Declaration]:
+    def parse_function_extension(self, prefix: Prefix) -> list[ast.Declaration]:
         start = self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_word()
-        if isinstance(target, Name):
+        if isinstance(target, ast.Name):
             arguments = self.parse_arguments()
-            target = Call(self.span_since(target.span), target, arguments)
+            target = ast.Call(self.span_since(target.span), target, arguments)
         given = _given(target)
         if given is not None:
             prefix.attributes.append(given)
             name = target.span
-            extension: Function | FunctionExtension = Function(
+            extension: ast.Function | ast.FunctionExtension = ast.Function(
                 name, name.text, name, [], None, None, None, []
             )
         else:
-            extension = FunctionExtension(start.span, "", target.span, target, [], None, None)
+            extension = ast.FunctionExtension(start.span, "", target.span, target, [], None, None)
         self.declare(extension, prefix)
         self.adopt_generics(extension, generics)
         self.parse_signature(extension)
         return self.finish(extension, prefix)
 
-    def parse_struct_variables(self, prefix: Prefix, struct: Struct) -> list[Declaration]:
+    def parse_struct_variables(self, prefix: Prefix, struct: ast.Struct) -> list[ast.Declaration]:
         """`struct S { } a, b;`: the variables after the brace."""
-        variables: list[Declaration] = []
-        plain = Prefix(self.token, [], prefix.modifiers)
-        while True:
-            name = self.expect_name("a variable")
-            value_type = self.parse_dimensions(Name(struct.name_span, struct.name))
-            variable = Variable(name.span, name.text, name.span, "", value_type, None, [], None)
-            self.declare(variable, plain)
-            variable.semantics = self.parse_semantics()
-            variable.initializer = self.parse_assignment() if self.accept("=") else None
-            variables += self.finish(variable, plain)
-            if not self.accept(","):
-                break
-        self.expect_semicolon("the declaration")
-        return variables
+        plain, kind = Prefix(self.token, [], prefix.modifiers), ast.Name(struct.name_span, struct.name)
+        return self.parse_variables(plain, self.expect_name("a variable"), kind, "a variable")
 
 
-def _given(target: Expression) -> Attribute | None:
+def _given(target: ast.Expression) -> ast.Attribute | None:
     """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
-    if isinstance(target, Differentiate):
+    if isinstance(target, ast.Differentiate):
         name = {"fwd_diff": "ForwardDerivativeOf", "bwd_diff": "BackwardDerivativeOf"}[
             target.mode.lstrip("_")
         ]
-        return Attribute(target.span, name, [target.function])
-    if isinstance(target, Call) and isinstance(target.callee, Name) and target.callee.name == "__apply":
-        return Attribute(target.span, APPLY_OF, list(target.arguments))
+        return ast.Attribute(target.span, name, [target.function])
+    if (
+        isinstance(target, ast.Call)
+        and isinstance(target.callee, ast.Name)
+        and target.callee.name == "__apply"
+    ):
+        return ast.Attribute(target.span, ast.APPLY_OF, list(target.arguments))
     return None

@@ -12,41 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from slangrad.syntax.ast import (
-    Attribute,
-    Block,
-    Break,
-    Case,
-    Catch,
-    CompileTimeFor,
-    Continue,
-    DeclarationStatement,
-    Defer,
-    Discard,
-    DoCatch,
-    DoWhile,
-    Empty,
-    Expression,
-    ExpressionStatement,
-    For,
-    If,
-    IfLet,
-    Labeled,
-    Missing,
-    Parameter,
-    Return,
-    Statement,
-    StaticAssert,
-    StringLiteral,
-    Switch,
-    TargetAssembly,
-    TargetCase,
-    TargetSwitch,
-    Throw,
-    Unparsed,
-    Variable,
-    While,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.cursor import Unparsable
 from slangrad.syntax.parse_expressions import ExpressionParser
 from slangrad.syntax.saved import pack_tokens
@@ -64,24 +30,24 @@ _AFTER_UNSURE_NAME = frozenset(("=", ";", ",", "["))
 class StatementParser(ExpressionParser):
     """Statements."""
 
-    def parse_body(self) -> Block:
+    def parse_body(self) -> ast.Block:
         """The body of a function, or a promise of it."""
         if self.around is None or self.position not in self.closing:
             return self.parse_block()
         start, opener = self.position, self.token
         self.move_to(self.closing[start] + 1)
         tokens = pack_tokens(self.tokens[start : self.position])
-        return Unparsed(self.span_from(opener), tokens, self.around)
+        return ast.Unparsed(self.span_from(opener), tokens, self.around)
 
-    def parse_block(self) -> Block:
+    def parse_block(self) -> ast.Block:
         opener = self.expect("{", "to begin a block")
         statements = self._parse_statements(())
         self.expect_close("}", opener)
-        return Block(self.span_from(opener), statements)
+        return ast.Block(self.span_from(opener), statements)
 
-    def _parse_statements(self, ends: tuple[str, ...]) -> list[Statement]:
+    def _parse_statements(self, ends: tuple[str, ...]) -> list[ast.Statement]:
         """Statements up to "}" or a word of `ends` (labels of `switch`), with recovery after each."""
-        statements: list[Statement] = []
+        statements: list[ast.Statement] = []
         while self.kind not in ("}", "end") and not (self.kind == "name" and self.token.text in ends):
             start, state = self.position, self.state()
             try:
@@ -90,7 +56,7 @@ class StatementParser(ExpressionParser):
                 self.recover(state, start)
         return statements
 
-    def parse_statement(self) -> Statement:
+    def parse_statement(self) -> ast.Statement:
         self.enter()
         attributes = self.parse_attributes() if self.kind == "[" else []
         parse = _STATEMENTS.get(self.token.text) if self.kind in ("name", "{", ";", "$") else None
@@ -128,34 +94,28 @@ class StatementParser(ExpressionParser):
         unsure = self.tokens[after - 1].kind in ("*", "?")
         return not unsure or self.tokens[after + 1].kind in _AFTER_UNSURE_NAME
 
-    def _parse_local_declaration(self, attributes: list[Attribute]) -> Statement:
+    def _parse_local_declaration(self, attributes: list[ast.Attribute]) -> ast.Statement:
         start = self.token
         declarations = self.parse_declaration(attributes)
-        return DeclarationStatement(self.span_from(start), declarations)
+        return ast.DeclarationStatement(self.span_from(start), declarations)
 
-    def _parse_expression_statement(self) -> Statement:
+    def _parse_expression_statement(self) -> ast.Statement:
         start = self.token
         if self.kind == "name" and start.text in ("case", "default", "else", "catch"):
             raise self.failure("E0209", f"'{start.text}' has nothing that it belongs to")
         expression = self.parse_expression()
         self.expect_semicolon("the expression")
-        return ExpressionStatement(self.span_from(start), expression)
+        return ast.ExpressionStatement(self.span_from(start), expression)
 
-    def _parse_block_statement(self) -> Statement:
-        return self.parse_block()
-
-    def _parse_empty(self) -> Statement:
-        return Empty(self.advance().span)
-
-    def _parse_labeled(self) -> Statement:
+    def _parse_labeled(self) -> ast.Statement:
         label = self.advance()
         self.advance()
         statement = self.parse_statement()
-        return Labeled(self.span_from(label), label.text, statement)
+        return ast.Labeled(self.span_from(label), label.text, statement)
 
     # --- Branches ----------------------------------------------------------------------------------------
 
-    def _parse_if(self) -> Statement:
+    def _parse_if(self) -> ast.Statement:
         """An `if` with its chain of `else if`s, in a loop: generated text has long chains."""
         first = self._parse_branch()
         last, length = first, 0
@@ -171,7 +131,7 @@ class StatementParser(ExpressionParser):
             self.count_chain(length)
         return first
 
-    def _parse_branch(self) -> If | IfLet:
+    def _parse_branch(self) -> ast.If | ast.IfLet:
         """`if (condition) statement` without its else."""
         start = self.advance()
         opener = self.expect("(", "after 'if'")
@@ -179,35 +139,32 @@ class StatementParser(ExpressionParser):
             binding = self._parse_binding()
             self.expect_close(")", opener)
             then = self.parse_statement()
-            return IfLet(self.span_from(start), binding, then, None)
+            return ast.IfLet(self.span_from(start), binding, then, None)
         condition = self.parse_expression()
         self.expect_close(")", opener)
         then = self.parse_statement()
-        return If(self.span_from(start), condition, then, None)
+        return ast.If(self.span_from(start), condition, then, None)
 
-    def _parse_binding(self) -> Variable:
+    def _parse_binding(self) -> ast.Variable:
         """`let x = value` of an if."""
         start = self.advance()
         name = self.advance()
         self.expect("=", "after the name")
         value = self.parse_expression()
-        binding = Variable(self.span_from(start), name.text, name.span, "let", None, value, [], None)
+        binding = ast.Variable(self.span_from(start), name.text, name.span, "let", None, value, [], None)
         binding.parent = self.container
         return binding
 
-    def _parse_switch(self) -> Statement:
+    def _parse_switch(self) -> ast.Statement:
         start = self.advance()
         value = self._parse_condition("switch")
         opener = self.expect("{", "after the value of 'switch'")
-        cases: list[Case] = []
-        while self.kind not in ("}", "end"):
-            cases.append(self._parse_case())
-        self.expect_close("}", opener)
-        return Switch(self.span_from(start), value, cases)
+        cases = self.parse_braced(opener, self._parse_case)
+        return ast.Switch(self.span_from(start), value, cases)
 
-    def _parse_case(self) -> Case:
+    def _parse_case(self) -> ast.Case:
         start = self.token
-        values: list[Expression] = []
+        values: list[ast.Expression] = []
         is_default = False
         while self.at_word("case") or self.at_word("default"):
             if self.advance().text == "case":
@@ -216,30 +173,27 @@ class StatementParser(ExpressionParser):
                 is_default = True
             self.expect(":", "after the label")
         body = self._parse_statements(("case", "default"))
-        return Case(self.span_from(start), values, is_default, body)
+        return ast.Case(self.span_from(start), values, is_default, body)
 
-    def _parse_static_assert(self) -> Statement:
+    def _parse_static_assert(self) -> ast.Statement:
         start = self.advance()
         opener = self.expect("(", "after 'static_assert'")
         condition = self.parse_assignment()
         message = ""
         if self.accept(","):
             text = self.parse_assignment()
-            message = text.value if isinstance(text, StringLiteral) else text.span.text
+            message = text.value if isinstance(text, ast.StringLiteral) else text.span.text
         self.expect_close(")", opener)
         self.expect_semicolon("the assertion")
-        return StaticAssert(self.span_from(start), condition, message)
+        return ast.StaticAssert(self.span_from(start), condition, message)
 
-    def _parse_target_switch(self) -> Statement:
+    def _parse_target_switch(self) -> ast.Statement:
         start = self.advance()
         opener = self.expect("{", f"after '{start.text}'")
-        cases: list[TargetCase] = []
-        while self.kind not in ("}", "end"):
-            cases.append(self._parse_target_case())
-        self.expect_close("}", opener)
-        return TargetSwitch(self.span_from(start), start.text, cases)
+        cases = self.parse_braced(opener, self._parse_target_case)
+        return ast.TargetSwitch(self.span_from(start), start.text, cases)
 
-    def _parse_target_case(self) -> TargetCase:
+    def _parse_target_case(self) -> ast.TargetCase:
         start = self.token
         targets: list[str] = []
         while self.at_word("case") or self.at_word("default"):
@@ -249,7 +203,7 @@ class StatementParser(ExpressionParser):
         if not targets:
             raise self.failure("E0201", f"expected 'case' or 'default', found {self.token.shown()}")
         body = self._parse_statements(("case", "default"))
-        return TargetCase(self.span_from(start), targets, body)
+        return ast.TargetCase(self.span_from(start), targets, body)
 
     def _parse_target_name(self) -> str:
         """`cuda`, `spirv + atomics`, as written."""
@@ -260,13 +214,13 @@ class StatementParser(ExpressionParser):
 
     # --- Loops -------------------------------------------------------------------------------------------
 
-    def _parse_condition(self, word: str) -> Expression:
+    def _parse_condition(self, word: str) -> ast.Expression:
         opener = self.expect("(", f"after '{word}'")
         condition = self.parse_expression()
         self.expect_close(")", opener)
         return condition
 
-    def _parse_for(self) -> Statement:
+    def _parse_for(self) -> ast.Statement:
         start = self.advance()
         opener = self.expect("(", "after 'for'")
         initializer = None if self.accept(";") else self._parse_initializer_statement()
@@ -275,14 +229,14 @@ class StatementParser(ExpressionParser):
         step = None if self.kind == ")" else self.parse_expression()
         self.expect_close(")", opener)
         body = self.parse_statement()
-        return For(self.span_from(start), initializer, condition, step, body)
+        return ast.For(self.span_from(start), initializer, condition, step, body)
 
-    def _parse_initializer_statement(self) -> Statement:
+    def _parse_initializer_statement(self) -> ast.Statement:
         if self._begins_declaration():
             return self._parse_local_declaration([])
         return self._parse_expression_statement()
 
-    def _parse_compile_time_for(self) -> Statement:
+    def _parse_compile_time_for(self) -> ast.Statement:
         start = self.advance()
         self.expect_word("for", "after '$'")
         opener = self.expect("(", "after 'for'")
@@ -293,108 +247,102 @@ class StatementParser(ExpressionParser):
         self.expect_close(")", opener)
         if len(bounds) not in (1, 2):
             self.error("E0201", "Range takes a start and an end", name.span)
-            bounds = [Missing(name.span)]
-        variable = Variable(name.span, name.text, name.span, "let", None, None, [], None)
+            bounds = [ast.Missing(name.span)]
+        variable = ast.Variable(name.span, name.text, name.span, "let", None, None, [], None)
         variable.parent = self.container
         first = bounds[0] if len(bounds) == 2 else None
         body = self.parse_statement()
-        return CompileTimeFor(self.span_from(start), variable, first, bounds[-1], body)
+        return ast.CompileTimeFor(self.span_from(start), variable, first, bounds[-1], body)
 
-    def _parse_while(self) -> Statement:
+    def _parse_while(self) -> ast.Statement:
         start = self.advance()
         condition = self._parse_condition("while")
         body = self.parse_statement()
-        return While(self.span_from(start), condition, body)
+        return ast.While(self.span_from(start), condition, body)
 
-    def _parse_do(self) -> Statement:
+    def _parse_do(self) -> ast.Statement:
         start = self.advance()
         body = self.parse_statement()
         if self.at_word("catch"):
-            handlers: list[Catch] = []
+            handlers: list[ast.Catch] = []
             while self.at_word("catch"):
                 handlers.append(self._parse_catch())
-            return DoCatch(self.span_from(start), body, handlers)
+            return ast.DoCatch(self.span_from(start), body, handlers)
         self.expect_word("while", "after the body of 'do'")
         condition = self._parse_condition("while")
         self.expect_semicolon("the condition of 'do'")
-        return DoWhile(self.span_from(start), body, condition)
+        return ast.DoWhile(self.span_from(start), body, condition)
 
-    def _parse_catch(self) -> Catch:
+    def _parse_catch(self) -> ast.Catch:
         start = self.advance()
-        parameters: list[Parameter] = self.parse_parameters() if self.kind == "(" else []
+        parameters: list[ast.Parameter] = self.parse_parameters() if self.kind == "(" else []
         if len(parameters) > 1:
             self.error("E0201", "'catch' takes one error", parameters[1].span)
         body = self.parse_statement()
-        return Catch(self.span_from(start), parameters[0] if parameters else None, body)
+        return ast.Catch(self.span_from(start), parameters[0] if parameters else None, body)
 
     # --- Jumps -------------------------------------------------------------------------------------------
 
-    def _parse_break(self) -> Statement:
+    def _parse_jump(self, kind: type[ast.Break | ast.Continue]) -> ast.Statement:
         start = self.advance()
         label = self.advance().text if self.kind == "name" and not self.token.fresh else None
-        self.expect_semicolon("'break'")
-        return Break(self.span_from(start), label)
+        self.expect_semicolon(f"'{start.text}'")
+        return kind(self.span_from(start), label)
 
-    def _parse_continue(self) -> Statement:
-        start = self.advance()
-        label = self.advance().text if self.kind == "name" and not self.token.fresh else None
-        self.expect_semicolon("'continue'")
-        return Continue(self.span_from(start), label)
-
-    def _parse_return(self) -> Statement:
+    def _parse_return(self) -> ast.Statement:
         start = self.advance()
         value = None if self.kind in (";", "}") else self.parse_expression()
         self.expect_semicolon("the returned value" if value else "'return'")
-        return Return(self.span_from(start), value)
+        return ast.Return(self.span_from(start), value)
 
-    def _parse_discard(self) -> Statement:
+    def _parse_discard(self) -> ast.Statement:
         start = self.advance()
         self.expect_semicolon("'discard'")
-        return Discard(self.span_from(start))
+        return ast.Discard(self.span_from(start))
 
-    def _parse_throw(self) -> Statement:
+    def _parse_throw(self) -> ast.Statement:
         start = self.advance()
         value = self.parse_expression()
         self.expect_semicolon("the thrown value")
-        return Throw(self.span_from(start), value)
+        return ast.Throw(self.span_from(start), value)
 
-    def _parse_defer(self) -> Statement:
+    def _parse_defer(self) -> ast.Statement:
         start = self.advance()
         statement = self.parse_statement()
-        return Defer(self.span_from(start), statement)
+        return ast.Defer(self.span_from(start), statement)
 
-    def _parse_target_assembly(self) -> Statement:
+    def _parse_target_assembly(self) -> ast.Statement:
         start = self.advance()
         text = ""
         if self.kind == "string":
             literal = self.parse_postfix()
-            assert isinstance(literal, StringLiteral)
+            assert isinstance(literal, ast.StringLiteral)
             text = literal.value
-        arguments: list[Expression] = []
+        arguments: list[ast.Expression] = []
         while self.accept(","):
             arguments.append(self.parse_assignment())
         self.expect_semicolon("the assembly text")
-        return TargetAssembly(self.span_from(start), text, arguments)
+        return ast.TargetAssembly(self.span_from(start), text, arguments)
 
 
-def _labeled(statement: Statement) -> Statement:
+def _labeled(statement: ast.Statement) -> ast.Statement:
     """What stands behind labels."""
-    while isinstance(statement, Labeled):
+    while isinstance(statement, ast.Labeled):
         statement = statement.statement
     return statement
 
 
 # fmt: off
-_STATEMENTS: dict[str, Callable[[StatementParser], Statement]] = {
-    "{":               StatementParser._parse_block_statement,
-    ";":               StatementParser._parse_empty,
+_STATEMENTS: dict[str, Callable[[StatementParser], ast.Statement]] = {
+    "{":               StatementParser.parse_block,
+    ";":               lambda parser: ast.Empty(parser.advance().span),
     "if":              StatementParser._parse_if,
     "switch":          StatementParser._parse_switch,
     "for":             StatementParser._parse_for,
     "while":           StatementParser._parse_while,
     "do":              StatementParser._parse_do,
-    "break":           StatementParser._parse_break,
-    "continue":        StatementParser._parse_continue,
+    "break":           lambda parser: parser._parse_jump(ast.Break),
+    "continue":        lambda parser: parser._parse_jump(ast.Continue),
     "return":          StatementParser._parse_return,
     "discard":         StatementParser._parse_discard,
     "throw":           StatementParser._parse_throw,

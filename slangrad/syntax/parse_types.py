@@ -11,32 +11,19 @@ from expressions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
-from slangrad.syntax.ast import (
-    ArrayType,
-    Call,
-    ConjunctionType,
-    Each,
-    Expand,
-    Expression,
-    FunctionType,
-    GenericApplication,
-    Member,
-    ModifiedType,
-    Name,
-    OptionalType,
-    PointerType,
-    ThisType,
-    Tuple,
-)
+from slangrad.syntax import ast
 from slangrad.syntax.cursor import Cursor
 from slangrad.syntax.tokens import Token
 from slangrad.syntax.words import DIRECTIONS, NOT_TYPES, TYPE_FUNCTIONS, TYPE_MODIFIERS
 
 _ENDS_GENERIC_ARGUMENT = frozenset((",", ">", ">>", ">=", ">>="))
 _AFTER_POINTER = frozenset((")", ";", ",", "]", "}", "*", "?", ":", "&&", "||", "end"))
-_PACK_WORDS = {"expand": Expand, "each": Each}
+_PACK_WORDS = {"expand": ast.Expand, "each": ast.Each}
 _ELABORATED = ("struct", "class", "enum")
+
+Parsed = TypeVar("Parsed")
 
 
 class TypeParser(Cursor):
@@ -108,7 +95,7 @@ class TypeParser(Cursor):
 
     # --- Types -------------------------------------------------------------------------------------------
 
-    def parse_type(self) -> Expression:
+    def parse_type(self) -> ast.Expression:
         """A type with its modifiers and suffixes, `A & B` too."""
         self.enter()
         start = self.token
@@ -117,21 +104,21 @@ class TypeParser(Cursor):
         while self.kind == "&":
             self.advance()
             right = self._parse_modified_type()
-            left = ConjunctionType(self.span_from(start), left, right)
+            left = ast.ConjunctionType(self.span_from(start), left, right)
             length += 1
             self.count_chain(length)
         self.leave()
         return left
 
-    def parse_operand_type(self) -> Expression:
+    def parse_operand_type(self) -> ast.Expression:
         """A type on the right of `is` or `as`, where "?" begins a conditional and "*" mostly multiplies."""
         parsed = self.parse_type_name()
         while self.kind == "*" and self.peek().kind in _AFTER_POINTER:
             self.advance()
-            parsed = PointerType(self.span_since(parsed.span), parsed)
+            parsed = ast.PointerType(self.span_since(parsed.span), parsed)
         return parsed
 
-    def _parse_modified_type(self) -> Expression:
+    def _parse_modified_type(self) -> ast.Expression:
         words: list[Token] = []
         while self._modifies_type(self.position):
             words.append(self.advance())
@@ -141,10 +128,10 @@ class TypeParser(Cursor):
             if word.text in _PACK_WORDS:
                 parsed = _PACK_WORDS[word.text](self.span_from(word), parsed)
             elif word.text not in _ELABORATED:
-                parsed = ModifiedType(self.span_from(word), word.text, parsed)
+                parsed = ast.ModifiedType(self.span_from(word), word.text, parsed)
         return parsed
 
-    def _parse_plain_type(self) -> Expression:
+    def _parse_plain_type(self) -> ast.Expression:
         start = self.token
         if self.kind == "(":
             parsed = self._parse_parenthesized_type()
@@ -155,27 +142,27 @@ class TypeParser(Cursor):
             parsed = self.parse_type_name()
         return self._parse_suffixes(parsed)
 
-    def _parse_suffixes(self, parsed: Expression) -> Expression:
+    def _parse_suffixes(self, parsed: ast.Expression) -> ast.Expression:
         length = 0
         while True:
             if self.kind == "*":
                 self.advance()
-                parsed = PointerType(self.span_since(parsed.span), parsed)
+                parsed = ast.PointerType(self.span_since(parsed.span), parsed)
             elif self.kind == "[":
                 parsed = self._parse_array_suffix(parsed)
             elif self.kind == "?":
                 self.advance()
-                parsed = OptionalType(self.span_since(parsed.span), parsed)
+                parsed = ast.OptionalType(self.span_since(parsed.span), parsed)
             else:
                 return parsed
             length += 1
             self.count_chain(length)
 
-    def _parse_array_suffix(self, element: Expression) -> Expression:
+    def _parse_array_suffix(self, element: ast.Expression) -> ast.Expression:
         count = self.parse_dimension()
-        return ArrayType(self.span_since(element.span), element, count)
+        return ast.ArrayType(self.span_since(element.span), element, count)
 
-    def parse_dimension(self) -> Expression | None:
+    def parse_dimension(self) -> ast.Expression | None:
         """`[N]` or `[]`."""
         opener = self.advance()
         outer, self.in_generic = self.in_generic, False
@@ -184,7 +171,7 @@ class TypeParser(Cursor):
         self.expect_close("]", opener)
         return count
 
-    def parse_type_name(self) -> Expression:
+    def parse_type_name(self) -> ast.Expression:
         """`A`, `::A`, `A.B<T>`, `This`."""
         start = self.token
         from_root = self.accept("::")
@@ -192,104 +179,112 @@ class TypeParser(Cursor):
         if token.kind != "name" or token.text in NOT_TYPES:
             raise self.failure("E0203", f"expected a type, found {token.shown()}")
         self.advance()
-        parsed: Expression
+        parsed: ast.Expression
         if token.text == "This" and not from_root:
-            parsed = ThisType(token.span)
+            parsed = ast.ThisType(token.span)
         elif token.text in TYPE_FUNCTIONS and self.kind == "(":
             parsed = self._parse_type_call(token)
         else:
-            parsed = Name(self.span_from(start), token.text, from_root)
+            parsed = ast.Name(self.span_from(start), token.text, from_root)
         parsed = self._parse_type_arguments(parsed)
         length = 0
         while self.kind in (".", "::") and self.peek().kind == "name":
             separator = self.advance().text
             member = self.advance()
-            parsed = Member(self.span_since(parsed.span), parsed, member.text, member.span, separator)
+            parsed = ast.Member(self.span_since(parsed.span), parsed, member.text, member.span, separator)
             parsed = self._parse_type_arguments(parsed)
             length += 1
             self.count_chain(length)
         return parsed
 
-    def _parse_type_arguments(self, base: Expression) -> Expression:
+    def _parse_type_arguments(self, base: ast.Expression) -> ast.Expression:
         return self.parse_generic_arguments(base) if self.kind == "<" else base
 
-    def _parse_type_call(self, word: Token) -> Expression:
+    def _parse_type_call(self, word: Token) -> ast.Expression:
         """`__first(T)`: a type computed from types and values."""
         opener = self.advance()
         arguments = self.parse_list(opener, ")", self.parse_type_or_value)
-        return Call(self.span_from(word), Name(word.span, word.text), arguments)
+        return ast.Call(self.span_from(word), ast.Name(word.span, word.text), arguments)
 
-    def parse_type_or_value(self) -> Expression:
+    def parse_type_or_value(self) -> ast.Expression:
         """A type where a type can end here, else a value."""
         after = self.scan_type(self.position)
         if after >= 0 and self.tokens[after].kind in (",", ")"):
             return self.parse_type()
         return self.parse_assignment()
 
-    def _parse_parenthesized_type(self) -> Expression:
+    def _parse_parenthesized_type(self) -> ast.Expression:
         """`(T)`, `(A, B)`, `(A, B) -> R`."""
         start = self.token
         elements = self._parse_type_list()
         if self.kind == "->":
             return self._parse_function_type(start, elements)
-        return elements[0] if len(elements) == 1 else Tuple(self.span_from(start), elements)
+        return elements[0] if len(elements) == 1 else ast.Tuple(self.span_from(start), elements)
 
-    def _parse_function_type(self, start: Token, parameters: list[Expression]) -> Expression:
+    def _parse_function_type(self, start: Token, parameters: list[ast.Expression]) -> ast.Expression:
         self.expect("->", "after the parameters of a function type")
         result = self.parse_type()
-        return FunctionType(self.span_from(start), parameters, result)
+        return ast.FunctionType(self.span_from(start), parameters, result)
 
-    def _parse_type_list(self) -> list[Expression]:
+    def _parse_type_list(self) -> list[ast.Expression]:
         opener = self.expect("(", "before the types")
-        types: list[Expression] = []
-        while self.kind not in (")", "end"):
-            if self.kind == "name" and self.peek().kind == ":":
-                self.move_to(self.position + 2)
-            types.append(self._parse_passed_type())
-            if not self.accept(","):
-                break
-        self.expect_close(")", opener)
-        return types
+        return self.parse_list(opener, ")", self._parse_passed_type)
 
-    def _parse_passed_type(self) -> Expression:
-        """A parameter's type in a function type; its direction becomes a modifier."""
+    def _parse_passed_type(self) -> ast.Expression:
+        """A parameter's type in a function type, behind its name; its direction becomes a modifier."""
+        if self.kind == "name" and self.peek().kind == ":":
+            self.move_to(self.position + 2)
         word = self.token
         if self.kind != "name" or word.text not in DIRECTIONS or self.peek().kind != "name":
             return self.parse_type()
         self.advance()
         passed = self.parse_type()
-        return ModifiedType(self.span_from(word), DIRECTIONS[word.text], passed)
+        return ast.ModifiedType(self.span_from(word), DIRECTIONS[word.text], passed)
 
-    def parse_list(self, opener: Token, close: str, parse: Callable[[], Expression]) -> list[Expression]:
+    def parse_list(self, opener: Token, close: str, parse: Callable[[], Parsed]) -> list[Parsed]:
         """What is between brackets, with commas between; a last comma is allowed."""
         outer = self.in_generic, self.braces_end
         self.in_generic = self.braces_end = False
-        elements: list[Expression] = []
-        while self.kind != close and self.kind != "end":
-            elements.append(parse())
-            if self.kind != ",":
-                break
-            self.advance()
+        elements = self.parse_separated(parse, close)
         self.in_generic, self.braces_end = outer
         self.expect_close(close, opener)
         return elements
 
-    # --- Generic arguments -------------------------------------------------------------------------------
+    def parse_separated(self, parse: Callable[[], Parsed], *ends: str) -> list[Parsed]:
+        """What has commas between, up to one of the ends."""
+        elements: list[Parsed] = []
+        while self.kind not in ends and self.kind != "end":
+            elements.append(parse())
+            if self.kind != ",":
+                break
+            self.advance()
+        return elements
 
-    def parse_generic_arguments(self, base: Expression) -> Expression:
-        """`<T, 3>` after `base`."""
+    def parse_braced(self, opener: Token, parse: Callable[[], Parsed]) -> list[Parsed]:
+        """What stands up to the brace that closes `opener`."""
+        found: list[Parsed] = []
+        while self.kind not in ("}", "end"):
+            found.append(parse())
+        self.expect_close("}", opener)
+        return found
+
+    def parse_angles(self, parse: Callable[[], Parsed], *ends: str) -> list[Parsed]:
+        """The same between angle brackets."""
         opener = self.advance()
         outer, self.in_generic = self.in_generic, True
-        arguments: list[Expression] = []
-        while self.kind not in (">", ">>", "end"):
-            arguments.append(self.parse_generic_argument())
-            if not self.accept(","):
-                break
+        elements = self.parse_separated(parse, ">", ">>", *ends)
         self.in_generic = outer
         self.expect_close_angle(opener)
-        return GenericApplication(self.span_since(base.span), base, arguments)
+        return elements
 
-    def parse_generic_argument(self) -> Expression:
+    # --- Generic arguments -------------------------------------------------------------------------------
+
+    def parse_generic_arguments(self, base: ast.Expression) -> ast.Expression:
+        """`<T, 3>` after `base`."""
+        arguments = self.parse_angles(self.parse_generic_argument)
+        return ast.GenericApplication(self.span_since(base.span), base, arguments)
+
+    def parse_generic_argument(self) -> ast.Expression:
         """A type where it can be one, else a value."""
         if self.kind == "(" and self._is_type_list():
             return self.parse_type()

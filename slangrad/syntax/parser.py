@@ -14,7 +14,7 @@ from slangrad.base.compiling import compiling
 from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile, Span
-from slangrad.syntax.ast import Block, Declaration, IncludeModule, Module, Unparsed
+from slangrad.syntax import ast
 from slangrad.syntax.cursor import GivenUp
 from slangrad.syntax.parse_declarations import DeclarationParser
 from slangrad.syntax.preprocess import Preprocessor, Resolver
@@ -29,13 +29,13 @@ def parse_module(
     resolver: Resolver | None = None,
     defines: Mapping[str, str] | None = None,
     around: Surroundings | None = None,
-) -> Module:
+) -> ast.Module:
     """Parse one text with all it includes. Never raises on account of the text. With `around`, which is filled, the
     bodies of functions are `Unparsed`, for texts without errors and without includes.
     """
     limits = (options or Options()).limits
     start = Span(source, 0, 0)
-    module = Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
+    module = ast.Module(Span(source, 0, len(source.text)), source.name, start, source, [], None, 0)
     with compiling():
         preprocessor = Preprocessor(reporter, limits, resolver, defines or {})
         tokens = preprocessor.run(source)
@@ -49,7 +49,7 @@ def parse_module(
     return module
 
 
-def parse_body(body: Unparsed, owner: Declaration) -> Block:
+def parse_body(body: ast.Unparsed, owner: ast.Declaration) -> ast.Block:
     """The body of a function of the library."""
     around = body.around
     tokens = unpack_tokens(body.tokens, around.source)
@@ -59,7 +59,7 @@ def parse_body(body: Unparsed, owner: Declaration) -> Block:
     return parser.parse_block()
 
 
-def _parse_all(parser: DeclarationParser, module: Module) -> None:
+def _parse_all(parser: DeclarationParser, module: ast.Module) -> None:
     while not parser.at("end"):
         for declaration in parser.parse_declarations():
             _add(module, declaration)
@@ -68,9 +68,9 @@ def _parse_all(parser: DeclarationParser, module: Module) -> None:
             parser.advance()
 
 
-def _add(module: Module, declaration: Declaration) -> None:
+def _add(module: ast.Module, declaration: ast.Declaration) -> None:
     """`module x;` names the module; everything else is a member."""
-    if isinstance(declaration, IncludeModule) and declaration.keyword == "module":
+    if isinstance(declaration, ast.IncludeModule) and declaration.keyword == "module":
         module.module_name = declaration.path
     else:
         module.members.append(declaration)

@@ -142,12 +142,7 @@ class Preprocessor:
         return index
 
     def _if(self, line: list[Token]) -> bool:
-        live = self._condition(line)
-        self._conditionals.append(_Conditional(line[0], live))
-        return live
-
-    def _if_defined(self, line: list[Token]) -> bool:
-        live = self._is_defined(line) == (line[0].text == "ifdef")
+        live = self._holds(line)
         self._conditionals.append(_Conditional(line[0], live))
         return live
 
@@ -155,11 +150,13 @@ class Preprocessor:
         open_one = self._continued(line)
         if open_one is None or open_one.taken:
             return open_one is None
-        if line[0].text == "elif":
-            open_one.taken = self._condition(line)
-        else:
-            open_one.taken = self._is_defined(line) == (line[0].text == "elifdef")
+        open_one.taken = self._holds(line)
         return open_one.taken
+
+    def _holds(self, line: list[Token]) -> bool:
+        """The condition of an #if, #elif, #ifdef and so on."""
+        word = line[0].text
+        return self._condition(line) if word.endswith("if") else self._is_defined(line) != ("ndef" in word)
 
     def _else(self, line: list[Token]) -> bool:
         open_one = self._continued(line)
@@ -335,8 +332,8 @@ def _rest_of(line: list[Token]) -> str:
 # fmt: off
 _CONDITIONALS: dict[str, Callable[[Preprocessor, list[Token]], bool]] = {
     "if":       Preprocessor._if,
-    "ifdef":    Preprocessor._if_defined,
-    "ifndef":   Preprocessor._if_defined,
+    "ifdef":    Preprocessor._if,
+    "ifndef":   Preprocessor._if,
     "elif":     Preprocessor._else_if,
     "elifdef":  Preprocessor._else_if,
     "elifndef": Preprocessor._else_if,

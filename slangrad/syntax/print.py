@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.base.source import Line, text_of
-from slangrad.syntax.ast import Declaration, Expression, Node
+from slangrad.base.source import Line
+from slangrad.syntax import ast
 from slangrad.syntax.copies import child_fields
 
 INDENT = "  "
@@ -24,14 +24,9 @@ INDENT = "  "
 _HEADS = ("operator", "name", "mode", "query", "label", "keyword", "value")
 
 
-def print_node(node: Node) -> str:
-    """The node and all below it."""
-    return text_of(node_lines(node))
-
-
-def node_lines(node: Node) -> Iterator[Line]:
-    """The same in lines that know what they show. Needs no recursion deeper than the tree; each line is made once."""
-    pending: list[tuple[Node, int, str]] = [(node, 0, "")]
+def node_lines(node: ast.Node) -> Iterator[Line]:
+    """The node and all below it, in lines that know what they show. Needs no recursion; each line is made once."""
+    pending: list[tuple[ast.Node, int, str]] = [(node, 0, "")]
     while pending:
         node, depth, field = pending.pop()
         label = f"{field}: " if field else ""
@@ -40,34 +35,34 @@ def node_lines(node: Node) -> Iterator[Line]:
         pending.extend(reversed(below))
 
 
-def _labeled_children(node: Node) -> Iterator[tuple[str, Node]]:
+def _labeled_children(node: ast.Node) -> Iterator[tuple[str, ast.Node]]:
     """Children with the name of their field; elements of a block or member list need none."""
     for name in child_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, Node):
+        if isinstance(value, ast.Node):
             yield name, value
         elif isinstance(value, (list, tuple)):
             for each in value:
-                if isinstance(each, Node):
+                if isinstance(each, ast.Node):
                     yield "" if name in ("statements", "members") else name, each
 
 
-def _headline(node: Node) -> str:
+def _headline(node: ast.Node) -> str:
     """Class, name or value, the other plain fields, the type."""
     plain = dict(_plain_fields(node))
     heads = [plain.pop(name) for name in _HEADS if name in plain]
     rest = [f"{name}={value}" for name, value in plain.items()]
     line = " ".join([type(node).__name__, *heads, *rest])
-    if isinstance(node, Expression):
+    if isinstance(node, ast.Expression):
         shown = [node.type] if node.type is not None else []
         converted = [f"-> {node.conversion}"] if node.conversion is not None else []
         return " ".join([line, *(f": {each}" for each in shown), *converted])
-    if isinstance(node, Declaration) and node.checked is not None:
+    if isinstance(node, ast.Declaration) and node.checked is not None:
         return f"{line} : {node.checked}"
     return line
 
 
-def _plain_fields(node: Node) -> Iterator[tuple[str, str]]:
+def _plain_fields(node: ast.Node) -> Iterator[tuple[str, str]]:
     """Fields that hold text, numbers, flags or lists of text, where they say something."""
     names = ("name", *child_fields(type(node))) if hasattr(node, "name") else child_fields(type(node))
     for name in names:

@@ -9,32 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slangrad.syntax.ast import Block, DeclarationStatement, Function, Lambda, Name, Node, Return, Variable
+from slangrad.syntax import ast
 from slangrad.syntax.copies import duplicate
 from slangrad.syntax.walk import children
 
 RESULT = "__return_val"
 
 
-def declare_result(function: Function) -> None:
+def declare_result(function: ast.Function) -> None:
     """Functions without a result have no such variable, so the name stays unknown there."""
     body, result = function.body, function.result
-    if body is None or result is None or (isinstance(result, Name) and result.name == "void"):
+    if body is None or result is None or (isinstance(result, ast.Name) and result.name == "void"):
         return
     span = function.name_span
-    variable = Variable(span, RESULT, span, "", duplicate(result), None, [], None)
+    variable = ast.Variable(span, RESULT, span, "", duplicate(result), None, [], None)
     variable.parent = function
     for each in _returns(body):
         if each.value is None:
-            each.value = Name(each.span, RESULT)
-    last = Return(span, Name(span, RESULT))
-    function.body = Block(body.span, [DeclarationStatement(span, [variable]), *body.statements, last])
+            each.value = ast.Name(each.span, RESULT)
+    last = ast.Return(span, ast.Name(span, RESULT))
+    function.body = ast.Block(body.span, [ast.DeclarationStatement(span, [variable]), *body.statements, last])
 
 
-def _returns(node: Node) -> Iterator[Return]:
+def _returns(node: ast.Node) -> Iterator[ast.Return]:
     """Those of the function itself."""
-    if isinstance(node, Return):
+    if isinstance(node, ast.Return):
         yield node
-    elif not isinstance(node, (Lambda, Function)):
+    elif not isinstance(node, (ast.Lambda, ast.Function)):
         for child in children(node):
             yield from _returns(child)

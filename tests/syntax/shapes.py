@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from slangrad.base.diagnostics import Reporter
-from slangrad.base.source import SourceFile
+from slangrad.base.source import SourceFile, text_of
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
+from slangrad.syntax.print import node_lines
 
 
 def shape(node: ast.Expression | None) -> str:
@@ -19,6 +20,11 @@ def shape(node: ast.Expression | None) -> str:
 
 def listed(nodes: Iterable[ast.Expression]) -> str:
     return ", ".join(shape(node) for node in nodes)
+
+
+def print_node(node: ast.Node) -> str:
+    """The node and all below it, as `slangrad dump` shows them."""
+    return text_of(node_lines(node))
 
 
 def parse(text: str) -> ast.Module:

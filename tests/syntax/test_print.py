@@ -1,9 +1,8 @@
 """The printed tree, and walking it."""
 
 from slangrad.syntax import ast
-from slangrad.syntax.print import print_node
 from slangrad.syntax.walk import children, walk
-from tests.syntax.shapes import expression, parse, shape
+from tests.syntax.shapes import expression, parse, print_node, shape
 
 
 def test_print():

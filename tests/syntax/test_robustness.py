@@ -9,9 +9,8 @@ from slangrad.base.options import Limits, Options
 from slangrad.base.source import SourceFile
 from slangrad.syntax import ast
 from slangrad.syntax.parser import parse_module
-from slangrad.syntax.print import print_node
 from slangrad.syntax.walk import walk
-from tests.syntax.shapes import errors
+from tests.syntax.shapes import errors, print_node
 
 PROGRAM = """
 #define LAYERS 3

@@ -14,9 +14,9 @@ from slangrad.check.texts.files import STD
 from slangrad.syntax import ast
 from slangrad.syntax.copies import duplicate
 from slangrad.syntax.parser import parse_body, parse_module
-from slangrad.syntax.print import print_node
 from slangrad.syntax.saved import Surroundings, late_module, pack_module
 from slangrad.syntax.walk import children, walk
+from tests.syntax.shapes import print_node
 
 TEXT = """
 struct S<T> : IFoo where T : IBar { static T x; [Differentiable] T f(T y = 1) { return x; } }

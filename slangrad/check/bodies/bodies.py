@@ -14,6 +14,8 @@ from typing import Any
 from slangrad.check.bodies.control_flow import falls_through
 from slangrad.check.bodies.statements import check_statement
 from slangrad.check.bodies.unset import warn_of_unset
+from slangrad.check.derivatives.activity import check_activity
+from slangrad.check.derivatives.given import check_derivative_attributes
 from slangrad.check.derivatives.rules import check_differential, check_levels
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.signatures import signature_of
@@ -22,6 +24,7 @@ from slangrad.check.interfaces.lookup import (
     base_of,
     conforms,
     interface_bases,
+    tag_type,
     with_inherited,
 )
 from slangrad.check.interfaces.witnesses import check_conformance
@@ -56,7 +59,7 @@ def check_body(world: World, declaration: Any) -> None:
             check_statement(scope, statement)
         _check_end(world, declaration, info)
         warn_of_unset(world, declaration, scope.body.assigned)
-        world.check_activity(declaration)
+        check_activity(world, declaration)
 
 
 def _check_end(world: World, declaration: Any, info: FunctionInfo) -> None:
@@ -85,7 +88,7 @@ def _function(world: World, node: ast.Function) -> None:
     world.info(node)
     generic_info(world, node)
     check_body(world, node)
-    world.check_derivative_attributes(node)
+    check_derivative_attributes(world, node)
 
 
 def _constructor(world: World, node: ast.Constructor) -> None:
@@ -105,7 +108,7 @@ def _accessors(world: World, node: ast.Subscript | ast.Property) -> None:
         world.info(accessor)
         check_attributes(world, accessor)
         check_body(world, accessor)
-        world.check_derivative_attributes(accessor)
+        check_derivative_attributes(world, accessor)
 
 
 def _variable(world: World, node: ast.Variable) -> None:
@@ -128,7 +131,7 @@ def _check_bases(world: World, node: Any, kind: Type) -> None:
         if found is ERROR or interfaces_in(found) or (position == 0 and found is base_of(world, kind)):
             continue
         if isinstance(kind, EnumType):
-            world.tag_type(kind)
+            tag_type(world, kind)
         elif isinstance(found, StructType) and inherits(found, node):
             world.error(
                 "E0325", f"'{kind}' inherits from itself", base.span, "hold the index of one in a buffer"

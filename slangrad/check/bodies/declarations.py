@@ -15,8 +15,9 @@ from typing import Any
 
 from slangrad.base.options import limit_note
 from slangrad.base.source import Span
-from slangrad.check.calls.coerce import coerce, value_after
-from slangrad.check.derivatives.givers import applied_type
+from slangrad.check.calls.coerce import coerce
+from slangrad.check.calls.initializers import initial_value
+from slangrad.check.derivatives.givers import applied_type, given_level
 from slangrad.check.generics.bounds import generic_info, interfaces_in
 from slangrad.check.generics.substitution import self_type
 from slangrad.check.interfaces.differentiable import has_no_diff
@@ -57,7 +58,8 @@ from slangrad.check.model.values import Value, open_value, parameter_value
 from slangrad.check.model.world import World
 from slangrad.check.names.constants import evaluate
 from slangrad.check.names.memory_rules import as_usual, order_of
-from slangrad.check.names.places import gives_address, is_nonmutating
+from slangrad.check.names.places import gives_address, value_type
+from slangrad.check.names.resolve import resolve_stored
 from slangrad.check.names.scopes import Scope, this_type
 from slangrad.check.texts.linking import is_open
 from slangrad.syntax import ast
@@ -138,7 +140,7 @@ def _variable(world: World, node: ast.Variable) -> VariableInfo:
 def _stored_type(world: World, scope: Scope, node: ast.Variable | ast.Parameter) -> Type:
     """The declared type with the rules for memory that it and the modifiers before it say."""
     assert node.value_type is not None
-    kind = world.resolve_stored(scope, node.value_type)
+    kind = resolve_stored(scope, node.value_type)
     for modifier in ORDERS:
         if node.has(modifier):
             kind = stored(kind, order_of(world, modifier))
@@ -173,7 +175,7 @@ def _initialize(world: World, scope: Scope, node: ast.Variable, made: VariableIn
     elif node.initializer.type is not ERROR and made.type is not ERROR:
         coerce(scope, node.initializer, made.type, f"the value of '{node.name}'")
         if isinstance(made.type, Array) and made.type.count is None:
-            made.type = value_after(node.initializer) if node.initializer.type is not None else ERROR
+            made.type = value_type(node.initializer) if node.initializer.type is not None else ERROR
     if not made.mutable and _is_known_when_compiling(node, made):
         made.constant = _constant_of(world, node, made)
 
@@ -183,14 +185,14 @@ def _inferred(world: World, node: ast.Variable) -> Type:
     kind = node.initializer.type
     if kind is None:
         message = f"the type of '{node.name}' cannot be inferred from an initializer list"
-        world.error("E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'")
-        return ERROR
-    kind = value_after(node.initializer)
+        return world.error(
+            "E0322", message, node.initializer.span, "write the type instead of 'let' or 'var'"
+        )
+    kind = value_type(node.initializer)
     if kind is VOID and _variable_kind(node) == "local":
         return VOID  # `let done = f();` is a call; the variable cannot be used
     if kind in (VOID, NULL, NONE, STRING):
-        world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
-        return ERROR
+        return world.error("E0322", f"'{node.name}' cannot be a '{kind}'", node.initializer.span)
     return kind
 
 
@@ -211,7 +213,7 @@ def _without_initializer(world: World, scope: Scope, node: ast.Variable, made: V
         world.error("E0322", f"'{node.name}' needs a type or a value", node.name_span)
         return
     if made.type is not ERROR and made.kind == "local":
-        made.initial = world.initial_value(scope, made.type)
+        made.initial = initial_value(scope, made.type)
 
 
 def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
@@ -231,8 +233,7 @@ def _refuse_type(world: World, node: ast.Variable, made: VariableInfo) -> None:
 
 def _refuse_several(world: World, kind: ConjunctionType, span: Span) -> Type:
     note = "declare an interface that inherits from both"
-    world.error("E9007", f"values of '{kind}' are not supported", span, note)
-    return ERROR
+    return world.error("E9007", f"values of '{kind}' are not supported", span, note)
 
 
 def _value_parameter(world: World, node: ast.ValueParameter) -> TypeInfo:
@@ -257,14 +258,14 @@ def _function(world: World, node: ast.Function) -> FunctionInfo:
         result = VOID if node.result is None else world.resolve_type(scope, node.result)
         if isinstance(result, ConjunctionType):
             result = _refuse_several(world, result, node.name_span)
-        made = FunctionInfo(_this(world, node), _is_mutating(node), parameters, result)
+        made = FunctionInfo(_this(world, node), node.is_marked("mutating"), parameters, result)
         made.throws = _thrown(world, node)
     _fill_attributes(world, node, made)
     made.no_diff_result = node.has("no_diff") or has_no_diff(node)
     if not node.name:
         made.level, made.this_type = "backward", self_type(node)
     elif made.level != "backward":
-        given = world.given_level(node)
+        given = given_level(world, node)
         made.level = given if given != "none" else made.level
     return made
 
@@ -275,13 +276,8 @@ def _thrown(world: World, node: ast.Function) -> Type | None:
         return None
     kind = world.resolve_type(world.scope_of(node), node.throws)
     if kind is VOID:
-        world.error("E0323", "there are no errors of type 'void'", node.throws.span)
-        return ERROR
+        return world.error("E0323", "there are no errors of type 'void'", node.throws.span)
     return kind
-
-
-def _is_mutating(node: ast.Declaration) -> bool:
-    return node.attribute("mutating") is not None or node.has("mutating")
 
 
 def _this(world: World, node: ast.Declaration) -> Type | None:
@@ -408,8 +404,7 @@ def _constructor(world: World, node: ast.Constructor) -> FunctionInfo:
 def _constructed(world: World, node: ast.Constructor) -> Type:
     if isinstance(node.parent, TYPE_DECLARATIONS):
         return this_type(world, node.parent)
-    world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
-    return ERROR
+    return world.error("E0305", "'__init' has a meaning only inside of a type", node.span)
 
 
 # --- Accessors ----------------------------------------------------------------------------------------
@@ -440,8 +435,8 @@ def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
             node.parameter.checked = ParameterInfo(around.result, "in")
         world.info(node.parameter)
     result = _accessor_result(node, around.result)
-    changes = node.name == "set" and not is_nonmutating(node) and not is_nonmutating(owner)
-    made = FunctionInfo(around.this_type, changes or _is_mutating(node), parameters, result)
+    changes = node.name == "set" and not node.is_marked("nonmutating") and not owner.is_marked("nonmutating")
+    made = FunctionInfo(around.this_type, changes or node.is_marked("mutating"), parameters, result)
     _fill_attributes(world, node, made)
     if made.level == "none":
         outer = FunctionInfo(None, False, (), VOID)
@@ -449,7 +444,7 @@ def _accessor(world: World, node: ast.Accessor) -> FunctionInfo:
         made.level = outer.level
         made.no_diff_this |= outer.no_diff_this
     if made.level != "backward":
-        given = world.given_level(node)
+        given = given_level(world, node)
         made.level = given if given != "none" else made.level
     return made
 
@@ -462,24 +457,6 @@ def _accessor_result(node: ast.Accessor, element: Type) -> Type:
 
 
 # --- Enums and aliases --------------------------------------------------------------------------------
-
-
-def tag_type(world: World, kind: EnumType) -> Type:
-    """The integer type of an enum: its base, or int."""
-    found = world.tag_types.get(kind.declaration)
-    if found is None:
-        found = world.tag_types[kind.declaration] = _find_tag(world, kind.declaration)
-    return found
-
-
-def _find_tag(world: World, declaration: ast.Enum) -> Type:
-    for node in declaration.bases:
-        base = world.resolve_type(world.scope_of(declaration), node)
-        if isinstance(base, Scalar):
-            if not base.is_float:
-                return base
-            world.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
-    return INT
 
 
 def _enum_case(world: World, node: ast.EnumCase) -> CaseInfo:
@@ -521,7 +498,7 @@ def _is_flags(enum: ast.Enum) -> bool:
 
 
 def _alias(world: World, node: ast.TypeAlias) -> TypeInfo:
-    return TypeInfo(world.resolve_stored(world.scope_of(node), node.target))
+    return TypeInfo(resolve_stored(world.scope_of(node), node.target))
 
 
 Rule = Callable[[World, Any], Any]

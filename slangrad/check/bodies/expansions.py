@@ -12,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slangrad.check.calls.coerce import value_after
 from slangrad.check.generics.bounds import element_type
 from slangrad.check.model import checked
 from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, TypeMeaning, ValueMeaning
 from slangrad.check.model.packs import element_of_pack, is_entry_pack, packs_of
 from slangrad.check.model.types import ERROR, Tuple, Type, expanded_type, is_pack, tuple_of
 from slangrad.check.model.values import is_value_pack
-from slangrad.check.names.members import fail, set_slots
+from slangrad.check.names.members import fail, refuse, set_slots
 from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import mark_type, refer
 from slangrad.check.names.scopes import Scope
@@ -35,8 +34,7 @@ def expand(scope: Scope, node: ast.Expand) -> Meaning:
     found = list(_eaches(node.pattern))
     if not found:
         note = "write 'each' before the pack: expand f(each x)"
-        scope.world.error("E0409", "there is no 'each' in this 'expand'", node.span, note)
-        return fail(node)
+        return refuse(scope, node, "E0409", "there is no 'each' in this 'expand'", node.span, note)
     columns = [_entries(scope, each) for each in found]
     known = [each for each in columns if each is not None]
     if len(known) < len(columns):
@@ -44,8 +42,7 @@ def expand(scope: Scope, node: ast.Expand) -> Meaning:
     rows = list(zip(*known))
     mixed = any(len({is_entry_pack(each) for each in row}) > 1 for row in rows)
     if mixed or len({len(each) for each in known}) > 1:
-        scope.world.error("E0409", "these packs differ in their number of elements", node.span)
-        return fail(node)
+        return refuse(scope, node, "E0409", "these packs differ in their number of elements", node.span)
     if len(rows) == 1 and is_entry_pack(rows[0][0]):
         return _over_packs(scope, node, 0, rows[0])
     return _over_pieces(scope, node, rows)
@@ -95,7 +92,7 @@ def _over_packs(scope: Scope, node: ast.Expand, entry: int, row: Entries) -> Mea
         return TypeMeaning(expanded_type(meaning.type, packs))
     if not isinstance(meaning, ValueMeaning):
         return _report_pattern(scope, node, meaning)
-    kind = value_after(node.pattern)
+    kind = value_type(node.pattern)
     if kind is ERROR:
         return fail(node)
     return set_slots(node, expanded_type(kind, packs), checked.Expansion(node.pattern, packs))
@@ -139,7 +136,7 @@ def _over_pieces(scope: Scope, node: ast.Expand, rows: list[Entries]) -> Meaning
     if types or (not rows and _names_types(node)):
         return PackMeaning(tuple(types))
     node.ref = checked.Pieces(tuple(pieces))
-    node.type = expanded_type(tuple_of(tuple(value_after(each) for each in pieces)), ())
+    node.type = expanded_type(tuple_of(tuple(value_type(each) for each in pieces)), ())
     return ValueMeaning(node.type)
 
 
@@ -156,8 +153,7 @@ def each(scope: Scope, node: ast.Each) -> Meaning:
     if entry is None:
         message = "'each' has a meaning only inside of 'expand'"
         note = f"write 'expand each {node.pack.span.text}' to pass all elements"
-        scope.world.error("E0409", message, node.span, note)
-        return fail(node)
+        return refuse(scope, node, "E0409", message, node.span, note)
     kinds = _known_entries(node.pack)
     assert kinds is not None
     chosen = kinds[entry]

@@ -19,8 +19,8 @@ from slangrad.check.calls.calls import (
     check_cast,
     differentiate,
 )
-from slangrad.check.calls.coerce import Plan, coerce, value_after
-from slangrad.check.calls.convert import convert, is_builtin_parameter
+from slangrad.check.calls.coerce import coerce
+from slangrad.check.calls.convert import is_builtin_parameter
 from slangrad.check.calls.operators import (
     check_assign,
     check_binary,
@@ -32,7 +32,6 @@ from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import check_try
 from slangrad.check.interfaces.lookup import members
 from slangrad.check.model import checked
-from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import (
     Candidate,
@@ -69,6 +68,7 @@ from slangrad.check.model.types import (
     unstored,
     vector,
 )
+from slangrad.check.names.constants import known_value, size_of
 from slangrad.check.names.members import this_value
 from slangrad.check.names.memory_rules import layout_named, size_by_rules
 from slangrad.check.names.places import require_readable, value_type
@@ -107,13 +107,6 @@ def _value_of(scope: Scope, node: ast.Expression, meaning: Meaning) -> Type:
         scope.world.error("E0302", f"'{node.span.text}' are types, not values", node.span)
     node.type = ERROR
     return ERROR
-
-
-def check_condition(scope: Scope, node: ast.Expression) -> None:
-    """An expression that decides a branch."""
-    check_argument(scope, node)
-    if node.type is not ERROR:
-        coerce(scope, node, BOOL, "a condition")
 
 
 # --- Literals -----------------------------------------------------------------------------------------
@@ -161,8 +154,7 @@ def _this(scope: Scope, node: ast.This) -> Type:
             sentence = "there is no 'this' in the default of a parameter"
         elif enclosing_member_scope(scope) is not None:
             sentence = "there is no 'this' in a static function"
-        scope.world.error("E0307", sentence, node.span)
-        return ERROR
+        return scope.world.error("E0307", sentence, node.span)
     node.ref = value
     return value.type
 
@@ -175,13 +167,13 @@ def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
         scope.world.error(
             "E0508", message, node.span, "leave it out, or mark the function as [Differentiable]"
         )
-    return value_after(node.operand)
+    return value_type(node.operand)
 
 
 def _comma(scope: Scope, node: ast.Comma) -> Type:
     check_value(scope, node.left)
     check_value(scope, node.right)
-    return value_after(node.right)
+    return value_type(node.right)
 
 
 def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
@@ -198,7 +190,7 @@ def _size_of(scope: Scope, node: ast.SizeOf) -> Type:
         if rules and node.query != "countof":
             node.ref = checked.Constant(size_by_rules(scope.world, node, kind, rules))
             return INT
-    node.ref = checked.Constant(scope.world.size_of(node.query, kind))
+    node.ref = checked.Constant(size_of(scope.world, node.query, kind))
     return INT
 
 
@@ -226,8 +218,7 @@ def _as(scope: Scope, node: ast.As) -> Type:
 
 def _bare_list(scope: Scope, node: ast.InitializerList) -> Type:
     check_argument(scope, node)
-    scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
-    return ERROR
+    return scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
 
 
 def _named(scope: Scope, node: ast.NamedArgument) -> Type:
@@ -236,8 +227,7 @@ def _named(scope: Scope, node: ast.NamedArgument) -> Type:
 
 def _refuse(code: str, what: str) -> Callable[[Scope, Any], Type]:
     def rule(scope: Scope, node: ast.Expression) -> Type:
-        scope.world.error(code, f"{what} is not supported", node.span)
-        return ERROR
+        return scope.world.error(code, f"{what} is not supported", node.span)
 
     return rule
 
@@ -266,7 +256,7 @@ def check_index(scope: Scope, node: ast.Index) -> Type:
 
 def _element(scope: Scope, node: ast.Index, kind: Any) -> Type:
     index = node.arguments[0]
-    source = value_after(index)
+    source = value_type(index)
     whole = isinstance(source, (Scalar, EnumType)) and not (isinstance(source, Scalar) and source.is_float)
     if not whole and not is_builtin_parameter(scope.world, source):
         scope.world.error("E0319", f"an index must be a whole number, not '{source}'", index.span)
@@ -285,7 +275,7 @@ def _check_range(scope: Scope, index: ast.Expression, kind: Any) -> None:
         return
     extent = kind.rows if isinstance(kind, Matrix) else kind.count
     with scope.world.silence():
-        value = scope.world.known_value(scope, index)
+        value = known_value(scope, index)
     if isinstance(value, int) and isinstance(extent, int) and not 0 <= value < extent:
         scope.world.error("E0320", f"the index {value} is outside of '{kind}'", index.span)
 
@@ -298,8 +288,7 @@ def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
         if isinstance(each.declaration, ast.Subscript)
     ]
     if not candidates:
-        scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
-        return ERROR
+        return scope.world.error("E0319", f"a '{kind}' has no elements", node.span)
     match = choose(scope, node.span, "[]", candidates, node.arguments)
     if match is None:
         return ERROR
@@ -307,38 +296,6 @@ def _subscript(scope: Scope, node: ast.Index, kind: Type) -> Type:
     require_readable(scope, match.target.declaration, node.base, node.span)
     node.ref = checked.Subscript(node.base, match.target, commit_match(scope, match))
     return match.signature.result
-
-
-# --- Questions from other files -----------------------------------------------------------------------
-
-
-def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
-    """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
-    made = convert(scope.world, value_after(node), kind, explicit=True)
-    if made is not None:
-        return Plan(kind, made.cost, made.conversion)
-    found = [
-        each for each in members(scope.world, kind, "__init") if isinstance(each.declaration, ast.Constructor)
-    ]
-    if not found:
-        return None
-    candidates = [Candidate(each.declaration, each.substitution) for each in found]
-    with scope.world.silence():
-        match = choose(scope, node.span, "__init", candidates, [node])
-    if match is None:
-        return None
-    inner = match.plans[0]
-    reference = match.target
-    assert not isinstance(reference, checked.Derivative)
-    return Plan(kind, match.cost, Conversion("call", kind, reference, inner.conversion if inner else None))
-
-
-def _lambda(scope: Scope, node: ast.Lambda) -> Type:
-    return lambdas.check_lambda(scope, node)
-
-
-def _missing(scope: Scope, node: ast.Missing) -> Type:
-    return ERROR
 
 
 def _call_or_part(scope: Scope, node: ast.Call) -> Meaning:
@@ -351,7 +308,7 @@ def _call_or_part(scope: Scope, node: ast.Call) -> Meaning:
 Rule = Callable[[Scope, Any], Type]
 
 EXPRESSIONS: dict[type[ast.Expression], Rule] = {
-    ast.Missing: _missing,
+    ast.Missing: lambda scope, node: ERROR,
     ast.IntLiteral: _int,
     ast.FloatLiteral: _float,
     ast.BoolLiteral: lambda scope, node: BOOL,
@@ -378,7 +335,7 @@ EXPRESSIONS: dict[type[ast.Expression], Rule] = {
     ast.New: _refuse("E9005", "'new'"),
     ast.Try: check_try,
     ast.AssemblyBlock: _assembly,
-    ast.Lambda: _lambda,
+    ast.Lambda: lambdas.check_lambda,
 }
 
 RULES[ast.Differentiate] = differentiate

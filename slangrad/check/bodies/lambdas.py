@@ -8,30 +8,22 @@ parameter is bounded by that.
 
 from __future__ import annotations
 
-from typing import Any
-
 from slangrad.check.bodies.statements import check_block
 from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.convert import common_type
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.generics.substitution import (
     nominal_parameters,
-    own_substitution,
     self_argument,
-    substitute,
 )
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
-from slangrad.check.model.meanings import Candidate, OverloadMeaning
+from slangrad.check.model.meanings import OverloadMeaning
 from slangrad.check.model.packs import grouped
-from slangrad.check.model.types import ERROR, VOID, FunctionType, InterfaceType, LambdaType, Type, nominal
-from slangrad.check.model.world import World
+from slangrad.check.model.types import ERROR, VOID, FunctionType, Type, nominal
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
 from slangrad.syntax.copies import duplicate
-
-PLAIN_INTERFACES = ("IFunc", "IMutatingFunc")
-FUNCTION_INTERFACES = (*PLAIN_INTERFACES, "IDifferentiableFunc", "IDifferentiableMutatingFunc")
 
 
 def check_lambda(scope: Scope, node: ast.Lambda) -> Type:
@@ -63,8 +55,7 @@ def _result(scope: Scope, body: Body) -> Type:
             return ERROR
         joined = kind if result is None else common_type(scope.world, result, kind)
         if joined is None:
-            scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
-            return ERROR
+            return scope.world.error("E0311", f"this lambda returns '{result}' and '{kind}'", statement.span)
         result = joined
     return VOID if result is None else result
 
@@ -119,24 +110,3 @@ def _only_signature(scope: Scope, meaning: OverloadMeaning) -> tuple[FunctionTyp
 
 def _writes(signature: FunctionType) -> bool:
     return any(each.direction not in ("in", "constref") for each in signature.parameters)
-
-
-def lambda_candidate(world: World, kind: Type, base: Any) -> Candidate | None:
-    """The function behind a value of a lambda type."""
-    if not isinstance(kind, LambdaType):
-        return None
-    return Candidate(kind.declaration, own_substitution(kind), base)
-
-
-def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, ...]:
-    """IFunc<R, (A, B)> and its kin, as far as the standard library declares them."""
-    info: checked.FunctionInfo = world.info(kind.declaration)
-    seen = own_substitution(kind)
-    result = substitute(world, info.result, seen)
-    parameters = tuple(substitute(world, world.info(each).type, seen) for each in info.parameters)
-    found = []
-    for name in FUNCTION_INTERFACES if info.level != "none" else PLAIN_INTERFACES:
-        interface = world.standard(name)
-        if isinstance(interface, ast.Interface):
-            found.append(nominal(interface, (result, parameters)))
-    return tuple(found)

@@ -14,7 +14,8 @@ from typing import Any
 
 from slangrad.check.bodies.finite import require_finite
 from slangrad.check.bodies.targets import chosen_case, meant_by
-from slangrad.check.calls.coerce import coerce, value_after
+from slangrad.check.calls.calls import check_condition
+from slangrad.check.calls.coerce import coerce
 from slangrad.check.calls.throwing import check_throw, declare_error
 from slangrad.check.generics.bounds import supposing
 from slangrad.check.model import checked
@@ -31,6 +32,7 @@ from slangrad.check.model.types import (
     Type,
 )
 from slangrad.check.names.attributes import check_attributes, check_modifiers
+from slangrad.check.names.constants import known_value
 from slangrad.check.names.places import is_referring, not_a_place, value_type
 from slangrad.check.names.scopes import Body, Scope
 from slangrad.syntax import ast
@@ -105,7 +107,7 @@ def _refuse_redeclaration(scope: Scope, declaration: Any) -> None:
 
 
 def _if(scope: Scope, node: ast.If) -> None:
-    scope.world.check_condition(scope, node.condition)
+    check_condition(scope, node.condition)
     asked: dict[Type, list[InterfaceType]] = {}
     for kind, interface in _asked(node.condition):
         asked.setdefault(kind, []).append(interface)
@@ -149,7 +151,7 @@ def _if_let(scope: Scope, node: ast.IfLet) -> None:
 
 def _switch(scope: Scope, node: ast.Switch) -> None:
     scope.world.check_argument(scope, node.value)
-    kind = node.value.type if node.value.type is ERROR else value_after(node.value)
+    kind = node.value.type if node.value.type is ERROR else value_type(node.value)
     whole = isinstance(kind, EnumType) or (isinstance(kind, Scalar) and not kind.is_float)
     if kind is not ERROR and not whole:
         scope.world.error("E0603", f"'switch' needs a whole number or an enum, not '{kind}'", node.value.span)
@@ -174,7 +176,7 @@ def _check_label(scope: Scope, label: ast.Expression, kind: Type, seen: dict[obj
     scope.world.check_argument(scope, label)
     if label.type is ERROR or kind is ERROR or not coerce(scope, label, kind, "a case label"):
         return
-    value = scope.world.known_value(scope, label)
+    value = known_value(scope, label)
     if value is None:
         return
     if value in seen:
@@ -190,7 +192,7 @@ def _for(scope: Scope, node: ast.For) -> None:
     if node.initializer is not None:
         check_statement(inside, node.initializer)
     if node.condition is not None:
-        scope.world.check_condition(inside, node.condition)
+        check_condition(inside, node.condition)
     if node.step is not None:
         scope.world.check_value(inside, node.step)
     _body(inside, node.body, "loop")
@@ -202,7 +204,7 @@ def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
         if bound is not None:
             scope.world.check_argument(scope, bound)
             if bound.type is not ERROR and coerce(scope, bound, INT, "a bound"):
-                scope.world.known_value(scope, bound)
+                known_value(scope, bound)
     inside = Scope(scope.world, scope)
     node.variable.checked = checked.VariableInfo(INT, "local", mutable=False)
     inside.add(node.variable)
@@ -210,13 +212,13 @@ def _compile_time_for(scope: Scope, node: ast.CompileTimeFor) -> None:
 
 
 def _while(scope: Scope, node: ast.While) -> None:
-    scope.world.check_condition(scope, node.condition)
+    check_condition(scope, node.condition)
     _body(scope, node.body, "loop")
 
 
 def _do_while(scope: Scope, node: ast.DoWhile) -> None:
     _body(scope, node.body, "loop")
-    scope.world.check_condition(scope, node.condition)
+    check_condition(scope, node.condition)
 
 
 def _labeled(scope: Scope, node: ast.Labeled) -> None:
@@ -303,7 +305,7 @@ def _return_from_lambda(scope: Scope, node: ast.Return) -> None:
         scope.body.returns.append((node, VOID))
         return
     kind = scope.world.check_value(scope, node.value)
-    scope.body.returns.append((node, kind if kind is ERROR else value_after(node.value)))
+    scope.body.returns.append((node, kind if kind is ERROR else value_type(node.value)))
 
 
 def _defer(scope: Scope, node: ast.Defer) -> None:
@@ -331,8 +333,8 @@ def _do_catch(scope: Scope, node: ast.DoCatch) -> None:
 
 def _static_assert(scope: Scope, node: ast.StaticAssert) -> None:
     """Decided here where the condition does not depend on generics; else for each instance, when it is lowered."""
-    scope.world.check_condition(scope, node.condition)
-    if node.condition.type is not ERROR and scope.world.known_value(scope, node.condition) == 0:
+    check_condition(scope, node.condition)
+    if node.condition.type is not ERROR and known_value(scope, node.condition) == 0:
         scope.world.error("E0606", assertion_text(node), node.condition.span)
 
 

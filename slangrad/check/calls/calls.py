@@ -10,11 +10,20 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check.calls import pack_parts
 from slangrad.check.calls.candidates import Match, innermost
-from slangrad.check.calls.coerce import Plan, commit, plan, stripped, value_after
-from slangrad.check.calls.initializers import check_elements, constructors, explain_list, plan_list
+from slangrad.check.calls.coerce import Plan, coerce, commit, plan, stripped
+from slangrad.check.calls.initializers import (
+    check_elements,
+    component_count,
+    constructors,
+    explain_list,
+    infer_struct,
+    initial_value,
+    plan_list,
+)
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import report_no_derivative, require_try, thrown_by
 from slangrad.check.derivatives.tensor_gradients import warn_of_lost_gradients
+from slangrad.check.generics.substitution import own_substitution
 from slangrad.check.interfaces.lookup import members
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Construct
@@ -31,11 +40,13 @@ from slangrad.check.model.meanings import (
     ValueMeaning,
 )
 from slangrad.check.model.types import (
+    BOOL,
     ERROR,
     VOID,
     Array,
     AssociatedType,
     InterfaceType,
+    LambdaType,
     Matrix,
     ParameterType,
     StructType,
@@ -46,8 +57,8 @@ from slangrad.check.model.types import (
     vector,
 )
 from slangrad.check.names.generic_arguments import apply_arguments
-from slangrad.check.names.members import fail, follow_pointer
-from slangrad.check.names.places import not_a_place
+from slangrad.check.names.members import fail, follow_pointer, refuse
+from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.resolve import mark_type, refer, unfold
 from slangrad.check.names.scopes import Scope
 from slangrad.check.names.unsupported import refused_member
@@ -67,13 +78,19 @@ def check_argument(scope: Scope, node: ast.Expression) -> None:
         scope.world.check_value(scope, node)
 
 
+def check_condition(scope: Scope, node: ast.Expression) -> None:
+    """An expression that decides a branch."""
+    check_argument(scope, node)
+    if node.type is not ERROR:
+        coerce(scope, node, BOOL, "a condition")
+
+
 def check_call(scope: Scope, node: ast.Call) -> Type:
     if pack_parts.asks_for_part(scope, node):
         meaning = pack_parts.part(scope, node)
         if isinstance(meaning, (TypeMeaning, PackMeaning)):
             message = f"'{node.span.text}' is a type, and a value is needed"
-            scope.world.error("E0302", message, node.span)
-            return ERROR
+            return scope.world.error("E0302", message, node.span)
         kind: Type = node.type
         return kind
     meaning = refer(scope, node.callee)
@@ -100,7 +117,7 @@ def _applied(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Meaning:
     """`Foo(x)` of a generic struct: its arguments follow from those of a constructor."""
     declaration = meaning.declaration
     if isinstance(declaration, ast.Struct) and node.arguments:
-        inferred = scope.world.infer_struct(scope, node, meaning)
+        inferred = infer_struct(scope, node, meaning)
         if inferred is not None:
             return TypeMeaning(inferred)
     return apply_arguments(scope, node.callee, meaning, [])
@@ -174,8 +191,7 @@ def _call_value(scope: Scope, node: ast.Call) -> Type:
         return ERROR
     candidates = _callable_candidates(scope, kind, node.callee)
     if not candidates:
-        scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
-        return ERROR
+        return scope.world.error("E0302", f"a '{kind}' cannot be called", node.callee.span)
     return call_overload(scope, node, "operator()", candidates, node.arguments)
 
 
@@ -187,8 +203,9 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
     if kind is ERROR or any(each.type is ERROR for each in arguments):
         return kind
     if isinstance(kind, InterfaceType) and not arguments:
-        scope.world.error("E0412", f"'{kind}' is an interface, of which there are no objects", node.span)
-        return ERROR
+        return scope.world.error(
+            "E0412", f"'{kind}' is an interface, of which there are no objects", node.span
+        )
     if not arguments:
         return _construct_empty(scope, node, kind)
     if len(arguments) == 1 and _convert_explicitly(scope, node, kind, arguments[0]):
@@ -203,7 +220,7 @@ def construct(scope: Scope, node: ast.Expression, kind: Type, arguments: list[as
 
 
 def _construct_empty(scope: Scope, node: ast.Expression, kind: Type) -> Type:
-    initial = scope.world.initial_value(scope, kind)
+    initial = initial_value(scope, kind)
     node.ref = Construct(kind, ()) if isinstance(initial, checked.Zero) else initial
     return kind
 
@@ -227,7 +244,7 @@ def _convert_explicitly(scope: Scope, node: ast.Expression, kind: Type, argument
         return True
     if isinstance(argument, ast.NamedArgument):
         return False
-    source = value_after(argument)
+    source = value_type(argument)
     if isinstance(kind, StructType) and _is_zero(inner) and not _takes_one(scope, kind, argument):
         _construct_empty(scope, node, kind)
         return True
@@ -292,7 +309,7 @@ def _construct_components(
         if isinstance(each, (ast.InitializerList, ast.NamedArgument)):
             scope.world.error("E0312", f"this cannot be a component of '{kind}'", each.span)
             return kind
-        source = value_after(each)
+        source = value_type(each)
         target = vector(element, source.count) if isinstance(source, Vector) else element
         if not _convert_component(scope, each, target, kind):
             return kind
@@ -306,27 +323,18 @@ def _construct_components(
 
 
 def _convert_component(scope: Scope, node: ast.Expression, target: Type, kind: Type) -> bool:
-    whole = isinstance(value_after(node), (Matrix, Array, StructType))
+    whole = isinstance(value_type(node), (Matrix, Array, StructType))
     made = None if whole else plan(scope, node, target, explicit=True)
     if made is None:
-        message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_after(node)}'"
+        message = f"a component of '{kind}' must be '{element_of(kind)}', not '{value_type(node)}'"
         scope.world.error("E0312", message, node.span)
         return False
     commit(scope, node, made)
     return True
 
 
-def component_count(kind: Vector | Matrix) -> int | None:
-    """How many components, None when that is not known yet."""
-    if isinstance(kind, Vector):
-        return kind.count if isinstance(kind.count, int) else None
-    if isinstance(kind.rows, int) and isinstance(kind.columns, int):
-        return kind.rows * kind.columns
-    return None
-
-
 def _report_no_conversion(scope: Scope, node: ast.Expression, kind: Type, arguments: list[Any]) -> Type:
-    given = ", ".join("{...}" if each.type is None else f"'{value_after(each)}'" for each in arguments)
+    given = ", ".join("{...}" if each.type is None else f"'{value_type(each)}'" for each in arguments)
     scope.world.error("E0311", f"a '{kind}' cannot be made from {given}", node.span)
     return kind
 
@@ -335,14 +343,13 @@ def check_cast(scope: Scope, node: ast.Cast) -> Type:
     kind = scope.world.resolve_type(scope, node.target)
     check_argument(scope, node.operand)
     if isinstance(kind, Array) and kind.count is None and not isinstance(node.operand, ast.InitializerList):
-        scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
-        return ERROR
+        return scope.world.error("E0311", f"'{kind}' is no type to convert to", node.target.span)
     if kind is VOID and node.operand.type not in (None, ERROR):
         node.ref = checked.Convert(node.operand)
         return VOID
     made = construct(scope, node, kind, [node.operand])
     if isinstance(kind, Array) and isinstance(node.operand, ast.InitializerList):
-        return value_after(node.operand)
+        return value_type(node.operand)
     return made
 
 
@@ -363,8 +370,9 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
     candidates = [each for each in candidates if not isinstance(each.declaration, ast.Constructor)]
     if not candidates:
         what = node.function.span.text
-        scope.world.error("E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span)
-        return fail(node)
+        return refuse(
+            scope, node, "E0502", f"{node.mode} needs a function, which '{what}' is not", node.function.span
+        )
     differentiable = [each for each in candidates if _is_differentiable(scope, each)]
     if not differentiable:
         _report_not_differentiable(scope, node, candidates[0])
@@ -392,9 +400,8 @@ def differentiate(scope: Scope, node: ast.Differentiate) -> Meaning:
 
 def _callable_candidates(scope: Scope, kind: Type, node: ast.Expression) -> list[Candidate]:
     """What a call of a value can mean: the body of a lambda, or an `operator()`."""
-    made = scope.world.lambda_candidate(kind, node)
-    if made is not None:
-        return [made]
+    if isinstance(kind, LambdaType):
+        return [Candidate(kind.declaration, own_substitution(kind), node)]
     return [
         Candidate(each.declaration, each.substitution, node)
         for each in members(scope.world, kind, "operator()")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from slangrad.check.calls.convert import LITERAL_FITS, Coercion, convert, splat_cost
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.types import ERROR, VOID, Scalar, Type, element_of, is_abstract
+from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
@@ -29,12 +30,6 @@ class Plan:
     apply: Callable[[], None] | None = None
 
 
-def value_after(node: ast.Expression) -> Type:
-    """The type of a checked node with its conversion."""
-    kind: Type = node.type if node.conversion is None else node.conversion.target
-    return kind
-
-
 def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = False) -> Plan | None:
     """How `node` could become `target`; None when it cannot."""
     if target is ERROR:
@@ -46,7 +41,7 @@ def plan(scope: Scope, node: ast.Expression, target: Type, explicit: bool = Fals
         inner = stripped(node)
         if isinstance(inner, ast.InitializerList):
             return plan(scope, inner, target, explicit)
-    source = value_after(node)
+    source = value_type(node)
     if source is VOID and target is not VOID:
         return None
     coercion = convert(scope.world, source, target, explicit)
@@ -142,7 +137,7 @@ def report_list_failure(scope: Scope, node: ast.Expression, target: Type) -> boo
 
 
 def mismatch(scope: Scope, node: ast.Expression, target: Type, what: str) -> str:
-    source = "an initializer list" if isinstance(node, ast.InitializerList) else f"'{value_after(node)}'"
+    source = "an initializer list" if isinstance(node, ast.InitializerList) else f"'{value_type(node)}'"
     return f"{what} must be '{target}', not {source}"
 
 

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 from slangrad.check.generics.bounds import stated_conversion, stated_equal
 from slangrad.check.generics.signatures import signature_of
 from slangrad.check.generics.substitution import own_substitution
-from slangrad.check.interfaces.lookup import Member, base_of, conforms, conforms_to, declared, members
+from slangrad.check.interfaces.lookup import (
+    Member,
+    base_of,
+    conforms,
+    conforms_to,
+    declared,
+    members,
+    tag_type,
+)
 from slangrad.check.model.checked import Conversion
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.types import (
@@ -122,7 +130,7 @@ def _by_constructor(
     world: World, source: Type, target: Type, member: Member, implicit: bool
 ) -> Coercion | None:
     declared = member.declaration
-    marked = declared.has("__implicit_conversion") or declared.attribute("__implicit_conversion") is not None
+    marked = declared.is_marked("__implicit_conversion")
     if len(declared.parameters) != 1 or declared.generics or (implicit and not marked):
         return None
     (parameter,) = signature_of(world, member.reference).parameters
@@ -219,7 +227,7 @@ def _is_some_enum(world: World, kind: Type) -> bool:
 
 
 def _from_enum(world: World, source: EnumType, target: Type) -> Coercion | None:
-    tag = world.tag_type(source)
+    tag = tag_type(world, source)
     if isinstance(tag, Scalar) and isinstance(target, Scalar):
         return Coercion(FROM_ENUM + scalar_cost(tag, target), Conversion("numeric", target))
     return None
@@ -433,7 +441,7 @@ def _common_element(world: World, left: Type, right: Type) -> Type | None:
 
 
 def _without_enum(world: World, kind: Type) -> Type:
-    return world.tag_type(kind) if isinstance(kind, EnumType) else kind
+    return tag_type(world, kind) if isinstance(kind, EnumType) else kind
 
 
 def _common_shape(left: Type, right: Type) -> Type | None:

@@ -9,14 +9,15 @@ in C: `float2 a[2] = {1, 2, 3}` is (1, 2), (3, 0). What is missing has its defau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, stripped, value_after
-from slangrad.check.calls.convert import common_type
+from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, stripped
+from slangrad.check.calls.convert import CONSTRUCTOR, common_type, convert
 from slangrad.check.calls.overload import choose, commit_match, evaluate
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.substitution import identity, nominal_parameters
@@ -42,8 +43,10 @@ from slangrad.check.model.types import (
     nominal,
     vector,
 )
+from slangrad.check.model.values import Value
 from slangrad.check.names.bit_fields import is_word
 from slangrad.check.names.members import is_visible
+from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import unfold
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
@@ -208,7 +211,7 @@ def _parts(scope: Scope, nodes: list[ast.Expression], target: Type) -> list[Type
 
 
 def _is_vector(node: ast.Expression) -> bool:
-    return not isinstance(stripped(node), ast.InitializerList) and isinstance(value_after(node), Vector)
+    return not isinstance(stripped(node), ast.InitializerList) and isinstance(value_type(node), Vector)
 
 
 # --- Filling aggregates -------------------------------------------------------------------------------
@@ -240,7 +243,7 @@ def _take(scope: Scope, reader: Reader, target: Type) -> Piece | None:
             reader.next()
             return Piece(made.cost, lambda: _committed(scope, node, made), target)
     inner = stripped(node)
-    if isinstance(inner, ast.InitializerList) or type(target) not in _FILLS or value_after(node) is ERROR:
+    if isinstance(inner, ast.InitializerList) or type(target) not in _FILLS or value_type(node) is ERROR:
         reader.failure = reader.failure or (node, target)
         return None
     refused = isinstance(target, StructType) and (target in reader.filling or constructors(scope, target))
@@ -259,12 +262,13 @@ def _is_spread(node: ast.Expression, target: Type) -> bool:
     """Whether scalars are listed one by one for a vector or matrix inside the list."""
     if isinstance(stripped(node), ast.InitializerList):
         return False
-    source = value_after(node)
+    source = value_type(node)
     is_scalar = isinstance(source, Scalar) or source is getattr(target, "element", None)
-    return is_scalar and (_component_count(target) or 0) > 1
+    return is_scalar and (component_count(target) or 0) > 1
 
 
-def _component_count(kind: Type) -> int | None:
+def component_count(kind: Type) -> int | None:
+    """How many components a vector or matrix has, None when that is not known yet."""
     if isinstance(kind, Vector) and isinstance(kind.count, int):
         return kind.count
     if isinstance(kind, Matrix) and isinstance(kind.rows, int) and isinstance(kind.columns, int):
@@ -309,7 +313,7 @@ def _construct(target: Type, pieces: list[Piece]) -> Piece:
 
 def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
     if not isinstance(target.count, int):
-        return _fill_symbolic(scope, reader, target, target.element)
+        return _fill_elements(scope, reader, target, repeat(target.element))
     pieces: list[Piece] = []
     have = 0
     while have < target.count and reader.left:
@@ -329,67 +333,51 @@ def _fill_vector(scope: Scope, reader: Reader, target: Vector) -> Piece | None:
 def _take_components(scope: Scope, reader: Reader, element: Type) -> Piece | None:
     """A scalar, or a vector that brings several components."""
     node = reader.nodes[reader.position]
-    source = None if isinstance(stripped(node), ast.InitializerList) else value_after(node)
+    source = None if isinstance(stripped(node), ast.InitializerList) else value_type(node)
     kind = vector(element, source.count) if isinstance(source, Vector) else element
     return _take(scope, reader, kind)
 
 
 def _fill_matrix(scope: Scope, reader: Reader, target: Matrix) -> Piece | None:
     row = vector(target.element, target.columns)
-    return _fill_elements(scope, reader, target, row, target.rows)
+    return _fill_elements(scope, reader, target, _repeated(row, target.rows))
 
 
 def _fill_array(scope: Scope, reader: Reader, target: Array) -> Piece | None:
-    if target.count is None:
-        return _fill_unsized(scope, reader, target)
-    return _fill_elements(scope, reader, target, target.element, target.count)
+    if target.count is not None:
+        return _fill_elements(scope, reader, target, _repeated(target.element, target.count))
+    pieces = _take_all(scope, reader, repeat(target.element))
+    return None if pieces is None else _construct(array(target.element, len(pieces)), pieces)
 
 
-def _fill_elements(scope: Scope, reader: Reader, target: Type, element: Type, count: Any) -> Piece | None:
-    if not isinstance(count, int):
-        return _fill_symbolic(scope, reader, target, element)
-    pieces = []
-    for _ in range(count):
-        if reader.left == 0:
-            break
-        piece = _take(scope, reader, element)
-        if piece is None:
-            return None
-        pieces.append(piece)
-    return _construct(target, pieces)
-
-
-def _fill_symbolic(scope: Scope, reader: Reader, target: Type, element: Type) -> Piece | None:
+def _repeated(kind: Type, count: Value) -> Iterable[Type]:
     """Where the count is a generic parameter: as many as are given, the rest zero."""
-    pieces = []
-    while reader.left:
-        piece = _take(scope, reader, element)
-        if piece is None:
-            return None
-        pieces.append(piece)
-    return _construct(target, pieces)
+    return repeat(kind, count) if isinstance(count, int) else repeat(kind)
 
 
-def _fill_unsized(scope: Scope, reader: Reader, target: Array) -> Piece | None:
-    pieces = []
-    while reader.left:
-        piece = _take(scope, reader, target.element)
-        if piece is None:
-            return None
-        pieces.append(piece)
-    return _construct(array(target.element, len(pieces)), pieces)
+def _fill_elements(scope: Scope, reader: Reader, target: Type, kinds: Iterable[Type]) -> Piece | None:
+    pieces = _take_all(scope, reader, kinds)
+    return None if pieces is None else _construct(target, pieces)
 
 
 def _fill_tuple(scope: Scope, reader: Reader, target: Tuple) -> Piece | None:
-    pieces = []
-    for element in target.elements:
-        if reader.left == 0 and not any(map(is_pack, target.elements)):
+    pieces = _take_all(scope, reader, target.elements)
+    if pieces is None or (len(pieces) < len(target.elements) and any(map(is_pack, target.elements))):
+        return None
+    return _construct(target, pieces)
+
+
+def _take_all(scope: Scope, reader: Reader, kinds: Iterable[Type]) -> list[Piece] | None:
+    """The next elements, each as a value of its type, as far as there are any."""
+    pieces: list[Piece] = []
+    for kind in kinds:
+        if not reader.left:
             break
-        piece = _take(scope, reader, element) if reader.left else None
+        piece = _take(scope, reader, kind)
         if piece is None:
             return None
         pieces.append(piece)
-    return _construct(target, pieces)
+    return pieces
 
 
 _FILLS: dict[type[Type], Callable[[Scope, Reader, Any], Piece | None]] = {
@@ -448,7 +436,7 @@ def explain_list(scope: Scope, node: ast.InitializerList, target: Type) -> None:
         if isinstance(inner, ast.InitializerList) and inner is not node:
             explain_list(scope, inner, wanted)
             return
-        if value_after(culprit) is not ERROR:
+        if value_type(culprit) is not ERROR:
             scope.world.error("E0312", mismatch(scope, culprit, wanted, "this element"), culprit.span)
         return
     if piece is not None and reader.left:
@@ -471,30 +459,29 @@ def plan_constructor(scope: Scope, node: ast.Expression, target: Type) -> Plan |
     if not isinstance(target, StructType):
         return None
     with scope.world.answering(("conversion", target)) as first:
-        if not first:
-            return None
-        for each in _implicit_constructors(scope, target):
-            match = evaluate(scope, each, [node])
-            if isinstance(match, Match) and isinstance(match.target, DeclRef):
-                return _by_constructor(scope, node, target, match)
+        for each in constructors(scope, target) if first else ():
+            if each.declaration.is_marked("__implicit_conversion"):
+                match = evaluate(scope, each, [node])
+                if isinstance(match, Match) and match.plans[0] is not None:
+                    return _by_constructor(target, match, match.plans[0].cost + CONSTRUCTOR)
     return None
 
 
-def _implicit_constructors(scope: Scope, target: StructType) -> Iterator[Candidate]:
-    for each in constructors(scope, target):
-        declaration = each.declaration
-        if (
-            declaration.has("__implicit_conversion")
-            or declaration.attribute("__implicit_conversion") is not None
-        ):
-            yield each
+def plan_literal(scope: Scope, node: ast.Expression, kind: Type) -> Plan | None:
+    """A number as a value of a type parameter: builtin ones convert, others by their `__init(int)`."""
+    made = convert(scope.world, value_type(node), kind, explicit=True)
+    if made is not None:
+        return Plan(kind, made.cost, made.conversion)
+    found = constructors(scope, kind)
+    with scope.world.silence():
+        match = choose(scope, node.span, "__init", found, [node]) if found else None
+    return None if match is None else _by_constructor(kind, match, match.cost)
 
 
-def _by_constructor(scope: Scope, node: ast.Expression, target: StructType, match: Match) -> Plan:
+def _by_constructor(target: Type, match: Match, cost: int) -> Plan:
     (inner,) = match.plans
     assert inner is not None and isinstance(match.target, DeclRef)
-    conversion = Conversion("call", target, match.target, inner.conversion)
-    return Plan(target, inner.cost + 500, conversion)
+    return Plan(target, cost, Conversion("call", target, match.target, inner.conversion))
 
 
 def infer_struct(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Type | None:
@@ -509,7 +496,7 @@ def infer_struct(scope: Scope, node: ast.Call, meaning: GenericMeaning) -> Type 
     for shape in shapes:
         solver = Solver(world, declaration.generics, lambda left, right: common_type(world, left, right))
         fits = len(shape) >= len(node.arguments) and all(
-            solver.unify(one, value_after(other)) or not one.abstract
+            solver.unify(one, value_type(other)) or not one.abstract
             for one, other in zip(shape, node.arguments)
         )
         if fits and all(each in solver.bindings for each in declaration.generics):

@@ -9,7 +9,7 @@ Operands are brought to their common type. A struct's operator is a function: a 
 from __future__ import annotations
 
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import coerce, commit, plan, stripped, value_after
+from slangrad.check.calls.coerce import coerce, commit, plan, stripped
 from slangrad.check.calls.convert import (
     arithmetic_type,
     bool_like,
@@ -18,11 +18,12 @@ from slangrad.check.calls.convert import (
     is_builtin_parameter,
     same_value,
 )
+from slangrad.check.calls.initializers import plan_literal
 from slangrad.check.calls.other_ways import other_way
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
-from slangrad.check.interfaces.lookup import conformances, declared, members
+from slangrad.check.interfaces.lookup import conformances, declared, members, tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.meanings import Candidate
@@ -51,9 +52,9 @@ from slangrad.check.model.types import (
     unstored,
     with_element,
 )
-from slangrad.check.names.members import CALLABLE
+from slangrad.check.names.members import CALLABLE, value_member
 from slangrad.check.names.memory_rules import rules_of_place
-from slangrad.check.names.places import not_a_place
+from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope, levels
 from slangrad.syntax import ast
 
@@ -91,9 +92,9 @@ def check_unary(scope: Scope, node: ast.Unary) -> Type:
         return ERROR
     if node.operator == "-" and isinstance(node.operand, ast.IntLiteral):
         _least(node.operand)
-    if node.operator == "*" and isinstance(value_after(node.operand), Pointer):
+    if node.operator == "*" and isinstance(value_type(node.operand), Pointer):
         node.ref = checked.Dereference(node.operand)
-        kind = value_after(node.operand)
+        kind = value_type(node.operand)
         assert isinstance(kind, Pointer)
         return unstored(kind.element)
     made = apply_operator(scope, node, node.operator, [node.operand])
@@ -116,7 +117,7 @@ def _address(scope: Scope, node: ast.Unary) -> Type:
     if kind is ERROR:
         return ERROR
     node.ref = checked.AddressOf(node.operand)
-    return pointer(stored(value_after(node.operand), rules_of_place(scope.world, node.operand)))
+    return pointer(stored(value_type(node.operand), rules_of_place(scope.world, node.operand)))
 
 
 def apply_operator(
@@ -132,7 +133,7 @@ def apply_operator(
     for each in operands:
         _see_equal(scope, each)
     listed = any(isinstance(stripped(each), ast.InitializerList) for each in operands)
-    types = [] if listed else [value_after(each) for each in operands]
+    types = [] if listed else [value_type(each) for each in operands]
     if not listed and not any(isinstance(each, _DECLARED) for each in types):
         kind = _builtin(scope, node, operator, operands)
         if kind is not None:
@@ -163,11 +164,12 @@ def _compare_with_none(
 ) -> Type | None:
     """`x == none` is `!x.hasValue`."""
     for one, other in (operands, operands[::-1]):
-        kind = value_after(one)
+        kind = value_type(one)
         optional = isinstance(kind, StructType) and kind.declaration is scope.world.standard("Optional")
         if isinstance(stripped(other), ast.NoneLiteral) and optional:
             question = ast.Member(node.span, one, "hasValue", one.span, ".")
-            if scope.world.check_member(scope, question) is ERROR:
+            value_member(scope, question, one)
+            if question.type is ERROR:
                 return None
             node.ref = checked.Convert(question) if operator == "!=" else checked.Operator("!", (question,))
             return BOOL
@@ -181,7 +183,7 @@ def report_no_operator(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> None:
     types = [
-        "an initializer list" if isinstance(stripped(each), ast.InitializerList) else f"'{value_after(each)}'"
+        "an initializer list" if isinstance(stripped(each), ast.InitializerList) else f"'{value_type(each)}'"
         for each in operands
     ]
     message = f"no operator '{operator}' for {' and '.join(types)}"
@@ -234,7 +236,7 @@ def _member_operators(scope: Scope, name: str, first: ast.Expression) -> list[Ca
     if isinstance(stripped(first), ast.InitializerList):
         return []
     found = []
-    for member in members(scope.world, value_after(first), name):
+    for member in members(scope.world, value_type(first), name):
         if isinstance(member.declaration, ast.Function):
             static = scope.world.info(member.declaration).this_type is None
             found.append(Candidate(member.declaration, member.substitution, None if static else first))
@@ -253,11 +255,11 @@ def _requirement(
 ) -> Type | None:
     """An operator on a type parameter: `a + b` is `a.add(b)`."""
     subject = next(
-        (each for each in operands if isinstance(value_after(each), (ParameterType, AssociatedType))), None
+        (each for each in operands if isinstance(value_type(each), (ParameterType, AssociatedType))), None
     )
     if subject is None:
         return None
-    kind = value_after(subject)
+    kind = value_type(subject)
     if operator in (">", ">="):
         swapped = {">": "<", ">=": "<="}[operator]
         return _requirement(scope, node, swapped, operands[::-1])
@@ -289,11 +291,11 @@ def _find_requirement(scope: Scope, kind: Type, name: str) -> DeclRef | None:
 
 def _bring(scope: Scope, node: ast.Expression, kind: Type) -> bool:
     """Convert an operand to a type parameter; only literals and what the parameter can be made from."""
-    if value_after(node) is kind:
+    if value_type(node) is kind:
         return True
     if not is_literal(node):
         return False
-    made = scope.world.plan_literal(scope, node, kind)
+    made = plan_literal(scope, node, kind)
     if made is None:
         return False
     commit(scope, node, made)
@@ -314,11 +316,11 @@ def is_literal(node: ast.Expression) -> bool:
 def _builtin(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
-    if any(not _is_builtin(scope, value_after(each)) for each in operands):
+    if any(not _is_builtin(scope, value_type(each)) for each in operands):
         return None
     if len(operands) == 1:
         return _builtin_unary(scope, node, operator, operands[0])
-    left, right = value_after(operands[0]), value_after(operands[1])
+    left, right = value_type(operands[0]), value_type(operands[1])
     if isinstance(left, Pointer) or isinstance(right, Pointer):
         return _pointers(scope, node, operator, operands)
     if operator in SHIFTS:
@@ -337,16 +339,16 @@ def _is_builtin(scope: Scope, kind: Type) -> bool:
 
 
 def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -> Type | None:
-    left, right = (value_after(each) for each in operands)
+    left, right = (value_type(each) for each in operands)
     if isinstance(left, EnumType) and left is right:
-        return left if operator in BITWISE | EQUALITIES | COMPARISONS else scope.world.tag_type(left)
+        return left if operator in BITWISE | EQUALITIES | COMPARISONS else tag_type(scope.world, left)
     common = common_type(scope.world, left, right)
     if common is None:
         common = _literal_adapts(scope, operands)
     if common is None:
         return None
     if isinstance(common, EnumType):
-        common = scope.world.tag_type(common)
+        common = tag_type(scope.world, common)
     element = element_of(common)
     if operator in LOGICAL:
         return with_element(common, BOOL)
@@ -360,9 +362,9 @@ def _operand_type(scope: Scope, operator: str, operands: list[ast.Expression]) -
 def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None:
     """A number next to a type parameter, or to a vector of one, is of that type."""
     for one, other in (operands, operands[::-1]):
-        kind = value_after(one)
+        kind = value_type(one)
         parameter = is_builtin_parameter(scope.world, element_of(kind))
-        if parameter and (is_literal(other) or value_after(other) is element_of(kind)):
+        if parameter and (is_literal(other) or value_type(other) is element_of(kind)):
             return kind
     return None
 
@@ -376,7 +378,7 @@ def _to_common(scope: Scope, node: ast.Expression, common: Type) -> bool:
 
 
 def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type | None:
-    left, right = (value_after(each) for each in operands)
+    left, right = (value_type(each) for each in operands)
     elements = [element_of(each) for each in (left, right)]
     if any(isinstance(each, Scalar) and each.is_float for each in elements):
         return None
@@ -384,7 +386,7 @@ def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast
     if isinstance(right, (Vector, Matrix)) and not isinstance(left, (Vector, Matrix)):
         result = with_element(right, element_of(result))
     if isinstance(result, EnumType):
-        result = scope.world.tag_type(result)
+        result = tag_type(scope.world, result)
     amount = with_element(result, element_of(arithmetic_type(right)))
     if not _to_common(scope, operands[0], result) or not _to_common(scope, operands[1], amount):
         return None
@@ -395,7 +397,7 @@ def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast
 def _pointers(
     scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]
 ) -> Type | None:
-    left, right = (value_after(each) for each in operands)
+    left, right = (value_type(each) for each in operands)
     if operator in COMPARISONS | EQUALITIES:
         common = left if isinstance(left, Pointer) else right
         if not all(_to_common(scope, each, common) for each in operands):
@@ -414,11 +416,11 @@ def _pointers(
 
 
 def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: ast.Expression) -> Type | None:
-    kind = value_after(operand)
+    kind = value_type(operand)
     if isinstance(kind, Pointer) and operator != "!":
         return None
     if isinstance(kind, EnumType):
-        kind = kind if operator == "~" else scope.world.tag_type(kind)
+        kind = kind if operator == "~" else tag_type(scope.world, kind)
     element = element_of(kind)
     if operator == "!":
         result = with_element(kind, BOOL)
@@ -445,11 +447,11 @@ def check_assign(scope: Scope, node: ast.Assign) -> Type:
     if target is ERROR or not require_place(scope, node.target):
         return target
     if node.operator == "=":
-        if _is_atomic(scope, value_after(node.target)) and not _is_atomic(scope, node.value.type):
+        if _is_atomic(scope, value_type(node.target)) and not _is_atomic(scope, node.value.type):
             return _store_atomic(scope, node)
-        coerce(scope, node.value, value_after(node.target), "the value")
+        coerce(scope, node.value, value_type(node.target), "the value")
         node.ref = checked.Store(node.target, node.value)
-        return value_after(node.target)
+        return value_type(node.target)
     if node.value.type is ERROR:
         return target
     return _update(scope, node, node.operator[:-1], node.target, node.value)
@@ -461,7 +463,7 @@ def _is_atomic(scope: Scope, kind: Type | None) -> bool:
 
 def _store_atomic(scope: Scope, node: ast.Assign) -> Type:
     """`x = 1` of an `Atomic<int>`."""
-    found = members(scope.world, value_after(node.target), "store")
+    found = members(scope.world, value_type(node.target), "store")
     candidates = [Candidate(each.declaration, each.substitution, node.target) for each in found]
     match = choose(scope, node.span, "store", candidates, [node.value])
     return ERROR if match is None else _call(scope, node, match, [node.target, node.value])
@@ -484,7 +486,7 @@ def _update(
     scope: Scope, node: ast.Expression, operator: str, place: ast.Expression, value: ast.Expression
 ) -> Type:
     """`place op= value`: the operator on a stand-in for the place, whose conversion is that after loading."""
-    kind = value_after(place)
+    kind = value_type(place)
     current = Current(place.span)
     current.type = kind
     assigning = user_operator(scope, node, f"{operator}=", [place, value])
@@ -496,8 +498,7 @@ def _update(
         return ERROR
     store = convert(scope.world, made, kind, explicit=True)
     if store is None:
-        scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
-        return ERROR
+        return scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
     assert not isinstance(function, checked.Derivative)
     as_method = function is not None and trial.ref.this is not None
@@ -516,7 +517,7 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
     kind = scope.world.check_value(scope, operand)
     if kind is ERROR:
         return ERROR
-    kind = value_after(operand)
+    kind = value_type(operand)
     if isinstance(kind, StructType):
         made = apply_operator(scope, node, node.operator, [operand])
         return ERROR if made is None else made
@@ -547,7 +548,7 @@ def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
     common = _arm_type(scope, node)
     if common is None:
         return ERROR
-    selects = isinstance(value_after(node.condition), Vector)
+    selects = isinstance(value_type(node.condition), Vector)
     if selects and isinstance(common, Vector):
         return _select(scope, node, common)
     coerce(scope, node.condition, BOOL, "a condition")
@@ -560,7 +561,7 @@ def check_conditional(scope: Scope, node: ast.Conditional) -> Type:
 
 def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
     arms = [node.then, node.otherwise]
-    typed = [value_after(each) for each in arms if not isinstance(stripped(each), ast.InitializerList)]
+    typed = [value_type(each) for each in arms if not isinstance(stripped(each), ast.InitializerList)]
     if len(typed) == 1:
         return typed[0]
     found = common_type(scope.world, *typed) if typed else None
@@ -573,11 +574,10 @@ def _arm_type(scope: Scope, node: ast.Conditional) -> Type | None:
 
 
 def _select(scope: Scope, node: ast.Conditional, common: Vector) -> Type:
-    condition = value_after(node.condition)
+    condition = value_type(node.condition)
     assert isinstance(condition, Vector)
     if not same_value(condition.count, common.count):
-        scope.world.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
-        return ERROR
+        return scope.world.error("E0313", f"'{condition}' cannot select from '{common}'", node.span)
     for each, kind in ((node.condition, bool_like(common)), (node.then, common), (node.otherwise, common)):
         coerce(scope, each, kind, "this operand")
     node.ref = checked.Operator("?:", (node.condition, node.then, node.otherwise))

@@ -5,8 +5,9 @@ In: `x ** 2`, and its operands.   Out: "a power is pow(x, y)", or None.
 
 from __future__ import annotations
 
-from slangrad.check.calls.coerce import stripped, value_after
+from slangrad.check.calls.coerce import stripped
 from slangrad.check.model.types import Matrix, ParameterType, Scalar, element_of
+from slangrad.check.names.places import value_type
 from slangrad.syntax import ast
 
 POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
@@ -14,7 +15,7 @@ POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
 
 def other_way(node: ast.Expression, operator: str, operands: list[ast.Expression]) -> str | None:
     """What to write in place of an operator that is not there."""
-    kinds = [value_after(each) for each in operands if not isinstance(stripped(each), ast.InitializerList)]
+    kinds = [value_type(each) for each in operands if not isinstance(stripped(each), ast.InitializerList)]
     generic = next((each for each in kinds if isinstance(each, ParameterType)), None)
     if generic is not None and (bound := _bound_with(operator)):
         return f"'{generic}' has the operators of its bound: '{generic} : {bound}' has this one"

@@ -22,15 +22,16 @@ from slangrad.check.calls.candidates import (
     innermost,
     instantiate,
 )
-from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure, value_after
+from slangrad.check.calls.coerce import Plan, commit, mismatch, plan, report_list_failure
 from slangrad.check.calls.convert import TO_FLOAT, common_type, convert
 from slangrad.check.calls.ranking import best_matches
+from slangrad.check.derivatives.given import given
 from slangrad.check.generics.bounds import generic_info
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import function_text, signature_text
 from slangrad.check.generics.substitution import passed_parameters, substitute
 from slangrad.check.interfaces.differentiable import RESULT_COTANGENT, pair_element
-from slangrad.check.interfaces.lookup import conformances, conforms, unmet_constraint
+from slangrad.check.interfaces.lookup import conformances, conforms, function_interfaces, unmet_constraint
 from slangrad.check.model import checked
 from slangrad.check.model.checked import Default, Derivative
 from slangrad.check.model.declref import DeclRef
@@ -55,9 +56,9 @@ from slangrad.check.model.types import (
 )
 from slangrad.check.model.world import World
 from slangrad.check.names import constants
-from slangrad.check.names.generic_arguments import fits
+from slangrad.check.names.generic_arguments import default_argument, fits
 from slangrad.check.names.memory_rules import rules_of_place
-from slangrad.check.names.places import not_a_place
+from slangrad.check.names.places import not_a_place, value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
@@ -126,7 +127,7 @@ def evaluate(scope: Scope, candidate: Candidate, arguments: list[ast.Expression]
     bindings = _infer(scope, candidate, placed)
     if isinstance(bindings, Failure):
         return bindings
-    concretely = candidate.inner is not None and world.has_partial_derivatives(candidate.declaration)
+    concretely = candidate.inner is not None and bool(given(world, candidate.declaration).partial)
     found = _evaluate_seen(scope, candidate, bindings, placed, concretely)
     if isinstance(found, Failure) and candidate.inner is not None:
         other = _evaluate_seen(scope, candidate, bindings, placed, not concretely)
@@ -243,7 +244,7 @@ def _result_of_lambda(world: World, declaration: Any, known: Mapping[Any, Any]) 
             continue
         for wanted in (substitute(world, each, known) for each in interfaces):
             assert isinstance(wanted, InterfaceType)
-            for own in world.function_interfaces(kind):
+            for own in function_interfaces(world, kind):
                 if own.declaration is wanted.declaration and own.arguments[1:] == wanted.arguments[1:]:
                     result: Type = wanted.arguments[0]
                     return None if convert(world, own.arguments[0], result) is None else result
@@ -286,7 +287,7 @@ def _bind_arguments(world: World, candidate: Candidate, solver: Solver, placed: 
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             continue
         wanted = pattern.type
-        actual = _unwrapped(world, candidate, wanted, value_after(node))
+        actual = _unwrapped(world, candidate, wanted, value_type(node))
         if wanted.abstract and not solver.unify(wanted, actual) and solver.conflict is not None:
             return Failure(candidate, solver.conflict, node, only_sizes=solver.sizes_differ)
         if pattern.direction in BY_PLACE:
@@ -338,7 +339,7 @@ def _bind_pack(
     for node in nodes:
         if node is None or node.type is None or isinstance(node, ast.InitializerList):
             return Failure(candidate, "an initializer list has no type here", node)
-        entries.append(_unwrapped(world, candidate, pattern, value_after(node)))
+        entries.append(_unwrapped(world, candidate, pattern, value_type(node)))
     if not solver.unify_entries((pattern,), tuple(entries)):
         given = ", ".join(map(str, entries))
         return Failure(candidate, f"'{pattern}' cannot be ({given})", nodes[0] if nodes else None)
@@ -402,9 +403,7 @@ def _bind_defaults(scope: Scope, candidate: Candidate, solver: Solver) -> Failur
             continue
         if parameter.default is None:
             return Failure(candidate, f"'{parameter.name}' cannot be inferred from the arguments")
-        default = scope.world.default_argument(
-            scope, parameter, {**candidate.substitution, **solver.bindings}
-        )
+        default = default_argument(scope, parameter, {**candidate.substitution, **solver.bindings})
         solver.bindings[parameter] = default
     return None
 
@@ -443,7 +442,7 @@ def _convert_argument(
     if made is None:
         return Failure(candidate, mismatch(scope, node, parameter.type, what), node, parameter.type)
     if made.cost >= TO_FLOAT and _keeps_bits(candidate, node):
-        reason = f"{what} must be '{parameter.type}', as its bits are what counts, not '{value_after(node)}'"
+        reason = f"{what} must be '{parameter.type}', as its bits are what counts, not '{value_type(node)}'"
         return Failure(candidate, reason, node)
     return made
 
@@ -452,7 +451,7 @@ def _keeps_bits(candidate: Candidate, node: ast.Expression) -> bool:
     """Whether a function of the library sees a number as it is, so that it cannot become another one before."""
     declared = candidate.declaration
     exact = declared.span.source.is_library and declared.attribute("exact_bits") is not None
-    return exact and not isinstance(value_after(node), EnumType)
+    return exact and not isinstance(value_type(node), EnumType)
 
 
 def _pass_place(
@@ -467,7 +466,7 @@ def _pass_place(
     reason = not_a_place(scope, node)
     if reason is not None:
         return Failure(candidate, f"{what} must be a variable ('{parameter.direction}'): {reason}", node)
-    actual = value_after(node)
+    actual = value_type(node)
     made = plan(scope, node, parameter.type)
     if actual is parameter.type or (
         made is not None and made.conversion and made.conversion.kind == "existing"
@@ -515,7 +514,7 @@ def argument_text(node: ast.Expression) -> str:
     """The type of an argument for a message."""
     if isinstance(node, ast.NamedArgument):
         return f"{node.name}: {argument_text(node.value)}"
-    return "{...}" if isinstance(node, ast.InitializerList) else str(value_after(node))
+    return "{...}" if isinstance(node, ast.InitializerList) else str(value_type(node))
 
 
 def candidate_text(world: World, candidate: Candidate) -> str:

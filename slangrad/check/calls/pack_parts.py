@@ -17,7 +17,7 @@ from slangrad.check.model.meanings import ErrorMeaning, Meaning, PackMeaning, Ty
 from slangrad.check.model.packs import SINGLE, packs_of
 from slangrad.check.model.types import ERROR, Tuple, expanded_type, is_pack, tuple_of
 from slangrad.check.model.values import is_value_pack
-from slangrad.check.names.members import fail, set_slots
+from slangrad.check.names.members import fail, refuse, set_slots
 from slangrad.check.names.places import value_type
 from slangrad.check.names.resolve import mark_type, refer
 from slangrad.check.names.scopes import Scope, levels
@@ -84,5 +84,4 @@ def _of_value(scope: Scope, node: ast.Call, query: str) -> Meaning | None:
 
 
 def _empty(scope: Scope, node: ast.Call, query: str) -> Meaning:
-    scope.world.error("E0409", f"'{query}' needs a pack that is not empty", node.span)
-    return fail(node)
+    return refuse(scope, node, "E0409", f"'{query}' needs a pack that is not empty", node.span)

@@ -10,7 +10,7 @@ of a function that throws must be marked. Types are known, so where an error goe
 from __future__ import annotations
 
 from slangrad.check.calls.candidates import Match
-from slangrad.check.calls.coerce import stripped, value_after
+from slangrad.check.calls.coerce import stripped
 from slangrad.check.generics.substitution import substitute
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
@@ -18,6 +18,7 @@ from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import ERROR, VOID, Type
 from slangrad.check.model.world import World
 from slangrad.check.names.attributes import check_modifiers
+from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import Scope
 from slangrad.syntax import ast
 
@@ -43,7 +44,7 @@ def declare_error(scope: Scope, parameter: ast.Parameter) -> None:
 def check_throw(scope: Scope, node: ast.Throw) -> None:
     kind = scope.world.check_value(scope, node.value)
     if kind is not ERROR:
-        node.handler = _handler(scope, node, "throw", value_after(node.value))
+        node.handler = _handler(scope, node, "throw", value_type(node.value))
 
 
 def check_try(scope: Scope, node: ast.Try) -> Type:

@@ -32,6 +32,7 @@ from slangrad.check.derivatives.flow import (
     reach,
     turned,
 )
+from slangrad.check.derivatives.given import derivatives
 from slangrad.check.derivatives.losses import Supposed, check_instances, reading, report_loss, report_stores
 from slangrad.check.derivatives.memory_effects import (
     holds_numbers,
@@ -64,7 +65,7 @@ def check_activity(world: World, declaration: Any, supposed: Supposed | None = N
     """Report the calls in a differentiable function through which a derivative is lost; `supposed` are the types that
     generic parameters have in a call, which have derivatives."""
     info: checked.FunctionInfo = world.info(declaration)
-    custom = world.derivatives(DeclRef(declaration, {}))
+    custom = derivatives(world, DeclRef(declaration, {}))
     if info.level == "none" or custom.backward is not None or custom.forward is not None:
         return
     flow = Flow(world, info, supposed or {})
@@ -89,7 +90,7 @@ def check_activity(world: World, declaration: Any, supposed: Supposed | None = N
     calls = [(function, lost) for function, lost in flow.storing if lost.inputs & active]
     if calls and not declaration.span.source.is_library:
         world.later.append(partial(report_stores, flow, declaration, calls))
-    check_instances(flow, active)
+    check_instances(flow, active, check_activity)
 
 
 # --- Statements ---------------------------------------------------------------------------------------

@@ -11,12 +11,14 @@ body is looked at once more, as if it said `where T : IDifferentiable`: what is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from slangrad.check.derivatives.flow import Flow, Lost, Sources
 from slangrad.check.derivatives.memory_effects import stores_numbers
 from slangrad.check.generics.bounds import supposing
+from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import tangent
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
@@ -25,6 +27,7 @@ from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
 Supposed = dict[Any, Type]  # for generic parameters, which need have no derivatives, types that have
+Check = Callable[[World, Any, Supposed], None]
 
 
 def report_loss(flow: Flow, declaration: Any, lost: Lost) -> None:
@@ -49,13 +52,13 @@ def report_stores(flow: Flow, declaration: Any, calls: list[tuple[DeclRef, Lost]
 # --- Instances ----------------------------------------------------------------------------------------
 
 
-def check_instances(flow: Flow, active: Sources) -> None:
+def check_instances(flow: Flow, active: Sources, check: Check) -> None:
     """Look at the generic functions that are called with what has derivatives."""
     for function, inputs in flow.passing:
         declaration = _called(function.declaration)
         supposed = _supposed(flow, function)
         if supposed and inputs & active and not declaration.span.source.is_library:
-            flow.world.later.append(partial(_check_instance, flow.world, declaration, supposed))
+            flow.world.later.append(partial(_check_instance, flow.world, declaration, supposed, check))
 
 
 def _called(declaration: Any) -> Any:
@@ -74,11 +77,11 @@ def _supposed(flow: Flow, function: DeclRef) -> Supposed:
         if not isinstance(parameter, ast.TypeParameter) or not isinstance(kind, Type):
             continue
         if tangent(world, kind) is not None and tangent(world, parameter_type(parameter)) is None:
-            found[parameter] = world.substitute(kind, flow.supposed)
+            found[parameter] = substitute(world, kind, flow.supposed)
     return found
 
 
-def _check_instance(world: World, declaration: Any, supposed: Supposed) -> None:
+def _check_instance(world: World, declaration: Any, supposed: Supposed, check: Check) -> None:
     """When all bodies are checked: once for each set of parameters whose types have derivatives."""
     info = world.info(declaration)
     key = (declaration, frozenset(supposed))
@@ -93,4 +96,4 @@ def _check_instance(world: World, declaration: Any, supposed: Supposed) -> None:
     assert isinstance(differentiable, InterfaceType)
     bounds: dict[Type, list[InterfaceType]] = {parameter_type(each): [differentiable] for each in supposed}
     with world.assuming(declaration), supposing(world, bounds):
-        world.check_activity(declaration, supposed)
+        check(world, declaration, supposed)

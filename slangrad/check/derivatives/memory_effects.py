@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from slangrad.check.derivatives.given import derivatives
+from slangrad.check.generics.substitution import substitute
 from slangrad.check.interfaces.differentiable import (
     field_references,
     field_type,
@@ -170,7 +172,7 @@ def reads_gradients(world: World, function: DeclRef | checked.Derivative) -> boo
         return False
 
     def carries(kind: Type | None) -> bool:
-        seen: Any = None if kind is None else world.substitute(kind, function.substitution)
+        seen: Any = None if kind is None else substitute(world, kind, function.substitution)
         kinds = seen if isinstance(seen, tuple) else (seen,)  # several of a pack
         return any(each is not None and tangent(world, each) is not None for each in kinds)
 
@@ -178,7 +180,7 @@ def reads_gradients(world: World, function: DeclRef | checked.Derivative) -> boo
     no_diff_this = no_diff_result = False
     if isinstance(info, checked.FunctionInfo):
         no_diff_this, no_diff_result = info.no_diff_this, info.no_diff_result
-        given = info.this_type is not None or world.derivatives(function).backward is not None
+        given = info.this_type is not None or derivatives(world, function).backward is not None
         if not given and _is_standard(function.declaration):
             return False
     own = [world.info(each) for each in info.parameters]

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from slangrad.check.derivatives.given import derivatives
 from slangrad.check.interfaces.differentiable import differential, field_type, has_no_diff, tangent
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef
@@ -120,7 +121,7 @@ def is_required(place: Any) -> bool:
 
 def _referred(world: World, reference: DeclRef, accessor: ast.Accessor) -> str | None:
     """What the `ref` accessor returns may have no derivative; a custom derivative of it is one of reading."""
-    given = world.derivatives(DeclRef(accessor, reference.substitution))
+    given = derivatives(world, DeclRef(accessor, reference.substitution))
     if given.forward is not None or given.backward is not None:
         return f"the 'ref' of '{_name(reference)}' has a custom derivative, which says what reading does"
     info = world.info(accessor)

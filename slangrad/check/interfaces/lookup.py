@@ -22,11 +22,13 @@ from slangrad.check.generics.bounds import (
     requirement_substitution,
 )
 from slangrad.check.generics.infer import Solver, match
-from slangrad.check.generics.substitution import own_substitution, substitute
+from slangrad.check.generics.substitution import own_substitution, substitute, substitute_value
+from slangrad.check.model.checked import FunctionInfo
 from slangrad.check.model.declref import DeclRef
 from slangrad.check.model.packs import element_parameter
 from slangrad.check.model.types import (
     ERROR,
+    INT,
     Array,
     AssociatedType,
     EnumType,
@@ -171,6 +173,24 @@ def member_names(world: World, kind: Type) -> set[str]:
         if hasattr(declaration, "members"):
             names.update(member.name for member in all_members(declaration))
     return names
+
+
+def tag_type(world: World, kind: EnumType) -> Type:
+    """The integer type of an enum: its base, or int."""
+    found = world.tag_types.get(kind.declaration)
+    if found is None:
+        found = world.tag_types[kind.declaration] = _find_tag(world, kind.declaration)
+    return found
+
+
+def _find_tag(world: World, declaration: ast.Enum) -> Type:
+    for node in declaration.bases:
+        base = world.resolve_type(world.scope_of(declaration), node)
+        if isinstance(base, Scalar):
+            if not base.is_float:
+                return base
+            world.error("E0323", f"an enum cannot be stored as '{base}'", node.span)
+    return INT
 
 
 # --- Extensions ---------------------------------------------------------------------------------------
@@ -342,12 +362,30 @@ def _stated(world: World, kind: Type) -> Iterator[Type]:
     elif isinstance(kind, InterfaceType):
         yield kind
     elif isinstance(kind, LambdaType):
-        yield from world.function_interfaces(kind)
+        yield from function_interfaces(world, kind)
     elif isinstance(kind, (Scalar, Vector, Matrix, Array, Tuple)) and world.differential(kind) is not None:
         yield nominal(world.standard("IDifferentiable"))
     if kind.abstract and not isinstance(kind, (ParameterType, AssociatedType)):
         for declaration in world.assumptions:
             yield from generic_info(world, declaration).bounds.get(kind, ())
+
+
+_PLAIN_FUNCTIONS = ("IFunc", "IMutatingFunc")
+_ALL_FUNCTIONS = (*_PLAIN_FUNCTIONS, "IDifferentiableFunc", "IDifferentiableMutatingFunc")
+
+
+def function_interfaces(world: World, kind: LambdaType) -> tuple[InterfaceType, ...]:
+    """IFunc<R, (A, B)> and its kin, as far as the standard library declares them."""
+    info: FunctionInfo = world.info(kind.declaration)
+    seen = own_substitution(kind)
+    result = substitute(world, info.result, seen)
+    parameters = tuple(substitute(world, world.info(each).type, seen) for each in info.parameters)
+    found = []
+    for name in _ALL_FUNCTIONS if info.level != "none" else _PLAIN_FUNCTIONS:
+        interface = world.standard(name)
+        if isinstance(interface, ast.Interface):
+            found.append(nominal(interface, (result, parameters)))
+    return tuple(found)
 
 
 def interface_bases(world: World, declaration: Any) -> list[InterfaceType]:
@@ -428,7 +466,7 @@ def unmet_constraint(world: World, declaration: Any, substitution: Any) -> str |
             if world.conversion(one, other, implicit) is None:
                 return f"'{one}' does not convert to '{other}'{' without a cast' if implicit else ''}"
     for operator, least, most in info.counts:
-        counts = world.value(least, substitution), world.value(most, substitution)
+        counts = substitute_value(world, least, substitution), substitute_value(world, most, substitution)
         if not _holds(world, operator, *counts):
             return f"'{least} {operator} {most}' does not hold: it is {counts[0]} {operator} {counts[1]}"
     return None

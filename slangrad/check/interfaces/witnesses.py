@@ -15,7 +15,7 @@ from typing import Any
 from slangrad.base.source import Span
 from slangrad.check.generics.bounds import requirement_substitution
 from slangrad.check.generics.infer import Solver
-from slangrad.check.generics.signatures import signature_of
+from slangrad.check.generics.signatures import signature_of, signature_text
 from slangrad.check.generics.substitution import (
     nominal_parameters,
     own_substitution,
@@ -37,6 +37,7 @@ from slangrad.check.interfaces.lookup import (
     filed_extensions,
     interface_bases,
     is_stated,
+    tag_type,
 )
 from slangrad.check.interfaces.synthesize import synthesized
 from slangrad.check.model.checked import FunctionInfo, SubscriptInfo
@@ -106,7 +107,7 @@ def _find_associated(
         made = world.differential(base)
         return ERROR if made is None else made.type
     if isinstance(base, EnumType) and interface.declaration is world.standard("__EnumType"):
-        return world.tag_type(base)
+        return tag_type(world, base)
     if declaration.default is None:
         return ERROR
     default = world.resolve_type(world.scope_of(interface.declaration), declaration.default)
@@ -406,13 +407,13 @@ def _missing_type(
 def _member_text(world: World, member: Member) -> str:
     if is_type_declaration(member.declaration):
         return f"the type '{member.declaration.name}'"
-    return world.signature_text(member.reference)
+    return signature_text(world, member.reference)
 
 
 def _missing_member(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> list[str]:
     if witness(world, kind, interface, requirement) is not None:
         return []
-    wanted = world.signature_text(DeclRef(requirement, requirement_substitution(kind, interface)))
+    wanted = signature_text(world, DeclRef(requirement, requirement_substitution(kind, interface)))
     near = concrete_members(world, kind, requirement.name)
     instead = f"; what it has is {_member_text(world, near[0])}" if near else ""
     return [f"it lacks {wanted}{instead}"]

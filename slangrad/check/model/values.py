@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
 
+from slangrad.base.folding import FOLDS
 from slangrad.base.records import WeaklyReferenced, record
 
 if TYPE_CHECKING:
@@ -237,37 +238,3 @@ _POLYNOMIAL: dict[tuple[str, int], Callable[..., Terms]] = {
 def _term_text(symbols: Monomial, factor: int) -> str:
     names = [str(each) for each in symbols]
     return "*".join(([str(factor)] if factor != 1 or not names else []) + names)
-
-
-# --- Folding known integers ---------------------------------------------------------------------------
-
-
-def _divide(left: int, right: int) -> int | None:
-    if right == 0:
-        return None
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-def _remainder(left: int, right: int) -> int | None:
-    quotient = _divide(left, right)
-    return None if quotient is None else left - quotient * right
-
-
-# fmt: off
-FOLDS: dict[tuple[str, int], Callable[..., int | None]] = {
-    ("+", 2):  lambda a, b: a + b,        ("-", 2):  lambda a, b: a - b,        ("*", 2):  lambda a, b: a * b,
-    ("/", 2):  _divide,                   ("%", 2):  _remainder,
-    ("<<", 2): lambda a, b: a << (b & 63),                                      ("-", 1):  lambda a: -a,
-    (">>", 2): lambda a, b: a >> (b & 63),                                      ("+", 1):  lambda a: a,
-    ("&", 2):  lambda a, b: a & b,        ("|", 2):  lambda a, b: a | b,        ("^", 2):  lambda a, b: a ^ b,
-    ("~", 1):  lambda a: ~a,              ("!", 1):  lambda a: int(not a),
-    ("<", 2):  lambda a, b: int(a < b),   (">", 2):  lambda a, b: int(a > b),
-    ("<=", 2): lambda a, b: int(a <= b),  (">=", 2): lambda a, b: int(a >= b),
-    ("==", 2): lambda a, b: int(a == b),  ("!=", 2): lambda a, b: int(a != b),
-    ("&&", 2): lambda a, b: int(bool(a and b)),
-    ("||", 2): lambda a, b: int(bool(a or b)),
-    ("?:", 3): lambda a, b, c: b if a else c,
-    ("min", 2): min,                      ("max", 2): max,
-}
-# fmt: on

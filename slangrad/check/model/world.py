@@ -2,9 +2,9 @@
 
 In: nothing.   Out: `World`, the first argument of every question about a program.
 
-The abstract methods are the questions that lower files ask of higher ones; `modules.Program` answers them, so
-files import each other in one direction only. Everything is answered on demand and kept: the header of a
-declaration when it is first looked at, the body of a library function when it is first needed.
+The abstract methods are the questions that lower files ask of higher ones; `modules.Program` names the functions
+that answer them, so files import each other in one direction only. Everything is answered on demand and kept: the
+header of a declaration when it is first looked at, the body of a library function when it is first needed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from slangrad.base.diagnostics import Reporter
 from slangrad.base.options import Options
 from slangrad.base.source import Span
 from slangrad.base.traits import Traits
-from slangrad.check.model.checked import CustomDerivatives, DifferentialInfo
-from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.check.model.types import EnumType, InterfaceType, Type
+from slangrad.check.model.checked import DifferentialInfo
+from slangrad.check.model.types import ERROR, InterfaceType, Type
 from slangrad.check.model.values import Value
 from slangrad.syntax import ast
 
@@ -60,6 +59,7 @@ class World(ABC):
     def __init__(self, options: Options, traits: Traits) -> None:
         self.options, self.traits = options, traits
         self.reporter = Reporter(options=options)
+        self.library: dict[str, list[Any]] = {}  # the declarations of the standard library
         # Where the inside of a declaration looks up names; the names that it declares.
         self.scopes: dict[Any, Any] = {}
         self.scopes_of_locals: dict[Any, Any] = {}
@@ -96,11 +96,18 @@ class World(ABC):
         # The half-answered questions that the answer being made rests on: such answers are not kept.
         self.rests_on: set[object] = set()
 
+    def standard(self, name: str) -> Any:
+        """A declaration of the standard library by its name; None where there is none."""
+        found = self.library.get(name)
+        return found[0] if found else None
+
     # --- Errors ---
 
-    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
+    def error(self, code: str, message: str, span: Span | None, note: str | None = None) -> Type:
+        """Report; gives ERROR, the type of what is wrong."""
         if not self.quiet:
             self.reporter.error(code, message, span, note)
+        return ERROR
 
     def warning(self, code: str, message: str, span: Span | None, note: str | None = None) -> None:
         if not self.quiet:
@@ -158,61 +165,23 @@ class World(ABC):
             self.assumptions.pop()
 
     # --- Questions ---
-    # About declarations and types: for the rest of the compiler, too.
+    # About declarations and types.
 
     @abstractmethod
     def info(self, declaration: Any) -> Any:
         """The info of a variable, parameter, function, accessor or case; see checked.py."""
 
     @abstractmethod
-    def substitute(self, kind: Type, seen: Substitution) -> Type:
-        """A type with generic parameters filled in."""
-
-    @abstractmethod
-    def value(self, value: Value, seen: Substitution) -> Value:
-        """An integer with generic parameters filled in."""
-
-    @abstractmethod
-    def tag_type(self, kind: EnumType) -> Type:
-        """The integer type of an enum."""
-
-    @abstractmethod
     def differential(self, kind: Type) -> DifferentialInfo | None:
         """The tangent type, or None when the type carries no derivative."""
-
-    @abstractmethod
-    def differentiability(self, declaration: Any) -> str:
-        """ "none", "forward" or "backward"."""
-
-    @abstractmethod
-    def given_level(self, declaration: Any) -> str:
-        """The same by the derivatives that are declared elsewhere."""
-
-    @abstractmethod
-    def derivatives(self, reference: DeclRef) -> CustomDerivatives:
-        """The derivatives that the user gave for a function."""
-
-    @abstractmethod
-    def has_partial_derivatives(self, declaration: Any) -> bool:
-        """Whether a generic function was given derivatives for some of its instances."""
 
     @abstractmethod
     def size_of(self, query: str, kind: Type) -> Value:
         """`sizeof`, `alignof`, `countof` of a type."""
 
     @abstractmethod
-    def standard(self, name: str) -> Any:
-        """A declaration of the standard library by its name."""
-
-    @abstractmethod
-    def signature_text(self, reference: DeclRef) -> str:
-        """A function, subscript, property or variable as a reader would write its header."""
-
-    @abstractmethod
     def conversion(self, source: Type, target: Type, implicit: bool) -> Any:
         """How a value of one type becomes another, by a constructor, too; None when it cannot."""
-
-    # How a type satisfies its interfaces.
 
     @abstractmethod
     def associated(self, base: Type, interface: InterfaceType, declaration: ast.AssociatedType) -> Type:
@@ -222,11 +191,7 @@ class World(ABC):
     def required(self, base: Type, interface: InterfaceType, declaration: ast.Variable) -> Value:
         """`base.kCount`: the value of a constant that an interface requires."""
 
-    @abstractmethod
-    def function_interfaces(self, kind: Type) -> tuple[InterfaceType, ...]:
-        """The interfaces of functions that a lambda conforms to."""
-
-    # Names and types in the text.
+    # About names and types in the text.
 
     @abstractmethod
     def scope_of(self, declaration: ast.Declaration) -> Any:
@@ -241,30 +206,14 @@ class World(ABC):
         """The type that an expression names; ERROR after reporting that it names none."""
 
     @abstractmethod
-    def resolve_stored(self, scope: Any, node: ast.Expression) -> Type:
-        """The same with the rules that are said about its place in memory."""
-
-    @abstractmethod
     def generic_argument(self, scope: Any, node: ast.Expression) -> Any:
         """A type or a value in angle brackets; None after an error."""
-
-    @abstractmethod
-    def default_argument(self, scope: Any, parameter: Any, seen: Substitution) -> Any:
-        """The default of a generic parameter, or None."""
-
-    @abstractmethod
-    def infer_struct(self, scope: Any, node: ast.Call, meaning: Any) -> Type | None:
-        """The type that `Foo(x)` makes of a generic struct."""
 
     @abstractmethod
     def constant(self, scope: Any, node: ast.Expression) -> Value | None:
         """The integer that an expression is known to be; None after reporting that it is not."""
 
-    @abstractmethod
-    def known_value(self, scope: Any, node: ast.Expression) -> Value | None:
-        """The same for an expression that is already checked."""
-
-    # Checking expressions and declarations.
+    # About expressions and declarations that are not checked yet.
 
     @abstractmethod
     def check_value(self, scope: Any, node: ast.Expression) -> Type:
@@ -275,16 +224,8 @@ class World(ABC):
         """The same where initializer lists may stand, which have no type yet."""
 
     @abstractmethod
-    def check_condition(self, scope: Any, node: ast.Expression) -> None:
-        """Check what decides a branch."""
-
-    @abstractmethod
     def check_index(self, scope: Any, node: ast.Index) -> Type:
         """The type of `base[i]` whose base is already checked."""
-
-    @abstractmethod
-    def check_member(self, scope: Any, node: ast.Member) -> Type:
-        """The type of `base.name` whose base is a checked value."""
 
     @abstractmethod
     def check_declaration(self, declaration: ast.Declaration) -> None:
@@ -293,18 +234,6 @@ class World(ABC):
     @abstractmethod
     def check_made(self, declaration: Any) -> None:
         """Check the body of a made-up function."""
-
-    @abstractmethod
-    def check_activity(self, declaration: Any, supposed: Any = None) -> None:
-        """Report derivatives that get lost in a checked body, or in a generic one for some types."""
-
-    @abstractmethod
-    def check_derivative_attributes(self, declaration: Any) -> None:
-        """Report custom derivatives that do not fit."""
-
-    @abstractmethod
-    def initial_value(self, scope: Any, kind: Type) -> Any:
-        """What a variable without an initializer is."""
 
     @abstractmethod
     def plan_list(self, scope: Any, node: ast.InitializerList, target: Type) -> Any:
@@ -317,11 +246,3 @@ class World(ABC):
     @abstractmethod
     def plan_constructor(self, scope: Any, node: ast.Expression, target: Type) -> Any:
         """An implicit conversion by a constructor, or None."""
-
-    @abstractmethod
-    def plan_literal(self, scope: Any, node: ast.Expression, kind: Type) -> Any:
-        """How a number becomes a value of a type parameter, or None."""
-
-    @abstractmethod
-    def lambda_candidate(self, kind: Type, base: Any) -> Any:
-        """The function behind a value of a lambda type."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.packs import count_entries, expanded
 from slangrad.check.model.types import (
@@ -217,7 +218,7 @@ def layout(world: World, kind: Type) -> tuple[int, int]:
     if isinstance(kind, Pointer):
         return 8, 8
     if isinstance(kind, EnumType):
-        return layout(world, world.tag_type(kind))
+        return layout(world, tag_type(world, kind))
     if isinstance(kind, (Vector, Matrix, Array)):
         return _repeated(world, kind)
     if isinstance(kind, StructType):

@@ -18,6 +18,7 @@ from slangrad.check.generics.substitution import (
     self_argument,
     substitute,
     substitute_stored,
+    substitute_value,
 )
 from slangrad.check.interfaces.lookup import unmet_constraint
 from slangrad.check.interfaces.witnesses import alias_target
@@ -133,7 +134,7 @@ def default_argument(scope: Scope, parameter: Any, substitution: dict[Any, Any])
     if isinstance(parameter, ast.TypeParameter):
         return substitute(world, world.resolve_type(inside, parameter.default), substitution)
     value = world.constant(inside, parameter.default)
-    return None if value is None else world.value(value, substitution)
+    return None if value is None else substitute_value(world, value, substitution)
 
 
 def _report_missing(scope: Scope, node: ast.Expression, declaration: Any, given: int) -> None:

@@ -69,21 +69,30 @@ def fail(node: ast.Expression) -> Meaning:
     return FAILED
 
 
+def refuse(
+    scope: Scope, node: ast.Expression, code: str, message: str, span: Span, note: str | None = None
+) -> Meaning:
+    """The expression is wrong, which is reported here."""
+    scope.world.error(code, message, span, note)
+    return fail(node)
+
+
 def value_member(scope: Scope, node: ast.Member, base: ast.Expression) -> Meaning:
     """The meaning of `base.name`; `base` is a checked value."""
     given, kind = value_type(base), follow_pointer(base)
     if kind is ERROR:
         return fail(node)
     if node.separator == "->" and not isinstance(given, Pointer):
-        scope.world.error("E0304", f"'->' follows a pointer, and this is a '{given}'", base.span, "write '.'")
-        return fail(node)
+        return refuse(
+            scope, node, "E0304", f"'->' follows a pointer, and this is a '{given}'", base.span, "write '.'"
+        )
     shaped = _BUILTIN_MEMBERS.get(type(kind))
     form = shaped(node.name, kind, base) if shaped is not None else None
     if form is not None:
         return set_slots(node, *form)
     found = members(scope.world, kind, node.name)
     if not found:
-        return report_no_member(scope.world, node, kind)
+        return report_no_member(scope, node, kind)
     return member_meaning(scope, node, node.name_span, found, base)
 
 
@@ -96,17 +105,17 @@ def follow_pointer(base: ast.Expression) -> Type:
     return kind
 
 
-def report_no_member(world: World, node: ast.Member, kind: Type) -> Meaning:
+def report_no_member(scope: Scope, node: ast.Member, kind: Type) -> Meaning:
     refusal = refused_member(kind, node.name)
     if refusal is not None:
         message = f"'{node.name}' of '{kind}' is not supported"
-        world.error(refusal.code, message, node.name_span, refusal.note)
-        return fail(node)
-    note = near(node.name, sorted(member_names(world, kind)))
+        return refuse(scope, node, refusal.code, message, node.name_span, refusal.note)
+    note = near(node.name, sorted(member_names(scope.world, kind)))
     if isinstance(kind, (Vector, Matrix)):
         note = f"'{node.name}' is no swizzle of a '{kind}'"
-    world.error("E0304", f"'{as_written(kind)}' has no member '{node.name}'", node.name_span, note)
-    return fail(node)
+    return refuse(
+        scope, node, "E0304", f"'{as_written(kind)}' has no member '{node.name}'", node.name_span, note
+    )
 
 
 def member_meaning(
@@ -123,8 +132,7 @@ def member_meaning(
     visible = [each for each in found if is_visible(scope, each.declaration)]
     if not visible:
         where = first.declaration.parent.name
-        scope.world.error("E0306", f"'{first.declaration.name}' is private to '{where}'", span)
-        return fail(node)
+        return refuse(scope, node, "E0306", f"'{first.declaration.name}' is private to '{where}'", span)
     if isinstance(visible[0].declaration, CALLABLE):
         functions = [each for each in visible if isinstance(each.declaration, CALLABLE)]
         return OverloadMeaning(
@@ -183,8 +191,7 @@ def declared_meaning(
     """The meaning of anything but functions."""
     rule = _DECLARED.get(type(member.declaration))
     if rule is None:
-        scope.world.error("E0302", f"'{member.declaration.name}' is no value", span)
-        return fail(node)
+        return refuse(scope, node, "E0302", f"'{member.declaration.name}' is no value", span)
     return rule(scope, node, member, base, span)
 
 
@@ -193,12 +200,10 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
     info = world.info(declaration)
     kind = substitute(world, info.type, member.substitution)
     if info.kind != "local" and ("info", declaration) in world.in_progress:
-        world.error("E0321", f"the value of '{declaration.name}' depends on itself", span)
-        return fail(node)
+        return refuse(scope, node, "E0321", f"the value of '{declaration.name}' depends on itself", span)
     if kind is VOID:
         note = "what it was given has no result"
-        world.error("E0322", f"'{declaration.name}' holds no value", span, note)
-        return fail(node)
+        return refuse(scope, node, "E0322", f"'{declaration.name}' holds no value", span, note)
     if info.constant is not None:
         return set_slots(
             node, kind, checked.Constant(substitute_value(world, info.constant, member.substitution))
@@ -214,8 +219,7 @@ def _variable(scope: Scope, node: ast.Expression, member: Member, base: Base | N
 
 
 def _report_no_object(scope: Scope, node: ast.Expression, name: str, span: Span) -> Meaning:
-    scope.world.error("E0307", f"'{name}' is a member of an object, and there is none here", span)
-    return fail(node)
+    return refuse(scope, node, "E0307", f"'{name}' is a member of an object, and there is none here", span)
 
 
 def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
@@ -225,8 +229,7 @@ def _parameter(scope: Scope, node: ast.Expression, member: Member, base: Base | 
         return set_slots(node, kind, checked.Constant(parameter_value(info.known)))
     if is_pack(kind) and scope.body is not None and is_lambda(scope.body.declaration):
         note = "pass what is needed as a tuple: makeTuple(expand each x)"
-        scope.world.error("E0409", "a lambda cannot capture a pack", span, note)
-        return fail(node)
+        return refuse(scope, node, "E0409", "a lambda cannot capture a pack", span, note)
     note_capture(scope, member.declaration)
     return set_slots(node, kind, checked.Local(member.declaration))
 
@@ -276,8 +279,9 @@ def _nominal(scope: Scope, node: ast.Expression, member: Member, base: Base | No
 def _associated(scope: Scope, node: ast.Expression, member: Member, base: Base | None, span: Span) -> Meaning:
     interface = member.declaration.parent
     if not isinstance(interface, ast.Interface):
-        scope.world.error("E0305", "'associatedtype' has a meaning only inside of an interface", span)
-        return fail(node)
+        return refuse(
+            scope, node, "E0305", "'associatedtype' has a meaning only inside of an interface", span
+        )
     this = member.substitution.get(interface, parameter_type(interface))
     arguments = tuple(member.substitution[each] for each in interface.generics)
     return TypeMeaning(associated(scope.world, this, nominal(interface, arguments), member.declaration))

@@ -11,6 +11,7 @@ from typing import Any
 
 from slangrad.check.generics.substitution import keeps_rules
 from slangrad.check.interfaces.differentiable import field_references, field_type
+from slangrad.check.interfaces.lookup import tag_type
 from slangrad.check.model import checked
 from slangrad.check.model.types import (
     BOOL,
@@ -133,7 +134,7 @@ def _laid(world: World, kind: Type, rules: str) -> tuple[int, int]:
     if kind is BOOL:
         return 4, 4
     if isinstance(kind, EnumType):
-        return _laid(world, world.tag_type(kind), rules)
+        return _laid(world, tag_type(world, kind), rules)
     if isinstance(kind, Vector) and isinstance(kind.count, int):
         size, _ = _laid(world, kind.element, rules)
         return size * kind.count, size * (1, 2, 4, 4)[kind.count - 1] if is_std else size

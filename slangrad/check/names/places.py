@@ -48,7 +48,11 @@ def _this(scope: Scope) -> str | None:
     body = scope.body
     if body is None or isinstance(body.declaration, ast.Constructor) or body.info.mutating:
         return None
-    if body.refers and not is_nonmutating(body.declaration) and not is_nonmutating(body.declaration.parent):
+    if (
+        body.refers
+        and not body.declaration.is_marked("nonmutating")
+        and not body.declaration.parent.is_marked("nonmutating")
+    ):
         return None
     if isinstance(body.declaration, ast.Function) and not body.declaration.name:
         return "'this' is captured by a lambda, which sees a copy"
@@ -110,14 +114,9 @@ def _accessed(scope: Scope, form: checked.Property | checked.Subscript) -> str |
     if setter is None:
         what = "the subscript" if isinstance(declaration, ast.Subscript) else f"'{declaration.name}'"
         return f"{what} has no setter"
-    if form.base is None or is_nonmutating(setter) or is_nonmutating(declaration):
+    if form.base is None or setter.is_marked("nonmutating") or declaration.is_marked("nonmutating"):
         return None
     return not_a_place(scope, form.base)
-
-
-def is_nonmutating(declaration: ast.Declaration) -> bool:
-    """`[nonmutating] set`."""
-    return declaration.attribute("nonmutating") is not None or declaration.has("nonmutating")
 
 
 def require_readable(

@@ -48,6 +48,7 @@ from slangrad.check.model.types import (
     tuple_of,
     unstored,
 )
+from slangrad.check.names.constants import known_value
 from slangrad.check.names.generic_arguments import BUILTIN_GENERICS, apply_arguments
 from slangrad.check.names.members import (
     CALLABLE,
@@ -55,12 +56,14 @@ from slangrad.check.names.members import (
     declared_meaning,
     fail,
     member_meaning,
+    refuse,
     report_no_member,
     set_slots,
     this_value,
     value_member,
 )
 from slangrad.check.names.memory_rules import as_usual, order_of
+from slangrad.check.names.places import value_type
 from slangrad.check.names.scopes import (
     Found,
     ModuleScope,
@@ -204,8 +207,9 @@ def _member(scope: Scope, node: ast.Member) -> Meaning:
     if isinstance(base, OverloadMeaning):
         if node.name in DERIVATIVES:
             return refer(scope, ast.Differentiate(node.span, node.name, node.base))
-        scope.world.error("E0302", f"'{base.name}' is a function, which has no members", node.base.span)
-        return fail(node)
+        return refuse(
+            scope, node, "E0302", f"'{base.name}' is a function, which has no members", node.base.span
+        )
     return fail(node) if isinstance(base, ErrorMeaning) else value_member(scope, node, node.base)
 
 
@@ -232,6 +236,15 @@ def _accessors(scope: Scope, node: ast.Member) -> list[Candidate]:
     ]
 
 
+def use(scope: Scope, node: ast.Using) -> None:
+    """`using a.b;`: the names of a namespace are visible in the scope."""
+    meaning = refer(scope, node.target)
+    if isinstance(meaning, NamespaceMeaning):
+        scope.usings.append(meaning.declarations)
+    else:
+        scope.world.error("E0302", f"'{node.target.span.text}' is no namespace", node.target.span)
+
+
 def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) -> Meaning:
     found = [
         Found(each, {})
@@ -250,8 +263,7 @@ def _namespace_member(scope: Scope, node: ast.Member, base: NamespaceMeaning) ->
             else _declared(scope, node, found[0])
         )
     where = base.declarations[0].name
-    scope.world.error("E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
-    return fail(node)
+    return refuse(scope, node, "E0304", f"namespace '{where}' has no member '{node.name}'", node.name_span)
 
 
 def _is_space(found: list[Found]) -> bool:
@@ -271,9 +283,8 @@ def type_member(scope: Scope, node: ast.Member, kind: Type, told_by: checked.Bas
     if not found:
         if node.name == "Differential":
             message = f"'{kind}' has no derivative, so it has no 'Differential'"
-            scope.world.error("E0501", message, node.name_span, "let it conform to IDifferentiable")
-            return fail(node)
-        return report_no_member(scope.world, node, kind)
+            return refuse(scope, node, "E0501", message, node.name_span, "let it conform to IDifferentiable")
+        return report_no_member(scope, node, kind)
     return member_meaning(scope, node, node.name_span, found, None, by_type=True, told_by=told_by)
 
 
@@ -354,9 +365,9 @@ def generic_argument(scope: Scope, node: ast.Expression) -> Any:
     if isinstance(meaning, PackMeaning):
         return meaning.types
     if isinstance(node.ref, checked.Pieces):
-        return tuple(scope.world.known_value(scope, each) for each in node.ref.pieces)
+        return tuple(known_value(scope, each) for each in node.ref.pieces)
     if isinstance(meaning, ValueMeaning):
-        return scope.world.known_value(scope, node)
+        return known_value(scope, node)
     if isinstance(meaning, (OverloadMeaning, NamespaceMeaning)):
         scope.world.error("E0402", f"'{node.span.text}' is neither a type nor a value", node.span)
     return None
@@ -383,23 +394,16 @@ def _value_written_as_type(scope: Scope, node: ast.Expression) -> Meaning | None
 def _this_type(scope: Scope, node: ast.ThisType) -> Meaning:
     around = enclosing_member_scope(scope)
     if around is None:
-        scope.world.error("E0305", "'This' has a meaning only inside of a type", node.span)
-        return fail(node)
+        return refuse(scope, node, "E0305", "'This' has a meaning only inside of a type", node.span)
     return TypeMeaning(around.this)
 
 
 def _paren(scope: Scope, node: ast.Paren) -> Meaning:
     meaning = refer_stored(scope, node.inner)
     if isinstance(meaning, ValueMeaning):
-        node.type = checked_type(node.inner)
+        node.type = value_type(node.inner)
         return ValueMeaning(node.type)
     return meaning
-
-
-def checked_type(node: ast.Expression) -> Type:
-    """The type of a checked value after its conversion."""
-    kind: Type = node.type if node.conversion is None else node.conversion.target
-    return kind
 
 
 def _index(scope: Scope, node: ast.Index) -> Meaning:
@@ -472,9 +476,10 @@ def _tuple_type(scope: Scope, node: ast.Tuple) -> Meaning:
         scope.world.check_argument(scope, each)
     unfold(node.elements)
     if any(isinstance(each, ast.InitializerList) for each in node.elements):
-        scope.world.error("E0312", "an initializer list needs a type here", node.span, "write T{...}")
-        return fail(node)
-    kinds = tuple(checked_type(each) for each in node.elements)
+        return refuse(
+            scope, node, "E0312", "an initializer list needs a type here", node.span, "write T{...}"
+        )
+    kinds = tuple(value_type(each) for each in node.elements)
     if ERROR in kinds:
         return fail(node)
     return set_slots(node, tuple_of(kinds), checked.Construct(tuple_of(kinds), tuple(node.elements)))

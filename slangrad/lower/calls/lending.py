@@ -19,7 +19,6 @@ from typing import Any
 from slangrad.check.generics.signatures import declared_parameters
 from slangrad.check.model import checked
 from slangrad.check.model.declref import DeclRef, Substitution
-from slangrad.check.names.places import is_nonmutating
 from slangrad.ir.core import Value
 from slangrad.ir.types import BOOL, Struct, Type, struct
 from slangrad.lower.model.addresses import Address
@@ -215,7 +214,7 @@ def _leads_elsewhere(f: Frame, place: Any, seen: Substitution) -> bool:
         if isinstance(form, (checked.Property, checked.Subscript)):
             declared = f.program.resolve(form.reference, seen).declaration
             refers = [x for x in getattr(declared, "accessors", ()) if x.name in ("ref", "__atomic")]
-            if refers and all(is_nonmutating(each) for each in refers):
+            if refers and all(each.is_marked("nonmutating") for each in refers):
                 return True
         place = place.inner if isinstance(place, ast.Paren) else getattr(form, "base", None)
     return False

@@ -1,0 +1,132 @@
+"""Random numbers from explicit keys: a key and a place in the result decide each number, whatever computes it.
+
+    k = random.key(0)
+    noise, dropped = random.split(k)          random.normal(noise, (3, 4)), random.dropout(dropped, x, 0.1)
+
+Bits are Threefry-2x32 of 20 rounds (Salmon and others, 2011) of the key and a count. NumPy's arrays get the same bits
+as traced ones: each operation is rounded in one way, and no product is added to anything before it is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import pi, prod
+from typing import Any
+
+import numpy as np
+
+from slangrad.graph.array import Array, lifted, mapped
+from slangrad.graph.errors import GraphError
+from slangrad.graph.node import make
+
+U32, U64, F64 = np.dtype(np.uint32), np.dtype(np.uint64), np.dtype(np.float64)
+TURNS = (13, 15, 26, 6, 17, 29, 16, 24)
+OF_KEYS = 1 << 63  # counts of new keys, which no array reaches
+Sizes = int | Sequence[int]
+
+
+def key(seed: Any) -> Any:
+    """A key, one uint64: of an integer, or of a traced one."""
+    return seed.astype(U64) if isinstance(seed, Array) else np.uint64(int(seed) % (1 << 64))
+
+
+def split(key: Any, count: int = 2) -> Any:
+    """`count` new keys, an array of shape (count,). A key that was split is not used again."""
+    return _bits(key, (count,), OF_KEYS)
+
+
+def uniform(key: Any, shape: Sizes = (), dtype: Any = np.float32, low: Any = 0.0, high: Any = 1.0) -> Any:
+    """Numbers from `low` to `high`, which is reached by rounding only: steps of 2^-24, 2^-53 of doubles, 2^-11 of
+    halves."""
+    to = _float(dtype)
+    digits = np.finfo(to).nmant + 1
+    made = (_bits(key, shape) // (1 << 64 - digits)).astype(to) * to.type(2.0**-digits)
+    if type(low) in (int, float) and type(high) in (int, float) and (low, high) == (0, 1):
+        return made
+    low, high = (x if isinstance(x, Array) else np.asarray(x, to) for x in (low, high))
+    return (low + _product(made, high - low)).astype(to)
+
+
+def normal(key: Any, shape: Sizes = (), dtype: Any = np.float32) -> Any:
+    """Numbers of mean 0 and variance 1, by Box and Muller's method in doubles: at most 6.8 in size."""
+    bits = _bits(key, shape)
+    made = mapped("gaussian", [bits], F64) if isinstance(bits, Array) else _gaussian(bits)
+    return made.astype(_float(dtype))
+
+
+def bernoulli(key: Any, p: Any = 0.5, shape: Sizes | None = None) -> Any:
+    """True with probability `p`; a shape that is not given is that of `p`."""
+    return uniform(key, np.shape(p) if shape is None else shape) < p
+
+
+def randint(key: Any, shape: Sizes, low: int, high: int, dtype: Any = np.int64) -> Any:
+    """Integers from `low` to `high` - 1. Some are likelier by (high - low) / 2^64."""
+    if not low < high:
+        raise GraphError("E1042", f"randint: there are no integers from {low} to {high} - 1")
+    return (_bits(key, shape) % (high - low)).astype(dtype) + np.dtype(dtype).type(low)
+
+
+def dropout(key: Any, x: Any, rate: float) -> Any:
+    """Zero with probability `rate`, x / (1 - rate) otherwise."""
+    if not 0 <= rate < 1:
+        raise GraphError("E1042", f"dropout: rate is {rate}", "from 0 to less than 1")
+    return np.where(bernoulli(key, 1 - rate, x.shape), x / (1 - rate), np.zeros_like(x))
+
+
+# --- bits
+
+
+def _bits(key: Any, shape: Sizes, start: int = 0) -> Any:
+    """64 bits for each element."""
+    if np.shape(key) != () or getattr(key, "dtype", None) != U64:
+        raise GraphError("E1043", "a key is one uint64", "graph.random.key(seed)")
+    sizes = (int(shape),) if isinstance(shape, int | np.integer) else tuple(map(int, shape))
+    if not isinstance(key, Array):
+        return _threefry(int(key), np.arange(start, start + prod(sizes), dtype=U64)).reshape(sizes)
+    count = Array(make("count", [], (prod(sizes),), U64, axis=0)) + start
+    return mapped("threefry", [key, count], U64).reshape(sizes)
+
+
+def _threefry(key: int, counter: Any) -> Any:
+    """`threefry` of graph_prelude.slang."""
+    words = [key >> 32, key & 0xFFFFFFFF]
+    keys = [np.full(1, word, U32) for word in (*words, words[0] ^ words[1] ^ 0x1BD11BDA)]
+    a, b = (counter >> 32).astype(U32) + keys[0], counter.astype(U32) + keys[1]
+    for i in range(20):
+        turn = TURNS[i % 8]
+        a = a + b
+        b = (b << turn | b >> 32 - turn) ^ a
+        if i % 4 == 3:
+            j = i // 4 + 1
+            a, b = a + keys[j % 3], b + keys[(j + 1) % 3] + np.full(1, j, U32)
+    return a.astype(U64) << 32 | b
+
+
+def _gaussian(bits: Any) -> Any:
+    """`gaussian` of graph_prelude.slang: a radius of the upper 32 bits, a sign, an angle of the others."""
+    part, exponent = np.frexp(((bits >> 32).astype(F64) + 0.5) * 2.0**-32)
+    s = (part - 1) / (part + 1)
+    y, log = s * s, np.zeros_like(s)
+    for n in range(35, 0, -2):
+        log = log * y + 1.0 / n
+    radius = np.sqrt(-2 * (exponent * np.log(2.0) + 2 * (log * s)))
+    angle = ((bits & 0x7FFFFFFF).astype(F64) + 0.5) * (2.0**-32 * pi)
+    y, sine = angle * angle, np.ones_like(angle)
+    for n in range(20, 0, -2):
+        sine = 1 - sine * (y * (1.0 / (n * (n + 1))))
+    return np.where(bits & 0x80000000 != 0, -1.0, 1.0) * (radius * (sine * angle))
+
+
+def _product(a: Any, b: Any) -> Any:
+    """A product that is rounded before it is added to something."""
+    if not isinstance(a, Array) and not isinstance(b, Array):
+        return a * b
+    a, b = lifted(a), lifted(b)
+    return mapped("product", [a, b.astype(a.dtype)], a.dtype)
+
+
+def _float(dtype: Any) -> Any:
+    found = np.dtype(dtype)
+    if found.kind != "f" or found.itemsize > 8:
+        raise GraphError("E1043", f"random numbers are floats, not {found}", "graph.random.randint")
+    return found
