@@ -87,12 +87,11 @@ FIELD: dict[str, Callable[..., Any]] = {
     "take_along": lambda node, x, i: np.take_along_axis(x, i.astype(int), node.attributes["axis"]),
     "captured": lambda node: np.asarray(node.attributes["value"].value).astype(object),
 }
-ANY = {"tanh", "exp", "sin", "cos", "log", "sqrt"}  # as maps that nothing is known of
 
 
 def in_field(outputs: Sequence[Node]) -> bool:
     """Whether all operations have a meaning modulo a prime."""
-    return all(n.op == "input" or n.op in FIELD or n.op in ANY for n in topological_order(*outputs))
+    return all(node.op == "input" or node.op in FIELD for node in topological_order(*outputs))
 
 
 def evaluated(outputs: Sequence[Node], values: Mapping[Node, Any]) -> list[Any]:
@@ -103,7 +102,7 @@ def evaluated(outputs: Sequence[Node], values: Mapping[Node, Any]) -> list[Any]:
         if node not in made:
             inputs = [value(each) for each in node.inputs]
             made[node] = FIELD[node.op](node, *inputs) if node.op in FIELD else _any_map(node.op)(*inputs)
-            made[node] = made[node] if node.dtype.kind == "i" else made[node] % PRIME
+            made[node] = np.asarray(made[node] if node.dtype.kind == "i" else made[node] % PRIME, object)
         return made[node]
 
     return [value(each) for each in outputs]

@@ -3,12 +3,12 @@
     x @ a, x @ b, x @ c            one product with concatenate(a, b, c), and slices of it
     (x @ w) * scale                x @ (w * scale), or (x * scale) @ w
 
-Each is a function of a node and of the readers of all nodes. It gives replacements: nodes, and arrays of their values.
+Each is a function of a node and of the graph around it. It gives replacements: nodes, and arrays of their values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,34 @@ from slangrad.graph.array import Array, lifted
 from slangrad.graph.node import Node, topological_order
 from slangrad.graph.rules import first_along
 
-Readers = Mapping[Node, Sequence[Node]]
 Replacements = dict[Node, Array]
-Choice = Callable[[Node, Readers], Iterator[Replacements]]
+Choice = Callable[[Node, "Graph"], Iterator[Replacements]]
 
 CONV = "nihw,oihw->nohw"  # a convolution has the axes of such a product; only the channels are letters of it
+
+
+class Graph:
+    """A graph with the readers of each node. `index`: the places of nodes in order."""
+
+    def __init__(self, outputs: Sequence[Node]) -> None:
+        self.outputs = set(outputs)
+        self.index = {node: i for i, node in enumerate(topological_order(*outputs))}
+        self.readers: dict[Node, list[Node]] = {node: [] for node in self.index}
+        for node in self.index:
+            for each in node.inputs:
+                self.readers[each].append(node)
+
+    def depend(self, nodes: Sequence[Node], on: Sequence[Node]) -> bool:
+        """Whether some of the nodes depend on some others."""
+        first, left, seen = min(self.index[each] for each in on), list(nodes), set[Node]()
+        while left:
+            node = left.pop()
+            if node in on:
+                return True
+            if node not in seen and self.index[node] > first:
+                seen.add(node)
+                left += node.inputs
+        return False
 
 
 def letters_of(node: Node) -> tuple[list[str], str]:
@@ -49,7 +72,7 @@ def laid_out(x: Array, letters: Sequence[str], names: str) -> Array:
     )
 
 
-def scaled_product(node: Node, readers: Readers) -> Iterator[Replacements]:
+def scaled_product(node: Node, graph: Graph) -> Iterator[Replacements]:
     """(x @ w) * s, where s is the same for all rows, is x @ (w * s): batch norm after a convolution is that, and a sum.
     Where s is the same for all columns, it is (x * s) @ w. A quotient likewise."""
     for i in (0, 1) if node.op == "multiply" else (0,) if node.op == "divide" else ():
@@ -68,7 +91,7 @@ def scaled_product(node: Node, readers: Readers) -> Iterator[Replacements]:
             yield {node: multiplied(product, *operands)}
 
 
-def product_of_scaled(node: Node, readers: Readers) -> Iterator[Replacements]:
+def product_of_scaled(node: Node, graph: Graph) -> Iterator[Replacements]:
     """(x * s) @ w, where s is the same along what is summed, is (x @ w) * s."""
     if node.op != "einsum":
         return
@@ -89,7 +112,7 @@ def product_of_scaled(node: Node, readers: Readers) -> Iterator[Replacements]:
             yield {node: lifted(made * factor if operand.op == "multiply" else made / factor)}
 
 
-def sum_of_product(node: Node, readers: Readers) -> Iterator[Replacements]:
+def sum_of_product(node: Node, graph: Graph) -> Iterator[Replacements]:
     """sum(a @ b) is sum(a) @ sum(b)."""
     if node.op == "sum" and node.inputs[0].op == "einsum":
         (left, right), out = letters_of(node.inputs[0])
@@ -97,7 +120,7 @@ def sum_of_product(node: Node, readers: Readers) -> Iterator[Replacements]:
         yield {node: lifted(np.einsum(f"{left},{right}->{kept}", *map(Array, node.inputs[0].inputs)))}
 
 
-def transposed_product(node: Node, readers: Readers) -> Iterator[Replacements]:
+def transposed_product(node: Node, graph: Graph) -> Iterator[Replacements]:
     """The axes of a product are written in another order: for a view that strides do not show, and for `b.T @ a.T`."""
     if node.op == "transpose" and node.inputs[0].op == "einsum":
         (left, right), out = letters_of(node.inputs[0])
@@ -106,10 +129,10 @@ def transposed_product(node: Node, readers: Readers) -> Iterator[Replacements]:
         yield {node: lifted(np.einsum(f"{right},{left}->{order}", b, a))}
 
 
-def merged_products(node: Node, readers: Readers) -> Iterator[Replacements]:
+def merged_products(node: Node, graph: Graph) -> Iterator[Replacements]:
     """Products that share an operand are one product with the others joined, and parts of it: q, k and v."""
     alike: dict[Any, list[Node]] = {}
-    for product in dict.fromkeys(filter(is_product, readers[node])):
+    for product in dict.fromkeys(filter(is_product, graph.readers[node])):
         k = product.inputs.index(node)
         (ins, _), shape = letters_of(product), product.inputs[1 - k].shape
         for axis, letter in enumerate(ins[1 - k]):
@@ -119,7 +142,7 @@ def merged_products(node: Node, readers: Readers) -> Iterator[Replacements]:
                 alike.setdefault(key, []).append(product)
     for (_, _, k, axis, _), products in alike.items():
         others = [each.inputs[1 - k] for each in products]
-        if len(products) > 1 and set(products).isdisjoint(topological_order(*others)):
+        if len(products) > 1 and not graph.depend(others, products):
             joined = lifted(np.concatenate(list(map(Array, others)), axis))
             whole = multiplied(products[0], *((Array(node), joined) if k == 0 else (joined, Array(node))))
             ins, out = letters_of(products[0])
@@ -128,19 +151,24 @@ def merged_products(node: Node, readers: Readers) -> Iterator[Replacements]:
             yield dict(zip(products, parts, strict=True))
 
 
-def padded_convolution(node: Node, readers: Readers) -> Iterator[Replacements]:
-    """Zeros around an image are the convolution's own."""
-    if node.op != "conv" or node.inputs[0].op != "place" or node.attributes["spread"] != (1, 1):
+def padded_convolutions(node: Node, graph: Graph) -> Iterator[Replacements]:
+    """Zeros around an image are the convolutions' own; those of all that read it."""
+    if node.op != "place" or len(node.shape) != 4 or node.attributes["steps"] != (1, 1, 1, 1):
         return
-    placed, kernel = node.inputs
-    (x,), starts, steps = placed.inputs, placed.attributes["starts"], placed.attributes["steps"]
-    if placed.shape[:2] == x.shape[:2] and steps == (1, 1, 1, 1):
-        ends = [whole - start - n for whole, start, n in zip(placed.shape, starts, x.shape, strict=True)]
-        pads = tuple((a + starts[i], b + ends[i]) for i, (a, b) in enumerate(node.attributes["padding"], 2))
-        yield {node: Array(x).convolved(Array(kernel), **{**node.attributes, "padding": pads})}
+    (x,), starts = node.inputs, node.attributes["starts"]
+    ends = [whole - start - n for whole, start, n in zip(node.shape, starts, x.shape, strict=True)]
+    made = {}
+    for conv in graph.readers[node]:
+        if conv.op == "conv" and conv.attributes["spread"] == (1, 1) and node.shape[:2] == x.shape[:2]:
+            pads = tuple(
+                (a + starts[i], b + ends[i]) for i, (a, b) in enumerate(conv.attributes["padding"], 2)
+            )
+            made[conv] = Array(x).convolved(Array(conv.inputs[1]), **{**conv.attributes, "padding": pads})
+    if made:
+        yield made
 
 
-def sum_of_products(node: Node, readers: Readers) -> Iterator[Replacements]:
+def sum_of_products(node: Node, graph: Graph) -> Iterator[Replacements]:
     """x @ a + x @ b is x @ (a + b); x @ a + y @ b is concatenate(x, y) @ concatenate(a, b)."""
     first, second = node.inputs if node.op in ("add", "subtract") else (node, node)
     if (
@@ -163,7 +191,7 @@ def sum_of_products(node: Node, readers: Readers) -> Iterator[Replacements]:
         yield {node: multiplied(first, *map(lifted, whole))}
 
 
-def slice_of_product(node: Node, readers: Readers) -> Iterator[Replacements]:
+def slice_of_product(node: Node, graph: Graph) -> Iterator[Replacements]:
     """(x @ w)[i:j] is x[i:j] @ w."""
     if node.op == "slice" and node.inputs[0].op == "einsum":
         (ins, out), product = letters_of(node.inputs[0]), node.inputs[0]
@@ -179,7 +207,7 @@ def slice_of_product(node: Node, readers: Readers) -> Iterator[Replacements]:
         yield {node: multiplied(product, *operands)}
 
 
-def chain_of_products(node: Node, readers: Readers) -> Iterator[Replacements]:
+def chain_of_products(node: Node, graph: Graph) -> Iterator[Replacements]:
     """(a @ b) @ c is a @ (b @ c): the order that np.einsum_path finds."""
     for k in (0, 1) if node.op == "einsum" else ():
         inner = node.inputs[k]
@@ -198,7 +226,7 @@ CHOICES: tuple[tuple[Choice, str], ...] = (
     (sum_of_product, "sum0((v @ w)) -> (sum0(v) @ w)"),
     (transposed_product, "(T(v) @ T(w)) -> T((w @ v))"),
     (merged_products, ""),
-    (padded_convolution, ""),
+    (padded_convolutions, ""),
     (sum_of_products, "((v @ w) + (v @ x)) -> (v @ (w + x))"),
     (slice_of_product, "top((cat(v, w) @ x)) -> (v @ x)"),
     (chain_of_products, "((v @ w) @ x) -> (v @ (w @ x))"),

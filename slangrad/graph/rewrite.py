@@ -8,10 +8,10 @@ needs, and the kernels that read the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from slangrad.graph.array import Array
-from slangrad.graph.choices import CHOICES, Choice, Readers
+from slangrad.graph.choices import CHOICES, Choice, Graph
 from slangrad.graph.cost import Machine
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.node import Node, new_input, topological_order, with_inputs
@@ -20,7 +20,7 @@ from slangrad.graph.rules import COMMUTATIVE, FUNCTIONS, PATTERNS, Rule, number
 
 MOST_STEPS = 20  # rules that follow each other at one place
 MOST_NEAR = 40  # readers that are looked at for the price of a choice
-LEAST_GAIN = 1e-7  # seconds
+LEAST_GAIN = 0.999  # of the time before
 ALL = [rule for rule, _ in CHOICES]
 
 
@@ -44,8 +44,8 @@ class Rewriter:
 
     def rewritten(self, outputs: Sequence[Node]) -> list[Node]:
         """The outputs after all rules."""
-        found, tried = self.simplified(outputs), set[object]()
-        while (better := self._cheaper(found, tried)) is not None:
+        found = self.simplified(outputs)
+        while (better := self._cheaper(found)) is not found:
             found = better
         return found
 
@@ -80,39 +80,42 @@ class Rewriter:
 
     # --- rules that pay by cost
 
-    def _cheaper(self, outputs: Sequence[Node], tried: set[object]) -> list[Node] | None:
-        """The outputs after one choice that pays; each is tried once."""
-        for found in self.choices(outputs):
-            key = tuple(found.items())
-            if key not in tried:
-                tried.add(key)
-                old, new = self.prices(outputs, found)
-                if new < old - LEAST_GAIN:
-                    return self.simplified(replaced(outputs, found))
+    def _cheaper(self, outputs: list[Node]) -> list[Node]:
+        """The outputs after the choices that pay, from inputs to outputs."""
+        graph, done = Graph(outputs), set[Node]()
+        while (found := self._next(graph, done)) is not None:
+            outputs = self.simplified(replaced(outputs, found))
+            graph = Graph(outputs)
+        return outputs
+
+    def _next(self, graph: Graph, done: set[Node]) -> dict[Node, Node] | None:
+        """The next choice that pays, at nodes that were not seen yet."""
+        for node in graph.index:
+            if node in done:
+                continue
+            for found in self.choices(node, graph):
+                old, new = self.prices(graph, found)
+                if new < LEAST_GAIN * old:
+                    return found
+            done.add(node)
         return None
 
-    def choices(self, outputs: Sequence[Node], rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
+    def choices(self, node: Node, graph: Graph, rules: Sequence[Choice] = ALL) -> Iterator[dict[Node, Node]]:
         """What could be replaced, and by which nodes."""
-        order = topological_order(*outputs)
-        readers = _readers(order)
-        for node in order:
-            for rule in rules:
-                for found in rule(node, readers):
-                    yield dict(
-                        zip(found, self.simplified([each.node for each in found.values()]), strict=True)
-                    )
+        for rule in rules:
+            for found in rule(node, graph):
+                made = self.simplified([each.node for each in found.values()])
+                if made != list(found):
+                    yield dict(zip(found, made, strict=True))
 
-    def prices(self, outputs: Sequence[Node], found: dict[Node, Node]) -> tuple[float, float]:
+    def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float]:
         """Seconds of the kernels before and after a replacement, of those that are others then."""
-        order = topological_order(*outputs)
-        known, readers, kept = set(order), _readers(order), set(outputs)
-        fresh = [node for node in topological_order(*found.values()) if node not in known]
+        readers, fresh = graph.readers, _fresh(found.values(), graph.index)
         needed = {each for node in fresh for each in node.inputs} | set(found.values())
-        gone = _only_for(found, readers, kept | needed)
+        gone = _only_for(found, readers, graph.outputs | needed)
         near = _near(found, readers)
         inside = {*found, *gone, *near, *fresh}
-        ends = [n for n in (*found, *near) if n in kept or not inside.issuperset(readers[n])]
-        ends += [n for n in gone if n in kept]
+        ends = [n for n in (*found, *near) if n in graph.outputs or not inside.issuperset(readers[n])]
         return self._region_seconds(ends, inside, {}), self._region_seconds(ends, inside, found)
 
     def _region_seconds(self, ends: Sequence[Node], inside: set[Node], found: dict[Node, Node]) -> float:
@@ -157,15 +160,20 @@ def replaced(outputs: Sequence[Node], found: dict[Node, Node]) -> list[Node]:
     return [made[each] for each in outputs]
 
 
-def _readers(order: Sequence[Node]) -> dict[Node, list[Node]]:
-    readers: dict[Node, list[Node]] = {node: [] for node in order}
-    for node in order:
-        for each in node.inputs:
-            readers[each].append(node)
-    return readers
+def _fresh(roots: Iterable[Node], known: Mapping[Node, int]) -> dict[Node, None]:
+    """The nodes of other graphs that are not known."""
+    found, left = dict[Node, None](), list(roots)
+    while left:
+        node = left.pop()
+        if node not in known and node not in found:
+            found[node] = None
+            left += node.inputs
+    return found
 
 
-def _only_for(found: dict[Node, Node], readers: Readers, kept: set[Node]) -> dict[Node, None]:
+def _only_for(
+    found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]], kept: set[Node]
+) -> dict[Node, None]:
     """The nodes that no other node needs than those that are replaced."""
     gone: dict[Node, None] = {}
     left = [each for node in found for each in node.inputs]
@@ -178,7 +186,7 @@ def _only_for(found: dict[Node, Node], readers: Readers, kept: set[Node]) -> dic
     return gone
 
 
-def _near(found: dict[Node, Node], readers: Readers) -> dict[Node, None]:
+def _near(found: dict[Node, Node], readers: Mapping[Node, Sequence[Node]]) -> dict[Node, None]:
     """The kernels that read what is replaced, through maps and views."""
     near: dict[Node, None] = {}
     left = [each for node in found for each in readers[node]]

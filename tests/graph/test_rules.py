@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+import slangrad as spy
 from slangrad import graph
 from slangrad.graph.array import Array
-from slangrad.graph.choices import CHOICES
+from slangrad.graph.choices import CHOICES, Graph
 from slangrad.graph.gradient import compute_gradient
 from slangrad.graph.node import Node, new_input, topological_order
-from slangrad.graph.rewrite import Rewriter, replaced, rewritten
+from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.rewrite import ALL, LEAST_GAIN, Rewriter, replaced, rewritten
 from slangrad.graph.rules import FUNCTIONS, PATTERNS
 from tools.discover_rules import Search, elements, evaluated, in_field
 
@@ -18,20 +20,24 @@ IDS = np.array([[1], [0], [-1]])
 
 # Of each rule about views a program, and how many nodes are left of it, beside its inputs.
 PROGRAMS = {
-    "slice_of_parts": (lambda x: np.concatenate([x, x[:2] * 2])[1:3, ::-1] * np.pad(x, 1)[1:3, 2:6].sum(), 5),
+    "slice_of_parts": (lambda x: np.concatenate([x, x[:2] * 2])[1:3, ::-1] * np.pad(x, 1)[1:3, 2:6].sum(), 6),
     "joined_slices": (lambda x: np.concatenate([x[:, 3:1:-1], x[:, 1:0:-1]], 1) * 2, 4),
     "product_of_views": (lambda x: x.T @ np.broadcast_to(x[:, :1], (3, 5)), None),
     "view_of_number": (lambda x: x + np.broadcast_to(np.zeros_like(x[0]).reshape(4), (3, 4)), 0),
     "view_of_itself": (lambda x: np.broadcast_to(x.reshape(3, 1, 4).reshape(3, 4), (3, 4)) * 2, 3),
     "views_of_one_kind": (
-        lambda x: x.T.T.reshape(12).reshape(2, 6).reshape(4, 3).T[None].transpose(0, 2, 1)[:, 1:][:, ::-2, 1:],
+        lambda x: (
+            x.T.T.reshape(12).reshape(2, 6).reshape(4, 3).T[None].transpose(0, 2, 1)[:, 1:][:, ::-2, 1:]
+        ),
         5,
     ),
     "slice_of_broadcast": (lambda x: np.broadcast_to(x[:, :1], (3, 4))[:, 1:] * 2, 5),
     "map_of_numbers": (lambda x: x * (np.exp(np.zeros_like(x)) + 1), 3),
     "gather_of_map": (lambda x: np.take_along_axis(np.exp(x) * 2, IDS, 1), None),
     "sum_of_repeated": (
-        lambda x: (x * x[:, :1]).sum(1) + (-x / x[:, 1:2]).sum(1).sum() + np.broadcast_to(x, (5, 3, 4)).sum((0, 2)),
+        lambda x: (
+            (x * x[:, :1]).sum(1) + (-x / x[:, 1:2]).sum(1).sum() + np.broadcast_to(x, (5, 3, 4)).sum((0, 2))
+        ),
         None,
     ),
 }
@@ -40,15 +46,21 @@ PROGRAMS = {
 # modulo a prime: where it pays and where it does not.
 CHOSEN = {
     "scaled_product": (lambda x, w, v, b: (x[:, :2] @ w[:2]) * b, lambda x, w, v, b: (x @ w) * b + v),
-    "product_of_scaled": (lambda x, w, v, b: (x / b[:, None]) @ w[:, :1], lambda x, w, v, b: (x * b[:, None])[:, :1] @ w[:1]),
+    "product_of_scaled": (
+        lambda x, w, v, b: (x / b[:, None]) @ w[:, :1],
+        lambda x, w, v, b: (x * b[:, None])[:, :1] @ w[:1],
+    ),
     "sum_of_product": (lambda x, w, v, b: (x @ w).sum(0), lambda x, w, v, b: ((x @ w).sum(0), x @ w)),
     "transposed_product": (lambda x, w, v, b: (x @ w).T.reshape(4, 9) * 2, lambda x, w, v, b: (x @ w).T * 2),
     "merged_products": (
         lambda x, w, v, b: (x @ w[:, :2], x @ w[:, 2:], x @ v),
-        lambda x, w, v, b: (x @ w, (x @ w) @ v, v @ (x @ w)),
+        lambda x, w, v, b: (x @ w, x @ (x @ w)),
     ),
     "sum_of_products": (lambda x, w, v, b: x @ w - x @ v, lambda x, w, v, b: (x @ w, x @ v, x @ w + x @ v)),
-    "slice_of_product": (lambda x, w, v, b: (x @ w)[-1:, ::2] + 0 * v[:1, ::2], lambda x, w, v, b: ((x @ w)[-1], x @ w)),
+    "slice_of_product": (
+        lambda x, w, v, b: (x @ w)[-1:, ::2] + 0 * v[:1, ::2],
+        lambda x, w, v, b: ((x @ w)[-1], x @ w),
+    ),
     "chain_of_products": (lambda x, w, v, b: x @ w @ b, lambda x, w, v, b: x @ (w @ b)),
 }
 MATRICES = [(6, 6)] * 3 + [(6,)]
@@ -61,8 +73,8 @@ def traced(function, *arrays) -> Node:
 @pytest.mark.parametrize("rule", PATTERNS, ids=lambda rule: rule.name)
 def test_a_pattern_becomes_its_other_side(rule) -> None:
     arrays = (X, Y)[: rule.count]
-    (made,) = rewritten([traced(rule.left, *arrays)])
-    assert len(topological_order(made)) <= len(topological_order(*rewritten([traced(rule.right, *arrays)])))
+    (made,), (right,) = (rewritten([traced(side, *arrays)], rule.fast) for side in (rule.left, rule.right))
+    assert len(topological_order(made)) <= len(topological_order(right))
 
 
 def test_rules_hold_modulo_a_prime() -> None:
@@ -103,7 +115,7 @@ def test_both_sides_are_the_same(rule, both_sides) -> None:
     np.testing.assert_allclose(value, (rule.left(*(X, Y)[: rule.count]) * np.cos(X)).sum(), rtol=1e-12)
     np.testing.assert_allclose(value, other, rtol=1e-12)
     for a, b in zip(gradient, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15)
 
 
 def test_programs_of_views() -> None:
@@ -151,7 +163,15 @@ def chosen(program, rewriter):
     return inputs, rewriter.simplified(outputs)
 
 
-@pytest.mark.parametrize("rule", [rule for rule, _ in CHOICES if rule.__name__ in CHOSEN], ids=lambda rule: rule.__name__)
+def every(rewriter, outputs, rules=ALL):
+    """All choices that a graph has."""
+    graph_ = Graph(outputs)
+    return [found for node in graph_.index for found in rewriter.choices(node, graph_, rules)]
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule, _ in CHOICES if rule.__name__ in CHOSEN], ids=lambda rule: rule.__name__
+)
 def test_a_choice_is_the_same_modulo_a_prime_and_is_taken_where_it_pays(rule) -> None:
     rng = np.random.default_rng(3)
     for program, pays in zip(CHOSEN[rule.__name__], (True, False), strict=True):
@@ -160,34 +180,63 @@ def test_a_choice_is_the_same_modulo_a_prime_and_is_taken_where_it_pays(rule) ->
         values = {node: elements(node.shape, rng) for node in inputs}
         weights = [Array(new_input(each.shape, each.dtype)) for each in outputs]
         values |= {each.node: elements(each.shape, rng) for each in weights}
-        for found in rewriter.choices(outputs, (rule,)):
-            old, new = rewriter.prices(outputs, found)
-            gains.append(old - new)
+        for found in every(rewriter, outputs, (rule,)):
+            old, new = rewriter.prices(Graph(outputs), found)
+            gains.append(new < LEAST_GAIN * old)
             sides = []
             for side in (outputs, replaced(outputs, found)):
                 total = sum((Array(node) * w).sum() for node, w in zip(side, weights, strict=True)).node
                 sides.append(evaluated([*side, *compute_gradient(total, inputs)], values))
             for a, b in zip(*sides, strict=True):
                 np.testing.assert_array_equal(a, b)
-        assert gains
-        assert (max(gains) > 1e-7) == pays
+        assert any(gains) == pays
 
 
 def test_every_choice_has_a_program() -> None:
-    assert {rule.__name__ for rule, _ in CHOICES} - CHOSEN.keys() <= {"padded_convolution"}
+    assert {rule.__name__ for rule, _ in CHOICES} - CHOSEN.keys() <= {"padded_convolutions"}
+
+
+def test_choices_of_convolutions() -> None:
+    """Batch norm goes into the weights, zeros around the image are the convolution's, kernels of one image are joined."""
+
+    def block(x, w, v, b):
+        seen = np.pad(x, ((0, 0), (0, 0), (1, 2), (1, 0)))
+        return graph.conv2d(seen, w, padding=1) * b[:, None, None], graph.conv2d(seen, v, padding=1)
+
+    rng = np.random.default_rng(6)
+    arrays = [rng.uniform(-1, 1, shape) for shape in ((2, 3, 8, 7), (4, 3, 3, 3), (5, 3, 3, 3), (4,))]
+    inputs = [new_input(each.shape, each.dtype) for each in arrays]
+    rewriter = Rewriter()
+    outputs = rewriter.simplified([each.node for each in block(*map(Array, inputs))])
+    tensors = [as_tensor(spy.default_device(), each) for each in arrays]
+    seen = set()
+    for found in every(rewriter, outputs):
+        seen.add(tuple(node.op for node in found))
+        made = Plan(replaced(outputs, found), inputs, spy.default_device()).run(tensors)
+        for got, want in zip(made, block(*arrays), strict=True):
+            np.testing.assert_allclose(got.to_numpy(), want, rtol=1e-11, atol=1e-13)
+    assert seen == {("multiply",), ("conv", "conv")}
+    assert "place" not in {node.op for node in topological_order(*rewriter.rewritten(outputs))}
 
 
 def test_enumeration_finds_what_is_marked_as_found() -> None:
     """By graphs of up to three operations."""
     wanted = {each for _, each in CHOICES if each} | {rule.found for rule in PATTERNS if rule.found}
     made = set()
-    for size, names in ((2, ["neg", "+", "-"]), (2, ["sum0", "T", "@"]), (3, ["@", "T"]), (3, ["+", "@"]), (3, ["@", "cat", "top"])):
+    for size, names in (
+        (2, ["neg", "+", "-"]),
+        (2, ["sum0", "T", "@"]),
+        (3, ["@", "T"]),
+        (3, ["+", "@"]),
+        (3, ["@", "cat", "top"]),
+    ):
         made |= {f"{left} -> {right}" for _, left, right in Search(size, names).pairs}
     assert wanted <= made
 
 
 def test_a_pair_of_choices_pays_only_where_its_first_does() -> None:
     """So it is enough to take one choice after another: looking two ahead finds nothing cheaper."""
+
     def attention(x, wq, wk, wv, wo):
         split = lambda t: t.reshape(4, 16, 2, -1).swapaxes(1, 2)
         q, k, v = (split(x @ w) for w in (wq, wk, wv))
@@ -201,9 +250,9 @@ def test_a_pair_of_choices_pays_only_where_its_first_does() -> None:
     outputs = rewriter.rewritten([output, *compute_gradient(output, inputs)])
     best = rewriter.seconds(outputs)
     assert best < rewriter.seconds(rewriter.simplified([output, *compute_gradient(output, inputs)]))
-    for first in rewriter.choices(outputs):
+    for first in every(rewriter, outputs):
         once = rewriter.simplified(replaced(outputs, first))
-        for second in rewriter.choices(once):
+        for second in every(rewriter, once):
             assert rewriter.seconds(rewriter.simplified(replaced(once, second))) > 0.999 * best
 
 
