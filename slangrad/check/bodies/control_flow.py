@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slangrad.syntax import ast
-from slangrad.syntax.walk import walk
+from slangrad.syntax.walk import children, walk
 
 
 def falls_through(node: ast.Statement) -> bool:
@@ -37,20 +37,18 @@ def _switch(node: ast.Switch) -> bool:
     return bool(node.cases) and _sequence(node.cases[-1].body)
 
 
-def _breaks(node: ast.Statement) -> bool:
+def _breaks(node: ast.Node) -> bool:
     """Whether a `break` in here leaves the statement around it."""
     if isinstance(node, ast.Break):
         return True
-    if isinstance(node, (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)):
+    if isinstance(node, _TAKING_BREAKS):
         return any(isinstance(each, ast.Break) and each.label is not None for each in walk(node))
-    if isinstance(node, ast.Block):
-        return any(_breaks(each) for each in node.statements)
-    if isinstance(node, (ast.If, ast.IfLet)):
-        arms = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
-        return any(_breaks(each) for each in arms)
-    if isinstance(node, ast.DoCatch):
-        return any(_breaks(each) for each in (node.body, *(each.body for each in node.handlers)))
-    return isinstance(node, ast.Labeled) and _breaks(node.statement)
+    return not isinstance(node, (ast.Expression, ast.Defer, ast.TargetSwitch)) and any(
+        map(_breaks, children(node))
+    )
+
+
+_TAKING_BREAKS = (ast.For, ast.While, ast.DoWhile, ast.CompileTimeFor, ast.Switch)
 
 
 def _endless(condition: ast.Expression | None) -> bool:

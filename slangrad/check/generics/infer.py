@@ -33,6 +33,7 @@ from slangrad.check.model.types import (
     Tuple,
     Type,
     Vector,
+    element_of,
     is_pack,
 )
 from slangrad.check.model.values import ParameterValue, Polynomial, Value
@@ -82,7 +83,7 @@ class Solver:
         ):
             if isinstance(pattern, Vector) and isinstance(pattern.count, ParameterValue):
                 self.scalars.add(pattern.count.declaration)
-            return self.unify(pattern.element, _scalar_part(actual))
+            return self.unify(pattern.element, element_of(actual))
         return type(actual) is type(pattern) and rule(self, pattern, actual)
 
     def _bind_type(self, parameter: Any, actual: Type) -> bool:
@@ -203,10 +204,6 @@ class Solver:
         return fits
 
 
-def _scalar_part(kind: Type) -> Type:
-    return kind.element if isinstance(kind, (Vector, Matrix)) else kind
-
-
 def _unify_nominal(solver: Solver, pattern: Nominal, actual: Nominal) -> bool:
     if pattern.declaration is not actual.declaration:
         return False
@@ -229,10 +226,6 @@ def _unify_matrix(solver: Solver, pattern: Matrix, actual: Matrix) -> bool:
     )
 
 
-def _unify_tuple(solver: Solver, pattern: Tuple, actual: Tuple) -> bool:
-    return solver.unify_entries(pattern.elements, actual.elements)
-
-
 _RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {
     Vector: lambda solver, pattern, actual: (
         solver.unify(pattern.element, actual.element) and solver.unify_value(pattern.count, actual.count)
@@ -240,7 +233,7 @@ _RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {
     Matrix: _unify_matrix,
     Array: _unify_array,
     Pointer: lambda solver, pattern, actual: solver.unify(pattern.element, actual.element),
-    Tuple: _unify_tuple,
+    Tuple: lambda solver, pattern, actual: solver.unify_entries(pattern.elements, actual.elements),
     **dict.fromkeys(Nominal.__subclasses__(), _unify_nominal),
 }
 

@@ -525,10 +525,6 @@ def _unsigned(scope: Scope, node: ast.ModifiedType) -> Meaning:
     return FAILED
 
 
-def _missing(scope: Scope, node: ast.Missing) -> Meaning:
-    return fail(node)
-
-
 RULES: dict[type[ast.Expression], Rule] = {
     ast.Name: _name,
     ast.Member: _member,
@@ -543,5 +539,5 @@ RULES: dict[type[ast.Expression], Rule] = {
     ast.Tuple: _tuple_type,
     ast.FunctionType: _function_type,
     ast.ModifiedType: _modified_type,
-    ast.Missing: _missing,
+    ast.Missing: lambda scope, node: fail(node),
 }
