@@ -9,7 +9,7 @@ ends the parse: something is nested too deeply, or there are too many errors.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import NoReturn
 
 from slangrad.base.diagnostics import Reporter
@@ -36,7 +36,7 @@ class GivenUp(Exception):
     """The text cannot be parsed further; that is already reported."""
 
 
-class Cursor(ABC):
+class Cursor:
     """The current token and what is known around it."""
 
     def __init__(
@@ -262,45 +262,17 @@ class Cursor(ABC):
 
     # --- What the parts of the parser need from each other -------------------------------------------------
 
-    @abstractmethod
-    def parse_expression(self) -> ast.Expression:
-        """An expression, commas included."""
-
-    @abstractmethod
-    def parse_assignment(self) -> ast.Expression:
-        """An expression up to a comma."""
-
-    @abstractmethod
-    def parse_binary(self, lowest: int) -> ast.Expression:
-        """An expression of operators that bind as tightly as `lowest` or tighter."""
-
-    @abstractmethod
-    def parse_unary(self) -> ast.Expression:
-        """An operand with its prefix operators and attachments."""
-
-    @abstractmethod
-    def parse_type(self) -> ast.Expression:
-        """A type."""
-
-    @abstractmethod
-    def parse_block(self) -> ast.Block:
-        """`{ statements }`."""
-
-    @abstractmethod
-    def parse_statement(self) -> ast.Statement:
-        """One statement."""
-
-    @abstractmethod
-    def parse_attributes(self) -> list[ast.Attribute]:
-        """`[a] [b(1)]`, maybe none."""
-
-    @abstractmethod
-    def parse_parameters(self, untyped: bool = False) -> list[ast.Parameter]:
-        """`(parameters)`."""
-
-    @abstractmethod
-    def parse_declaration(self, attributes: list[ast.Attribute]) -> list[ast.Declaration]:
-        """One declaration, which may declare several names; `attributes` were read before it."""
+    parse_expression: Callable[[], ast.Expression]  # commas included
+    parse_assignment: Callable[[], ast.Expression]  # up to a comma
+    parse_binary: Callable[[int], ast.Expression]  # of operators that bind as tightly as that or tighter
+    parse_unary: Callable[[], ast.Expression]  # an operand with its prefix operators and attachments
+    parse_type: Callable[[], ast.Expression]
+    parse_block: Callable[[], ast.Block]  # `{ statements }`
+    parse_statement: Callable[[], ast.Statement]
+    parse_attributes: Callable[[], list[ast.Attribute]]  # `[a] [b(1)]`, maybe none
+    parse_parameters: Callable[..., list[ast.Parameter]]  # `(parameters)`; `untyped`: a lone name is one
+    # One declaration, which may declare several names; the attributes were read before it.
+    parse_declaration: Callable[[list[ast.Attribute]], list[ast.Declaration]]
 
 
 def _declared_types(tokens: list[Token]) -> set[str]:
