@@ -105,24 +105,24 @@ class Cursor:
         """Take a token of this kind; `where` ends the sentence: "after the condition"."""
         if self.kind == kind:
             return self.advance()
-        raise self.failure("E0201", f"expected '{kind}' {where}, found {self.token.shown()}")
+        raise self.error("E0201", f"expected '{kind}' {where}, found {self.token.shown()}")
 
     def expect_word(self, word: str, where: str) -> Token:
         if self.at_word(word):
             return self.advance()
-        raise self.failure("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
+        raise self.error("E0201", f"expected '{word}' {where}, found {self.token.shown()}")
 
     def expect_name(self, what: str) -> Token:
         if self.kind == "name":
             return self.advance()
-        raise self.failure("E0205", f"expected the name of {what}, found {self.token.shown()}")
+        raise self.error("E0205", f"expected the name of {what}, found {self.token.shown()}")
 
     def expect_close(self, kind: str, opener: Token) -> Token:
         """Take the bracket that closes `opener`."""
         if self.kind == kind:
             return self.advance()
         message = f"expected '{kind}' to close '{opener.text}', found {self.token.shown()}"
-        raise self.failure("E0207", message, related=(("opened here", opener.span),))
+        raise self.error("E0207", message, related=(("opened here", opener.span),))
 
     def expect_semicolon(self, after: str) -> None:
         """Take ";"; when it is missing at the end of a line, parsing goes on there."""
@@ -144,7 +144,7 @@ class Cursor:
         token = self.token
         if token.kind not in (">>", ">=", ">>="):
             message = f"expected '>' to close '<', found {token.shown()}"
-            raise self.failure("E0207", message, related=(("opened here", opener.span),))
+            raise self.error("E0207", message, related=(("opened here", opener.span),))
         rest = token.kind[1:]
         self.tokens[self.position] = Token(rest, rest, token.source, token.start + 1, token.end)
         self.move_to(self.position)
@@ -172,8 +172,8 @@ class Cursor:
         span: Span | None = None,
         note: str | None = None,
         related: tuple[tuple[str, Span], ...] = (),
-    ) -> None:
-        """Report at the current token or the span."""
+    ) -> Unparsable:
+        """Report at the current token or the span; what comes back can be raised, to leave the construct."""
         note = note or self._foreign_word()
         if self._errors + 1 >= self.limits.errors:
             last = (
@@ -184,6 +184,7 @@ class Cursor:
         self._errors += 1
         if self._errors >= self.limits.errors:
             raise GivenUp
+        return Unparsable()
 
     def _foreign_word(self) -> str | None:
         """How Slang says what the text around the current token says in another language."""
@@ -203,18 +204,6 @@ class Cursor:
                 break
             found.append(token)
         return found
-
-    def failure(
-        self,
-        code: str,
-        message: str,
-        span: Span | None = None,
-        note: str | None = None,
-        related: tuple[tuple[str, Span], ...] = (),
-    ) -> Unparsable:
-        """Report; what comes back is to be raised, to leave the construct."""
-        self.error(code, message, span, note, related)
-        return Unparsable()
 
     def enter(self) -> None:
         """One level deeper; every call is followed by `leave`, or undone by recovery."""

@@ -62,19 +62,8 @@ def _loop(node: ast.For | ast.While) -> bool:
 def _do_while(node: ast.DoWhile) -> bool:
     if _breaks(node.body):
         return True
-    return not _endless(node.condition) and (falls_through(node.body) or _continues(node.body))
-
-
-def _continues(node: ast.Statement) -> bool:
-    return any(isinstance(each, ast.Continue) for each in walk(node))
-
-
-def _do_catch(node: ast.DoCatch) -> bool:
-    return falls_through(node.body) or any(falls_through(each.body) for each in node.handlers)
-
-
-def _target_switch(node: ast.TargetSwitch) -> bool:
-    return any(_sequence(case.body) for case in (node.cases if node.chosen is None else [node.chosen]))
+    continues = any(isinstance(each, ast.Continue) for each in walk(node.body))
+    return not _endless(node.condition) and (falls_through(node.body) or continues)
 
 
 _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
@@ -86,12 +75,14 @@ _RULES: dict[type[ast.Statement], Callable[[Any], bool]] = {
     ast.Block: lambda node: _sequence(node.statements),
     ast.If: _if,
     ast.IfLet: _if,
-    ast.DoCatch: _do_catch,
+    ast.DoCatch: lambda node: any(falls_through(each.body) for each in (node, *node.handlers)),
     ast.Switch: _switch,
     ast.For: _loop,
     ast.While: _loop,
     ast.DoWhile: _do_while,
     ast.Labeled: lambda node: falls_through(node.statement),
-    ast.TargetSwitch: _target_switch,
+    ast.TargetSwitch: lambda node: any(
+        _sequence(case.body) for case in ([node.chosen] if node.chosen else node.cases)
+    ),
     ast.TargetAssembly: lambda node: False,
 }

@@ -158,7 +158,7 @@ def _this(scope: Scope, node: ast.This) -> Type:
 def _no_diff(scope: Scope, node: ast.NoDiff) -> Type:
     check_value(scope, node.operand)
     info = None if scope.body is None else scope.body.info
-    if info is None or (info.level == "none" and not info.treat_as_differentiable):
+    if info is None or not info.is_differentiable:
         message = "'no_diff' has no effect in a function that is not differentiable"
         scope.world.error(
             "E0508", message, node.span, "leave it out, or mark the function as [Differentiable]"

@@ -260,14 +260,14 @@ def _return(scope: Scope, node: ast.Return) -> None:
         if node.value.type is not ERROR:
             message = f"'{body.declaration.name}' returns nothing, so 'return' takes no value here"
             scope.world.error("E0602", message, node.value.span)
-    elif node.value.type is not ERROR and _refers(body.declaration):
+    elif (
+        node.value.type is not ERROR
+        and isinstance(body.declaration, ast.Accessor)
+        and is_referring(body.declaration)
+    ):
         _return_place(scope, body, node.value, wanted)
     elif node.value.type is not ERROR:
         coerce(scope, node.value, wanted, "the result")
-
-
-def _refers(declaration: Any) -> bool:
-    return isinstance(declaration, ast.Accessor) and is_referring(declaration)
 
 
 def _return_place(scope: Scope, body: Body, value: ast.Expression, wanted: Type) -> None:

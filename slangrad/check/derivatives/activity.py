@@ -253,9 +253,8 @@ def _passes(flow: Flow, function: DeclRef | checked.Derivative) -> bool:
         return True
     info = flow.world.info(function.declaration)
     if isinstance(info, checked.FunctionInfo):
-        return info.level != "none" or info.treat_as_differentiable
-    level: str = flow.world.info(reading(function.declaration)).level
-    return level != "none"
+        return info.is_differentiable
+    return bool(flow.world.info(reading(function.declaration)).level != "none")
 
 
 @dataclass(slots=True)

@@ -133,13 +133,9 @@ class Solver:
         if isinstance(pattern, Type) or isinstance(actual, Type):
             return isinstance(pattern, Type) and isinstance(actual, Type) and self.unify(pattern, actual)
         if isinstance(pattern, tuple) or isinstance(actual, tuple):
-            return self._unify_packs(pattern, actual)
+            packs = isinstance(pattern, tuple) and isinstance(actual, tuple)
+            return packs and self.unify_entries(pattern, actual)
         return self.unify_value(pattern, actual)
-
-    def _unify_packs(self, pattern: Any, actual: Any) -> bool:
-        return (
-            isinstance(pattern, tuple) and isinstance(actual, tuple) and self.unify_entries(pattern, actual)
-        )
 
     # --- Packs ---
 
@@ -218,22 +214,24 @@ def _unify_array(solver: Solver, pattern: Array, actual: Array) -> bool:
     return actual.count is not None and solver.unify_value(pattern.count, actual.count)
 
 
-def _unify_matrix(solver: Solver, pattern: Matrix, actual: Matrix) -> bool:
-    return (
-        solver.unify(pattern.element, actual.element)
-        and solver.unify_value(pattern.rows, actual.rows)
-        and solver.unify_value(pattern.columns, actual.columns)
-    )
+Rule = Callable[[Solver, Any, Any], bool]
 
 
-_RULES: dict[type[Type], Callable[[Solver, Any, Any], bool]] = {
-    Vector: lambda solver, pattern, actual: (
-        solver.unify(pattern.element, actual.element) and solver.unify_value(pattern.count, actual.count)
-    ),
-    Matrix: _unify_matrix,
+def _parts(*names: str) -> Rule:
+    """Types that are equal when their parts are."""
+
+    def rule(solver: Solver, pattern: Any, actual: Any) -> bool:
+        return all(solver.unify_argument(getattr(pattern, each), getattr(actual, each)) for each in names)
+
+    return rule
+
+
+_RULES: dict[type[Type], Rule] = {
+    Vector: _parts("element", "count"),
+    Matrix: _parts("element", "rows", "columns"),
     Array: _unify_array,
-    Pointer: lambda solver, pattern, actual: solver.unify(pattern.element, actual.element),
-    Tuple: lambda solver, pattern, actual: solver.unify_entries(pattern.elements, actual.elements),
+    Pointer: _parts("element"),
+    Tuple: _parts("elements"),
     **dict.fromkeys(Nominal.__subclasses__(), _unify_nominal),
 }
 
