@@ -21,7 +21,6 @@ _RAYS = "there is no ray tracing hardware; trace in Slang, over tensors or buffe
 _GRAPHICS = "there are no graphics stages; compute kernels and functions are what runs here"
 _CUDA = "there is no CUDA; arrays and tensors of PyTorch on the CPU are used as they lie"
 _TIMES = "a call has finished when it returns: time.perf_counter() times it, encoder.write_timestamp() times commands"
-_KERNELS = "set SLANGRAD_DUMP=kernel, or call function.compile(...).text('kernel')"
 
 # fmt: off
 _ROWS = {
@@ -38,7 +37,6 @@ _ROWS = {
     _CUDA:     "NativeHandle NativeHandleType cuda_context_scope cuda_stream "
                "get_cuda_current_context_native_handles",
     _TIMES:    "Profiler ProfilerDesc current_profiler profile_frame profile_function profile_zone",
-    _KERNELS:  "set_dump_generated_shaders set_dump_slang_intermediates set_print_generated_shaders",
 }
 # fmt: on
 _INSTEAD = {name: instead for instead, names in _ROWS.items() for name in names.split()}

@@ -76,22 +76,6 @@ class BoundCall:
         made = None if self.created is None else self.created.made
         return Launchable(self.function.name, self.call_dims, self.leaves, self.sources, made, self.group)
 
-    @property
-    def callee(self) -> str:
-        return self.function.callee
-
-    @property
-    def static_callee(self) -> str:
-        return self.function.static_callee
-
-    @property
-    def has_this(self) -> bool:
-        return self.function.has_this
-
-    @property
-    def result_differentiable(self) -> bool:
-        return self.function.result_differentiable
-
 
 @dataclass(slots=True)
 class Given:

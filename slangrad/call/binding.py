@@ -159,7 +159,7 @@ def _check_rank(call: BoundCall) -> None:
 def _check_cotangent(call: BoundCall) -> None:
     """A number as `_result` of `bwds` holds no gradient, which is fine only where nothing asks for one."""
     result = call.result
-    if call.mode not in REVERSE or result is None or not call.result_differentiable:
+    if call.mode not in REVERSE or result is None or not call.function.result_differentiable:
         return
     takes = any(leaf.role.takes for _, leaf in result.leaves())
     if not takes and any(leaf.role.gives for leaf in call.leaves):

@@ -25,6 +25,7 @@ from slangrad.marshal.directions import floats_of, inner, moved, random_like
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, PRIMAL, Leaf
 from slangrad.marshal.memory import without_gaps
+from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.vectors import HostArray
 from slangrad.runtime.reports import NotFiniteError
@@ -262,11 +263,7 @@ def fresh(value: Any) -> Any:
         return ValueRef(value.value)
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, list):
-        return [fresh(each) for each in value]
-    if isinstance(value, dict):
-        return {name: fresh(each) for name, each in value.items()}
-    return value
+    return mapped(fresh, value)
 
 
 def _at(value: Any, path: Sequence[Any]) -> Any:

@@ -123,11 +123,3 @@ def injective(shape: Shape, strides: Shape, size: int) -> bool:
             return False
         reach = stride * (extent - 1) + reach
     return True
-
-
-def row_major(shape: Shape) -> Shape:
-    """Strides of the flat index: the last dimension is fastest."""
-    strides = [1] * len(shape)
-    for dim in range(len(shape) - 2, -1, -1):
-        strides[dim] = strides[dim + 1] * shape[dim + 1]
-    return tuple(strides)

@@ -228,8 +228,8 @@ def _forward_argument(page: Page, argument: BoundArgument) -> str:
 
 
 def _with_this(page: Page, arguments: list[str], result: Node | None) -> str:
-    callee = page.call.callee
-    if page.call.has_this:
+    callee = page.call.function.callee
+    if page.call.function.has_this:
         this, *arguments = arguments
         callee = f"{this}.{callee}"
     call = f"{callee}({', '.join(arguments)})"
@@ -250,10 +250,10 @@ def _backward(page: Page) -> str:
         arguments += [] if made is None else [made]
     if page.call.cotangent is not None:
         arguments.append(page.call.cotangent)
-    elif page.call.result is not None and page.call.result_differentiable:
+    elif page.call.result is not None and page.call.function.result_differentiable:
         page.owner = page.call.result.label
         arguments.append(_cotangent(page, page.call.result))
-    return f"bwd_diff({page.call.static_callee})({', '.join(arguments)});"
+    return f"bwd_diff({page.call.function.static_callee})({', '.join(arguments)});"
 
 
 def _cotangent(page: Page, node: Node) -> str:
@@ -282,14 +282,14 @@ def _tangent(page: Page) -> str:
     for argument in page.call.arguments:
         page.owner = argument.node.label
         arguments.append(_tangent_argument(page, argument))
-    call = f"fwd_diff({page.call.static_callee})({', '.join(arguments)})"
+    call = f"fwd_diff({page.call.function.static_callee})({', '.join(arguments)})"
     result = page.call.result
     if result is None:
         return f"{call};"
     name = f"{result.name}_value"
-    primal = f"{name}.p" if page.call.result_differentiable else name
+    primal = f"{name}.p" if page.call.function.result_differentiable else name
     _store(page, result, primal)
-    if page.call.result_differentiable:
+    if page.call.function.result_differentiable:
         _give(page, result, f"{name}.d")
     return f"var {name} = {call};"
 
@@ -347,11 +347,11 @@ def _higher(page: Page) -> str:
     result = page.call.result
     if page.call.cotangent is not None:
         orders.first.append(page.call.cotangent)
-    elif result is not None and page.call.result_differentiable:
+    elif result is not None and page.call.function.result_differentiable:
         page.owner = result.label
         orders.constant(f"no_diff {spell_differential(result.type)}", result.name, _cotangent(page, result))
     for order in range(1, page.call.order + 1):
-        page.functions += [(line, "") for line in _order(orders, order, page.call.static_callee)]
+        page.functions += [(line, "") for line in _order(orders, order, page.call.function.static_callee)]
     taken = ", ".join([*orders.taken, *(f"{name}_pair" for name, _ in orders.outputs)])
     return f"__order{page.call.order}({taken});"
 

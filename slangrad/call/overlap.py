@@ -52,8 +52,8 @@ class Region:
     reads: bool
     writes: bool
     adds: bool
-    strides: Shape | None
-    injective: bool
+    strides: Shape | None = None
+    injective: bool = False
     takes: bool = False
     lattice: Lattice = (0, 0, 0)
 
@@ -113,7 +113,7 @@ def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> N
         x, y = values[each.read], values[each.written]
         if x.storage.address >= y.storage.address + y.storage.size:
             continue
-        if y.storage.address < x.storage.address + x.storage.size and _meet(x, y):
+        if y.storage.address < x.storage.address + x.storage.size and share(x.host_view(), y.host_view()):
             first, second = each.labels
             message = (
                 f"'{first}' and '{second}' overlap in memory: the call has written '{second}', so the values "
@@ -122,11 +122,7 @@ def refuse_overwritten(pairs: Sequence[Overwritten], values: Sequence[Any]) -> N
             raise CallError("E1008", message, (), f"give '{second}' memory of its own")
 
 
-def _meet(x: Tensor, y: Tensor) -> bool:
-    return _share(x.host_view(), y.host_view())
-
-
-def _share(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
+def share(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> bool:
     """Whether an element of one is one of the other; yes where that is hard to say."""
     try:
         most: Any = MOST_WORK
@@ -144,8 +140,8 @@ def refuse_shared_outputs(leaves: Sequence[Any], values: Sequence[Any], copied: 
             first, second = arrays[i], arrays[j]
             if first is None or second is None or not (i in copied or j in copied):
                 continue
-            if _share(first, second):
-                raise _both_changed(leaves[i].label, leaves[j].label)
+            if share(first, second):
+                raise both_changed(leaves[i].label, leaves[j].label)
 
 
 def _array_of(value: Any) -> np.ndarray[Any, Any] | None:
@@ -154,7 +150,7 @@ def _array_of(value: Any) -> np.ndarray[Any, Any] | None:
     return value if isinstance(value, np.ndarray) else None
 
 
-def _both_changed(first: str, second: str) -> CallError:
+def both_changed(first: str, second: str) -> CallError:
     message = f"'{first}' and '{second}' overlap in memory, and the call changes both"
     return CallError("E1008", message, (), "give each its own memory, for example a copy")
 
@@ -234,7 +230,7 @@ def _resolve(first: Region, second: Region, same: bool, found: Conflicts) -> Non
         found.shared = found.shared or not same
         return
     if first.changes and second.changes:
-        raise _both_changed(first.label, second.label)
+        raise both_changed(first.label, second.label)
     if same:
         return
     reader = second if first.changes else first

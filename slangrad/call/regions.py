@@ -18,7 +18,7 @@ from slangrad.marshal.elements import Elements
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.global_values import GlobalValue
 from slangrad.marshal.marshal import Leaf, Measure
-from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN
+from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Memory
 from slangrad.marshal.whole import WholeTensor
 
 
@@ -80,17 +80,8 @@ def _of_memory(leaf: Leaf, value: Any, start: int) -> list[Region]:
 
 def _of_buffer(leaf: BufferLeaf, value: Any, place: int) -> Region:
     """All of a structured buffer. What a pointer leads to is the function's own business."""
-    return Region(
-        label=leaf.label,
-        place=place,
-        low=0,
-        high=leaf.reach(value)[1],
-        reads=True,
-        writes=leaf.written,
-        adds=False,
-        strides=None,
-        injective=False,
-    )
+    size = leaf.reach(value)[1]
+    return Region(leaf.label, place, 0, size, reads=True, writes=leaf.written, adds=False)
 
 
 def _of_elements(
@@ -100,53 +91,34 @@ def _of_elements(
     places: dict[str, slice],
     loops: Loops,
 ) -> list[Region]:
+    memories = leaf.access.memories(value, leaf.parts)
     made = []
-    for part, memory, own, stream in zip(
-        leaf.parts, leaf.access.memories(value, leaf.parts), strides, leaf.streams
-    ):
-        name = leaf.name + part
-        if name not in places:
-            continue
-        low, high = memory.span
-        made.append(
-            Region(
-                label=leaf.label,
-                place=places[name].start,
-                low=low,
-                high=high,
-                reads=part == TAKEN or (part == PRIMAL_PART and leaf.role.reads),
-                writes=(part == PRIMAL_PART and leaf.role.writes)
-                or (part == GIVEN and leaf.role.gives == "store"),
-                adds=part == GIVEN and leaf.role.gives == "add",
-                strides=own,
-                injective=injective(loops.extents, own, stream.unit),
-                takes=part == TAKEN,
-                lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
-            )
-        )
+    for part, memory, own, stream in zip(leaf.parts, memories, strides, leaf.streams):
+        if leaf.name + part in places:
+            region = _region(leaf, part, memory, places[leaf.name + part].start, leaf.role.gives == "store")
+            region.strides, region.injective = own, injective(loops.extents, own, stream.unit)
+            made.append(region)
     return made
 
 
 def _of_whole(leaf: WholeTensor, value: Any, start: int) -> list[Region]:
-    made = []
-    for i, (part, memory) in enumerate(
-        zip(leaf.family.parts, leaf.access.memories(value, leaf.family.parts))
-    ):
-        low, high = memory.span
-        primal = part == PRIMAL_PART
-        made.append(
-            Region(
-                label=leaf.label,
-                place=start + i * leaf.room,
-                low=low,
-                high=high,
-                reads=part == TAKEN or (primal and leaf.role.reads),
-                writes=primal and leaf.role.writes,
-                adds=part == GIVEN,
-                strides=None,
-                injective=False,
-                takes=part == TAKEN,
-                lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
-            )
-        )
-    return made
+    parts = leaf.family.parts
+    rows = enumerate(zip(parts, leaf.access.memories(value, parts)))
+    return [_region(leaf, part, memory, start + i * leaf.room) for i, (part, memory) in rows]
+
+
+def _region(leaf: Leaf, part: str, memory: Memory, place: int, stores: bool = False) -> Region:
+    """The memory of one part. `stores`: derivatives that go out are not added to what is there."""
+    low, high = memory.span
+    primal = part == PRIMAL_PART
+    return Region(
+        label=leaf.label,
+        place=place,
+        low=low,
+        high=high,
+        reads=part == TAKEN or (primal and leaf.role.reads),
+        writes=(primal and leaf.role.writes) or (part == GIVEN and stores),
+        adds=part == GIVEN and not stores,
+        takes=part == TAKEN,
+        lattice=lattice_of(memory.item_size, memory.shape, memory.strides),
+    )

@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import torch
 from torch.autograd.graph import increment_version
 
 from slangrad.base.warn import warn
-from slangrad.call.overlap import MOST_WORK
+from slangrad.call.overlap import both_changed, share
 from slangrad.call.plan import Plan
 from slangrad.call.request import Request, Settings
 from slangrad.call.torch_functions import Forward
@@ -135,10 +134,12 @@ class TorchEntry:
                     slot, f"'{self._site.slots[k].label}' is the same memory: pass a clone() of it"
                 )
         for k in self._site.outputs:
-            if k < i and _share_storage(tensor, tensors[k]) and _overlap(tensor, tensors[k]):
-                other = self._site.slots[k].label
-                message = f"'{other}' and '{slot.label}' overlap in memory, and the call changes both"
-                raise CallError("E1008", message, (), "give each its own memory, for example a copy")
+            if (
+                k < i
+                and _share_storage(tensor, tensors[k])
+                and share(_array_of(tensor), _array_of(tensors[k]))
+            ):
+                raise both_changed(self._site.slots[k].label, slot.label)
 
 
 def _check_leaf(slot: Slot, tensor: Any) -> None:
@@ -169,13 +170,8 @@ def _share_storage(first: Any, second: Any) -> bool:
     return bool(memory == other != 0)
 
 
-def _overlap(first: Any, second: Any) -> bool:
-    """Whether an element of one is one of the other; yes where that is hard to say."""
-    try:
-        most: Any = MOST_WORK
-        return np.shares_memory(first.detach().numpy(force=True), second.detach().numpy(force=True), most)
-    except np.exceptions.TooHardError:
-        return True
+def _array_of(tensor: Any) -> Any:
+    return tensor.detach().numpy(force=True)
 
 
 def _assign(tensor: Any, output: Any, goes_in: bool) -> None:

@@ -218,7 +218,7 @@ def _make(site: Site, wanted: tuple[int, ...], bound: Any) -> tuple[Site, Arrang
         given = [next(sources).given for _ in argument.node.leaves()]
         declared = function.candidate.parameters[k].type
         page.add_argument(k, argument, parameter, declared, given[0] if given else -1)
-    if bound.result_differentiable:
+    if function.result_differentiable:
         made = [Slot(-1, (), "_result", False, True, True)] if site.result_carries else []
         filled = [slot for _, slot in page.slots_of(site.result_at) if slot.carries]
         page.add_cotangent("cotangent", function.result, bound.result, made or filled, None)

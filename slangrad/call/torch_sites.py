@@ -8,7 +8,7 @@ the slots with other things: tensors, pairs of a tensor and its gradient.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from types import NoneType
 from typing import Any, NamedTuple
@@ -20,6 +20,7 @@ from slangrad.call.request import RESULT, THREADS, Request, Settings, settings_k
 from slangrad.marshal import results
 from slangrad.marshal.buffers import BufferLeaf
 from slangrad.marshal.marshal import HIGHER, Leaf
+from slangrad.marshal.plain import mapped
 from slangrad.marshal.values import DiffPair, ValueRef
 from slangrad.marshal.whole import WholeTensor
 from slangrad.tensors.tensor import Tensor
@@ -169,9 +170,7 @@ def put(values: list[Any], place: Place | Slot, value: Any) -> None:
 
 def _reopened(value: Any) -> Any:
     """Dicts and lists as new ones, with the same things in them."""
-    if isinstance(value, Mapping):
-        return {name: _reopened(each) for name, each in value.items()}
-    return [_reopened(each) for each in value] if isinstance(value, list) else value
+    return mapped(_reopened, value)
 
 
 def constants_of(site: Site, values: list[Any], places: Iterable[Place]) -> list[Any]:

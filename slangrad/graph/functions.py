@@ -355,8 +355,39 @@ def layer_norm(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsi
     return made if beta is None else made + beta
 
 
-def batch_norm(x: Any, mean: Any, variance: Any, gamma: Any, beta: Any, epsilon: float = 1e-5) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels, as in inference."""
-    shape = (1, -1) + (1,) * (np.ndim(x) - 2)
-    scale = gamma / np.sqrt(variance + epsilon)
-    return x * np.reshape(scale, shape) + np.reshape(beta - mean * scale, shape)
+def batch_norm(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    gamma: Any = None,
+    beta: Any = None,
+    epsilon: float = 1e-5,
+    *,
+    training: bool = False,
+    momentum: float = 0.1,
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, where axis 1 of x are channels.
+
+    With `training` mean and variance are those of x over all other axes. The result is then a tuple: y, and the running
+    mean and variance after it, which are (1 - momentum) times the given ones plus momentum times those of x; this
+    variance divides by n - 1. No derivative goes through these two.
+    """
+    shape, axes = (1, -1) + (1,) * (np.ndim(x) - 2), (0, *range(2, np.ndim(x)))
+    if not training:
+        scale = 1 / np.sqrt(variance + epsilon) if gamma is None else gamma / np.sqrt(variance + epsilon)
+        shift = -mean * scale if beta is None else beta - mean * scale
+        return x * np.reshape(scale, shape) + np.reshape(shift, shape)
+    own = np.mean(x, axes)
+    off = x - np.reshape(own, shape)
+    spread = np.mean(off * off, axes)
+    count = np.size(x) // max(1, np.shape(x)[1])
+    if count < 2:
+        raise GraphError("E1042", f"batch_norm: x {np.shape(x)} has one value a channel, and no variance")
+    scale = np.reshape(1 / np.sqrt(spread + epsilon), shape)
+    made = off * (scale if gamma is None else scale * np.reshape(gamma, shape))
+    kept, added = 1 - momentum, momentum * count / (count - 1)
+    running = (
+        kept * mean + momentum * stop_gradient(own),
+        kept * variance + added * stop_gradient(spread),
+    )
+    return (made if beta is None else made + np.reshape(beta, shape), *running)

@@ -15,6 +15,7 @@ table and can be differentiated again. Names are those of NumPy's functions.
     gather     of the index                    a load
     scatter    given                           an atomic add
     scan       results along one axis          a loop for each row
+    loop       none                            a plan that is run many times; its results are nodes
     part       inputs are parts of the result  a buffer that several kernels fill
 
 A map's inputs have its shape: `broadcast` is a node of its own, and so is the sum over a broadcast axis in the
@@ -152,6 +153,43 @@ def _einsum(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return np.einsum(f"{out},{right}->{left}", g, b), np.einsum(f"{left},{out}->{right}", a, g)
 
 
+def _windows(g: Any, y: Any, x: Any) -> tuple[Any]:
+    """Each element is in up to `size` windows, at other places: a sum over windows of zeros that the cotangent lies in."""
+    axis, size, dilation = (y.attribute(name) for name in ("axis", "size", "dilation"))
+    n, edge = x.shape[axis], dilation * (size - 1)
+    g = np.moveaxis(g, -1, axis)
+    shape = (*x.shape[:axis], size, n + edge, *x.shape[axis + 1 :])
+    spread = g.placed(shape, (*(0,) * axis, 0, edge, *(0,) * (x.ndim - axis - 1)), (1,) * (x.ndim + 1))
+    flat = spread.reshape(*x.shape[:axis], size * (n + edge), *x.shape[axis + 1 :])
+    before = (slice(None),) * axis
+    seen = flat[(*before, slice(edge, None))].windows(axis, size, n + edge - dilation)
+    return (seen[(*before, slice(n))].sum(-1),)
+
+
+def _conv(g: Any, y: Any, x: Any, w: Any) -> tuple[Any, Any]:
+    """By the image: the cotangent with zeros between its pixels, and the kernel turned around. By the kernel: the image with
+    the cotangent as kernel, stride and dilation exchanged, images in place of channels."""
+    stride, padding, dilation, spread, groups = (
+        y.attribute(name) for name in ("stride", "padding", "dilation", "spread", "groups")
+    )
+    outputs, channels, *kernel = w.shape
+    around, whole = [], []
+    for i in range(2):
+        low, span = padding[i][0], (x.shape[2 + i] - 1) * spread[i]
+        reach, last = dilation[i] * (kernel[i] - 1), (g.shape[2 + i] - 1) * stride[i]
+        around.append((reach - low, span + low - last))
+        whole.append((low, last + reach - span - low))
+    each, batch = outputs // groups, len(x)
+    turned = w[:, :, ::-1, ::-1].reshape(groups, each, channels, *kernel).swapaxes(1, 2)
+    turned = turned.reshape(groups * channels, each, *kernel)
+    by_image = g.convolved(turned, spread, tuple(around), dilation, stride, groups)
+    images = x.reshape(batch, groups, channels, *x.shape[2:]).transpose(2, 1, 0, 3, 4)
+    images = images.reshape(channels, groups * batch, *x.shape[2:])
+    slopes = g.swapaxes(0, 1)
+    by_kernel = images.convolved(slopes, dilation, tuple(whole), stride, spread, groups)
+    return by_image, by_kernel.swapaxes(0, 1)
+
+
 def _take_along(g: Any, y: Any, x: Any, index: Any) -> tuple[Any, None]:
     axis = y.attribute("axis")
     if index.shape[axis] != 1:
@@ -192,6 +230,7 @@ _TABLE = (
     Op("transpose",      "view", vjp=_transpose),
     Op("reshape",        "view", vjp=_reshape),
     Op("slice",          "view", vjp=_slice),
+    Op("windows",        "view", vjp=_windows),
     Op("stop_gradient",  "view", vjp=none),
     Op("place",          "part", vjp=_place),
     Op("concatenate",    "part", vjp=_concatenate),
@@ -266,6 +305,8 @@ _TABLE = (
     _map("threefry",     "threefry({0}, {1})",             flops=100),  # random bits of a key and a count
     _map("gaussian",     "gaussian({0})",                  flops=80),
     _map("product",      "rounded({0}, {1})",              lambda g, y, a, b: (g * b, g * a)),
+    Op("scan",           "loop", vjp=lambda g, y, *xs: y.attribute("loop").cotangents(g, y, xs)),
+    Op("result",         "result", vjp=lambda g, y, x: (x.attribute("loop").bundle(y.attribute("index"), g),)),
     _map("slang",        "",                               _slang,                                      20),
     #       name         Slang                    start
     _reduce("sum",       "{0} + {1}",             "{T}(0)",          _sum),
@@ -276,6 +317,7 @@ _TABLE = (
     Op("argmin",         "scan", vjp=none),
     Op("cumsum",         "scan", vjp=_cumsum),
     Op("einsum",         "contract", vjp=_einsum),
+    Op("conv",           "contract", vjp=_conv),
     Op("take_along",     "gather", vjp=_take_along),
     Op("add_along",      "scatter", vjp=_add_along),
 )

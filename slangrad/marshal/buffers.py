@@ -166,12 +166,7 @@ def bind(way: Way, spot: Spot, described: str, element: Type | None = None) -> N
     made_of = way.type.arguments[0] if name in STRUCTURED and isinstance(way.type, StructType) else None
     trailing = None if made_of is None or element is None else consumed(made_of, element)
     return BufferLeaf(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=spot.role.without_derivative(),
-        dims=0,
-        described=described,
+        **spot.node(way.type, spot.role.without_derivative(), described),
         size=_element_size(way.type, spot.types),
         counted=not isinstance(way.type, Pointer),
         written=STRUCTURED.get(name, BYTES.get(name, True)),

@@ -140,12 +140,7 @@ def _cell_setter(part: Part, offset: int, label: str) -> Setter:
 def make_cell(spot: Spot, t: Type, role: Role, described: str, parts: Iterable[Part]) -> Cell:
     kept = tuple(parts)
     return Cell(
-        name=spot.name,
-        label=spot.label,
-        type=t,
-        role=role,
-        dims=0,
-        described=described,
+        **spot.node(t, role, described),
         parts=kept,
         scratch=sum(_room(part.lowered) for part in kept if part.in_memory),
         streams=tuple(

@@ -6,13 +6,13 @@ float parameter,  (4,) of double    ->  float, converted, if every value survive
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from slangrad.check.model.types import UINT64, EnumType, Pointer, Type
 from slangrad.ir import types as ir
 from slangrad.marshal import buffers, tensor_views, whole
+from slangrad.marshal.elements import make_elements
 from slangrad.marshal.enums import enum_inside
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Marshal, Node, ProgramTypes, Role, Spot, Way
@@ -110,9 +110,12 @@ class ContainerMarshal(Marshal):
             )
         return self.bind_elements(way, spot)
 
-    @abstractmethod
     def bind_elements(self, way: Way, spot: Spot) -> Node:
         """The leaf of a value whose elements go to the calls."""
+        role = role_with(self.contents, spot, self.described)
+        own = self.element_for(way.type, spot.types)
+        trailing = None if own is None else consumed(way.type, own)
+        return make_elements(way, spot, role, self.described, self.access, trailing or ())
 
 
 def role_with(contents: Contents, spot: Spot, described: str) -> Role:

@@ -133,12 +133,7 @@ def make_elements(
     tangent = spot.types.tangent(way.type) if role.differentiates else None
     sizes = {part: _size_of(way.type if part == PRIMAL_PART else tangent, spot) for part in parts}
     return Elements(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=role,
-        dims=way.dims,
-        described=described,
+        **spot.node(way.type, role, described, way.dims),
         access=access,
         parts=parts,
         trailing=trailing,

@@ -99,20 +99,6 @@ def check_calls(call_shape: Shape, label: str) -> None:
         raise CallError("E1005", message, (), "split it into several calls")
 
 
-def _make(cls: type[Index], way: Way, spot: Spot, described: str, count: int, names: Iterable[str]) -> Any:
-    refuse_writes(spot, described)
-    return cls(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=spot.role.without_derivative(),
-        dims=way.dims,
-        described=described,
-        count=count,
-        streams=tuple(StreamSpec(name, 1) for name in names),
-    )
-
-
 def _names(name: str, count: int) -> list[str]:
     return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]
 
@@ -135,24 +121,6 @@ class GridIndex(Index):
             tuple(value.stride[i] if i == own else 0 for i in range(self.count)) for own in range(self.count)
         ]
         return Measure(value.shape, strides, value.offset)
-
-
-class GridMarshal(Marshal):
-    """`grid(shape, offset, stride)`."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.described = f"grid of {count} dimensions"
-
-    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        return [Way(t, self.count) for t in _index_types(wanted, self.count)]
-
-    def bind(self, way: Way, spot: Spot) -> Node:
-        made: Node = _make(GridIndex, way, spot, self.described, self.count, _names(spot.name, self.count))
-        return made
-
-    def reason(self, wanted: Type, types: ProgramTypes) -> str:
-        return f"Could not find suitable conversion from a grid of {self.count} dimensions to '{wanted}'"
 
 
 def _index_types(wanted: Type, count: int) -> Iterable[Type]:
@@ -182,21 +150,6 @@ class RangeIndex(Index):
 
     def measure(self, value: range) -> Measure:
         return Measure((len(value),), [(value.step,)], (value.start,))
-
-
-class RangeMarshal(Marshal):
-    """Python's `range`."""
-
-    described = "range"
-
-    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        if isinstance(wanted, ParameterType):
-            return [Way(INT, 1)]
-        return [Way(wanted, 1)] if isinstance(wanted, Scalar) and wanted.is_integer else []
-
-    def bind(self, way: Way, spot: Spot) -> Node:
-        made: Node = _make(RangeIndex, way, spot, self.described, 1, [spot.name])
-        return made
 
 
 # --- What follows the call ----------------------------------------------------------------------------
@@ -244,22 +197,6 @@ def _length(t: Type) -> int:
     return count
 
 
-class CallIdMarshal(Marshal):
-    """`call_id()`."""
-
-    described = "call_id()"
-
-    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        sized = isinstance(wanted, (Vector, Array)) and isinstance(wanted.count, int)
-        if isinstance(wanted, Scalar) or sized:
-            return [Way(t, 0) for t in _index_types(wanted, _length(wanted))]
-        return []
-
-    def bind(self, way: Way, spot: Spot) -> Node:
-        made: Node = _make(CallIndex, way, spot, self.described, 0, [])
-        return made
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
 class FlatIndex(Index):
     """The flat, row-major number of the call; in groups that of the thread."""
@@ -283,26 +220,6 @@ class FlatIndex(Index):
 
     def components(self) -> list[str]:
         return [self.number()] + ["0"] * (_length(self.type) - 1)
-
-
-class ThreadIdMarshal(Marshal):
-    """`thread_id()`: uint, uint2 or uint3, with zeros behind the number."""
-
-    described = "thread_id()"
-
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
-
-    def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        element = wanted.element if isinstance(wanted, Vector) else wanted
-        count = wanted.count if isinstance(wanted, Vector) else 1
-        if count not in (1, 2, 3) or self.dim not in (-1, count):
-            return []
-        return [Way(wanted, 0)] if isinstance(element, Scalar) and element.is_integer else []
-
-    def bind(self, way: Way, spot: Spot) -> Node:
-        made: Node = _make(FlatIndex, way, spot, self.described, 1, [spot.name])
-        return made
 
 
 # --- Random numbers -----------------------------------------------------------------------------------
@@ -345,44 +262,91 @@ def _attribute_setter(name: str) -> Setter:
     return put
 
 
-class HashMarshal(Marshal):
-    """`wang_hash(...)` and `rand_float(...)`; `dim` is the number of components, -1: as the parameter has."""
+# --- Which values they are for ------------------------------------------------------------------------
 
-    def __init__(self, floats: bool, dim: int) -> None:
-        self.floats = floats
-        self.dim = dim
-        self.described = "rand_float(...)" if floats else "wang_hash(...)"
+
+class IndexMarshal(Marshal):
+    """`leaf` gives so many numbers of each call to what `seen` makes of the parameter's type; the value brings `dims`
+    dimensions."""
+
+    def __init__(
+        self,
+        described: str,
+        leaf: type[Index],
+        seen: Callable[[Type], Iterable[Type]],
+        dims: int = 0,
+        count: int = 1,
+        **own: Any,
+    ) -> None:
+        self.described = described
+        self._leaf, self._seen, self._dims, self._count, self._own = leaf, seen, dims, count, own
 
     def ways(self, wanted: Type, types: ProgramTypes, mode: str) -> Iterable[Way]:
-        element = wanted.element if isinstance(wanted, Vector) else wanted
-        right = isinstance(element, Scalar) and (element is FLOAT if self.floats else element.is_integer)
-        if isinstance(wanted, ParameterType):
-            wanted, right = (FLOAT if self.floats else UINT), True
-        count = wanted.count if isinstance(wanted, Vector) else 1
-        return [Way(wanted, 0)] if right and self.dim in (-1, count) and isinstance(count, int) else []
+        return [Way(t, self._dims) for t in self._seen(wanted)]
 
     def bind(self, way: Way, spot: Spot) -> Node:
         refuse_writes(spot, self.described)
-        return HashIndex(
-            name=spot.name,
-            label=spot.label,
-            type=way.type,
-            role=spot.role.without_derivative(),
-            dims=0,
-            described=self.described,
-            count=1,
-            floats=self.floats,
-            streams=(StreamSpec(spot.name, 1),),
-        )
+        own = spot.node(way.type, spot.role.without_derivative(), self.described, way.dims)
+        streams = tuple(StreamSpec(name, 1) for name in _names(spot.name, self._count))
+        return self._leaf(**own, **self._own, count=self._count, streams=streams)
+
+    def reason(self, wanted: Type, types: ProgramTypes) -> str:
+        if self._leaf is not GridIndex:
+            return super().reason(wanted, types)
+        return f"Could not find suitable conversion from a {self.described} to '{wanted}'"  # SlangPy's words
+
+
+def _for_grid(count: int) -> Marshal:
+    seen = lambda wanted: _index_types(wanted, count)
+    return IndexMarshal(f"grid of {count} dimensions", GridIndex, seen, count, count)
+
+
+def _for_range(wanted: Type) -> list[Type]:
+    if isinstance(wanted, ParameterType):
+        return [INT]
+    return [wanted] if isinstance(wanted, Scalar) and wanted.is_integer else []
+
+
+def _for_call_id(wanted: Type) -> Iterable[Type]:
+    sized = isinstance(wanted, (Vector, Array)) and isinstance(wanted.count, int)
+    return _index_types(wanted, _length(wanted)) if sized or isinstance(wanted, Scalar) else []
+
+
+def _for_thread_id(wanted: Type, dim: int) -> list[Type]:
+    """uint, uint2 or uint3, with zeros behind the number."""
+    element, count = _taken_apart(wanted)
+    fits = count in (1, 2, 3) and dim in (-1, count) and isinstance(element, Scalar) and element.is_integer
+    return [wanted] if fits else []
+
+
+def _for_hash(wanted: Type, floats: bool, dim: int) -> list[Type]:
+    """`dim` is the number of components, -1: as many as the parameter has."""
+    if isinstance(wanted, ParameterType):
+        wanted = FLOAT if floats else UINT
+    element, count = _taken_apart(wanted)
+    right = isinstance(element, Scalar) and (element is FLOAT if floats else element.is_integer)
+    return [wanted] if right and dim in (-1, count) and isinstance(count, int) else []
+
+
+def _taken_apart(t: Type) -> tuple[Type, Any]:
+    return (t.element, t.count) if isinstance(t, Vector) else (t, 1)
+
+
+def _hashed(value: WangHashArg) -> Marshal:
+    floats, dim = isinstance(value, RandFloatArg), value.dims
+    described = "rand_float(...)" if floats else "wang_hash(...)"
+    return IndexMarshal(described, HashIndex, lambda t: _for_hash(t, floats, dim), floats=floats)
 
 
 MAKERS: dict[type, Callable[[Any], Marshal]] = {
-    GridArg: lambda value: GridMarshal(len(value.shape)),
-    CallIdArg: lambda value: CallIdMarshal(),
-    ThreadIdArg: lambda value: ThreadIdMarshal(value.dim),
-    range: lambda value: RangeMarshal(),
-    WangHashArg: lambda value: HashMarshal(False, value.dims),
-    RandFloatArg: lambda value: HashMarshal(True, value.dims),
+    GridArg: lambda value: _for_grid(len(value.shape)),
+    CallIdArg: lambda value: IndexMarshal("call_id()", CallIndex, _for_call_id, count=0),
+    ThreadIdArg: lambda value: IndexMarshal(
+        "thread_id()", FlatIndex, lambda wanted: _for_thread_id(wanted, value.dim)
+    ),
+    range: lambda value: IndexMarshal("range", RangeIndex, _for_range, dims=1),
+    WangHashArg: _hashed,
+    RandFloatArg: _hashed,
 }
 KEYS: dict[type, Callable[[Any], Hashable]] = {
     GridArg: lambda value: (GridArg, len(value.shape)),

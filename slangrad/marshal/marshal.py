@@ -75,7 +75,7 @@ def role_of(mode: str, direction: str, differentiable: bool) -> Role:
 
 
 class ProgramTypes(Protocol):
-    """What marshals ask about the types of the program that is called."""
+    """What marshals ask about the types of the program that is called. Without a program little is known."""
 
     def lower(self, t: Type) -> ir.Type | None:
         """The type in memory."""
@@ -85,21 +85,27 @@ class ProgramTypes(Protocol):
 
     def fields(self, t: Type) -> tuple[tuple[str, Type], ...]:
         """Fields of a struct, components of a vector."""
+        return ()
 
     def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
         """Names and values of an enum."""
+        return ()
 
     def initialized_fields(self, t: Type) -> set[str]:
         """The fields that have a value by themselves: their declaration gives one."""
+        return set()
 
     def no_diff_fields(self, t: Type) -> set[str]:
         """The fields that carry no derivative, whatever their types are."""
+        return set()
 
     def program(self) -> Any:
         """The layout that users ask about these types; None where there is no module."""
+        return None
 
     def find(self, name: str) -> Type | None:
         """The type of a name, as it is written in the module."""
+        return None
 
     def tangent(self, t: Type) -> Type | None:
         """The Differential of a type; None when it has none."""
@@ -109,6 +115,7 @@ class ProgramTypes(Protocol):
 
     def bounds(self, t: Type) -> tuple[Type, ...]:
         """The interfaces that a parameter of this type asks for."""
+        return ()
 
     def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
         """A generic type of the standard library."""
@@ -118,6 +125,7 @@ class ProgramTypes(Protocol):
 
     def lacking(self, pattern: Type, t: Type) -> str:
         """To which interface of a parameter a type does not conform, and what it lacks; empty if that is not why."""
+        return ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -146,6 +154,12 @@ class Spot:
     mode: str
     types: ProgramTypes
     fresh: Callable[[str], str]
+
+    def node(self, t: Type, role: Role, described: str, dims: int = 0) -> dict[str, Any]:
+        """What each bound value here is made with."""
+        return {
+            "name": self.name, "label": self.label, "type": t, "role": role, "dims": dims, "described": described
+        }  # fmt: skip
 
     def child(self, name: str, label: str, role: Role) -> Spot:
         return Spot(self.fresh(f"{self.name}_{name}"), label, role, self.mode, self.types, self.fresh)

@@ -141,6 +141,13 @@ def rebuild(t: ir.Type, scalars: Iterator[Any]) -> Any:
     return _REBUILD[type(t)](t, scalars)
 
 
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """Lists and dicts with `change` applied to what is in them; every other value as it is."""
+    if isinstance(value, list):
+        return [change(each) for each in value]
+    return {name: change(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
 # --- Forms in memory ----------------------------------------------------------------------------------
 
 

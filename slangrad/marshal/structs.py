@@ -156,15 +156,7 @@ def _itself(held: Held) -> Held:
 
 def _composite(way: Way, spot: Spot, described: str) -> Composite:
     tangent = spot.types.tangent(way.type) if spot.role.differentiates else None
-    return Composite(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=spot.role,
-        dims=way.dims,
-        described=described,
-        tangent=tangent,
-    )
+    return Composite(**spot.node(way.type, spot.role, described, way.dims), tangent=tangent)
 
 
 def _without(spot: Spot) -> Role:

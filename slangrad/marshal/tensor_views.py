@@ -117,12 +117,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
         fields = (("primal.", PRIMAL_PART), *([("diff.diff.", gradient)] if gradient else []))
         family = Family(fields, _role(spot.mode, gradient))
     return ViewTensor(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=family.role,
-        dims=0,
-        described=described,
+        **spot.node(way.type, family.role, described),
         access=access,
         family=family,
         own=contents.rank - len(trailing),

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from slangrad.check.model.types import Type, Vector, vector
 from slangrad.marshal import whole
-from slangrad.marshal.containers import ContainerMarshal, role_with
-from slangrad.marshal.elements import make_elements
-from slangrad.marshal.marshal import Node, ProgramTypes, Spot, Way
+from slangrad.marshal.containers import ContainerMarshal
+from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.memory import TENSOR_ACCESS, Contents
-from slangrad.marshal.patterns import consumed, scalar_inside
+from slangrad.marshal.patterns import scalar_inside
 from slangrad.tensors.element_types import slang_name
 from slangrad.tensors.tensor import Tensor
 
@@ -45,12 +44,6 @@ class TensorMarshal(ContainerMarshal):
             if asked is not wanted
             else f"{note}, or convert in the call with map(...='{_as_seen(asked, own)}')"
         )
-
-    def bind_elements(self, way: Way, spot: Spot) -> Node:
-        role = role_with(self.contents, spot, self.described)
-        own = self.element_for(way.type, spot.types)
-        trailing = None if own is None else consumed(way.type, own)
-        return make_elements(way, spot, role, self.described, TENSOR_ACCESS, trailing or ())
 
 
 def _as_seen(wanted: Type, own: Type) -> Type:

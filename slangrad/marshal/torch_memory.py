@@ -13,7 +13,6 @@ from typing import Any
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import Role
 from slangrad.marshal.memory import GIVEN, PRIMAL_PART, TAKEN, Access, Memory, Parts
-from slangrad.marshal.values import DiffPair
 
 
 class TorchAccess(Access):
@@ -41,31 +40,6 @@ class TorchAccess(Access):
             value.detach().copy_(copied)
 
 
-class TorchPairAccess(Access):
-    """Pairs of torch tensors: the second one is the gradient that comes in or goes out, as the role says."""
-
-    def layout(self, value: DiffPair, parts: Parts) -> Hashable:
-        return tuple([_layout(part) for part in map(_picker(value), parts)])
-
-    def memories(self, value: DiffPair, parts: Parts) -> list[Memory]:
-        return [memory_of_torch(part) for part in map(_picker(value), parts)]
-
-    def address_of(self, part: str) -> Callable[[Any], int]:
-        return _ADDRESSES[part]
-
-    def usable(self, value: DiffPair) -> bool:
-        return not (value.primal.is_neg() or value.grad.is_neg())
-
-    def copy(self, value: DiffPair, role: Role) -> Any:
-        return DiffPair(_copied(value.primal), _copied(value.grad))
-
-    def copy_back(self, copied: DiffPair, value: DiffPair, role: Role) -> None:
-        if role.writes:
-            value.primal.detach().copy_(copied.primal)
-        if role.gives:
-            value.grad.detach().copy_(copied.grad)
-
-
 class TorchCurve:
     """A torch tensor with the direction and the place of a derivative of its gradient."""
 
@@ -77,27 +51,33 @@ class TorchCurve:
         self.grad = grad
 
 
-class TorchCurveAccess(TorchPairAccess):
-    """The same with a tensor for each direction of derivatives."""
+class TorchPartsAccess(Access):
+    """Objects that hold torch tensors: `names` tells which of them each part is."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self._names = names
 
     def layout(self, value: Any, parts: Parts) -> Hashable:
-        return tuple([_layout(getattr(value, _CURVE[part])) for part in parts])
+        return tuple([_layout(getattr(value, self._names[part])) for part in parts])
 
     def memories(self, value: Any, parts: Parts) -> list[Memory]:
-        return [memory_of_torch(getattr(value, _CURVE[part])) for part in parts]
+        return [memory_of_torch(getattr(value, self._names[part])) for part in parts]
 
     def address_of(self, part: str) -> Callable[[Any], int]:
-        name = _CURVE[part]
+        name = self._names[part]
         return lambda value: address_of_torch(getattr(value, name))
 
     def usable(self, value: Any) -> bool:
-        return not any(getattr(value, name).is_neg() for name in _CURVE.values())
+        return not any(getattr(value, name).is_neg() for name in self._names.values())
 
     def copy(self, value: Any, role: Role) -> Any:
-        return TorchCurve(_copied(value.primal), _copied(value.tangent), _copied(value.grad))
+        return type(value)(**{name: _copied(getattr(value, name)) for name in {*self._names.values()}})
 
-
-_CURVE = {PRIMAL_PART: "primal", TAKEN: "tangent", GIVEN: "grad"}
+    def copy_back(self, copied: Any, value: Any, role: Role) -> None:
+        if role.writes:
+            value.primal.detach().copy_(copied.primal)
+        if role.gives:
+            value.grad.detach().copy_(copied.grad)
 
 
 def _layout(tensor: Any) -> Hashable:
@@ -126,21 +106,12 @@ def no_address(tensor: Any) -> int:
     return 0
 
 
-def _picker(pair: DiffPair) -> Callable[[str], Any]:
-    return lambda part: pair.primal if part == PRIMAL_PART else pair.grad
-
-
 def _copied(tensor: Any) -> Any:
     """The same values without gaps; autograd does not see it."""
     return tensor.detach().resolve_neg().contiguous()
 
 
-_ADDRESSES: dict[str, Callable[[Any], int]] = {
-    PRIMAL_PART: lambda pair: address_of_torch(pair.primal),
-    TAKEN: lambda pair: address_of_torch(pair.grad),
-    GIVEN: lambda pair: address_of_torch(pair.grad),
-}
-
 TORCH_ACCESS = TorchAccess()
-TORCH_PAIR_ACCESS = TorchPairAccess()
-TORCH_CURVE_ACCESS = TorchCurveAccess()
+# Of a pair the second tensor is the gradient that comes in or goes out, as the role says.
+TORCH_PAIR_ACCESS = TorchPartsAccess({PRIMAL_PART: "primal", TAKEN: "grad", GIVEN: "grad"})
+TORCH_CURVE_ACCESS = TorchPartsAccess({PRIMAL_PART: "primal", TAKEN: "tangent", GIVEN: "grad"})

@@ -13,10 +13,9 @@ from typing import Any
 
 from slangrad.check.model.types import Type
 from slangrad.ir import types as ir
-from slangrad.marshal.containers import ContainerMarshal, role_with
-from slangrad.marshal.elements import make_elements
+from slangrad.marshal.containers import ContainerMarshal
 from slangrad.marshal.errors import BoundVariableException
-from slangrad.marshal.marshal import Marshal, Node, ProgramTypes, Spot, Way
+from slangrad.marshal.marshal import Marshal, ProgramTypes, Way
 from slangrad.marshal.memory import Access, Contents
 from slangrad.marshal.patterns import consumed, from_elements
 from slangrad.marshal.torch_memory import TORCH_ACCESS, TORCH_CURVE_ACCESS, TORCH_PAIR_ACCESS, TorchCurve
@@ -77,12 +76,6 @@ class TorchMarshal(ContainerMarshal):
         wanted = consumed(t, own) or ()
         rows = zip(reversed(wanted), reversed(self._sizes))
         return all(own_size == (size if size in SHOWN_SIZES else 0) for size, own_size in rows)
-
-    def bind_elements(self, way: Way, spot: Spot) -> Node:
-        role = role_with(self.contents, spot, self.described)
-        own = self.element_for(way.type, spot.types)
-        trailing = None if own is None else consumed(way.type, own)
-        return make_elements(way, spot, role, self.described, self.access, trailing or ())
 
     def reason(self, wanted: Type, types: ProgramTypes) -> str:
         own = self.element_for(wanted, types)

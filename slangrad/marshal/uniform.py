@@ -54,16 +54,8 @@ def bind_plain(way: Way, spot: Spot, described: str, read: Callable[[Any], Any] 
     refuse_writes(spot, described)
     lowered = spot.types.lower(way.type)
     assert lowered is not None, f"{way.type} has no place in memory"
-    return Uniform(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=spot.role.without_derivative(),
-        dims=0,
-        described=described,
-        lowered=lowered,
-        read=read,
-    )
+    own = spot.node(way.type, spot.role.without_derivative(), described)
+    return Uniform(**own, lowered=lowered, read=read)
 
 
 def refuse_writes(spot: Spot, described: str) -> None:

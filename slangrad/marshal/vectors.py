@@ -19,13 +19,7 @@ import numpy as np
 
 from slangrad.ir import types as ir
 from slangrad.marshal.components import BINARY, UNARY, converted, fits, gathered
-
-NUMPY_TYPES: dict[ir.Scalar, np.dtype[Any]] = {
-    ir.BOOL: np.dtype(np.bool_),
-    **{t: np.dtype(f"int{t.bits}") for t in (ir.I8, ir.I16, ir.I32, ir.I64)},
-    **{t: np.dtype(f"uint{t.bits}") for t in (ir.U8, ir.U16, ir.U32, ir.U64)},
-    **{t: np.dtype(f"float{t.bits}") for t in (ir.F16, ir.F32, ir.F64)},
-}
+from slangrad.tensors.element_types import NUMPY_TYPES, SCALAR_NAMES
 
 _PYTHON_KINDS: dict[str, type] = {"bool": bool, "signed": int, "unsigned": int, "float": float}
 LETTERS = "xyzw"
@@ -172,8 +166,8 @@ class HostArray:
         return f"{self._name()}({', '.join(map(str, self.data.ravel().tolist()))})"
 
 
-class HostVector(HostArray):
-    """Base of `float3` and the like."""
+class HostRow(HostArray):
+    """Components in a row, which are Python numbers."""
 
     __slots__ = ()
 
@@ -181,18 +175,24 @@ class HostVector(HostArray):
         found = self.data[index]
         return found.item() if np.ndim(found) == 0 else found.tolist()
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.data.tolist())
+
+    def __str__(self) -> str:
+        return "{" + ", ".join(map(_text, self.data)) + "}"
+
+
+class HostVector(HostRow):
+    """Base of `float3` and the like."""
+
+    __slots__ = ()
+
     def __getattr__(self, name: str) -> Any:
         """Swizzles: v.zyx is another vector."""
         places = [LETTERS.find(letter) for letter in name] if len(name) <= 4 else []
         if not places or not all(0 <= place < self.shape[0] for place in places):
             raise AttributeError(f"{self._name()} has no component or attribute '{name}'")
         return vector_class(_scalar_of(self.ir_type), len(places)).of(self.data[places])
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.data.tolist())
-
-    def __str__(self) -> str:
-        return "{" + ", ".join(map(_text, self.data)) + "}"
 
 
 class HostMatrix(HostArray):
@@ -257,7 +257,7 @@ class HostMatrix(HostArray):
         return "{" + ", ".join(str(row) for row in self) + "}"
 
 
-class HostQuaternion(HostArray):
+class HostQuaternion(HostRow):
     """Base of `quatf`: x, y, z and w, where w is the real part. Without components it is the identity."""
 
     __slots__ = ()
@@ -276,16 +276,6 @@ class HostQuaternion(HostArray):
     @classmethod
     def identity(cls) -> Any:
         return cls()
-
-    def __getitem__(self, index: Any) -> Any:
-        found = self.data[index]
-        return found.item() if np.ndim(found) == 0 else found.tolist()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.data.tolist())
-
-    def __str__(self) -> str:
-        return "{" + ", ".join(map(_text, self.data)) + "}"
 
 
 def class_of_array(element: ir.Scalar, data: np.ndarray[Any, Any]) -> Any:
@@ -403,20 +393,7 @@ def _scalar_of(t: ir.Type) -> ir.Scalar:
 
 # --- Classes ------------------------------------------------------------------------------------------
 
-SCALAR_WORDS: dict[ir.Scalar, str] = {
-    ir.BOOL: "bool",
-    ir.I8: "int8_t",
-    ir.I16: "int16_t",
-    ir.I32: "int",
-    ir.I64: "int64_t",
-    ir.U8: "uint8_t",
-    ir.U16: "uint16_t",
-    ir.U32: "uint",
-    ir.U64: "uint64_t",
-    ir.F16: "float16_t",
-    ir.F32: "float",
-    ir.F64: "double",
-}
+SCALAR_WORDS = {**SCALAR_NAMES, ir.F16: "float16_t"}
 
 _classes: dict[tuple[type, ir.Type], Any] = {}
 

@@ -337,12 +337,7 @@ def bind(way: Way, spot: Spot, contents: Contents, described: str, access: Acces
     names = [f"{spot.name}{part}_at" for part in family.parts] if way.dims else []
     plain = spot.mode != PRIMAL and family.is_plain
     return WholeTensor(
-        name=spot.name,
-        label=spot.label,
-        type=way.type,
-        role=family.role,
-        dims=way.dims,
-        described=described,
+        **spot.node(way.type, family.role, described, way.dims),
         access=access,
         family=family,
         own=own,

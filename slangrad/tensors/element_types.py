@@ -66,9 +66,9 @@ _ROWS: tuple[tuple[Scalar, type[np.generic], str], ...] = (
 # fmt: on
 
 SCALARS_BY_NAME = {name: scalar for scalar, _, names in _ROWS for name in names.split()}
-_NAMES = {scalar: names.split()[0] for scalar, _, names in _ROWS}
-_TO_NUMPY: dict[Scalar, NumpyType] = {scalar: np.dtype(kind) for scalar, kind, _ in _ROWS}
-_FROM_NUMPY = {dtype: scalar for scalar, dtype in _TO_NUMPY.items()}
+SCALAR_NAMES = {scalar: names.split()[0] for scalar, _, names in _ROWS}
+NUMPY_TYPES: dict[Scalar, NumpyType] = {scalar: np.dtype(kind) for scalar, kind, _ in _ROWS}
+_FROM_NUMPY = {dtype: scalar for scalar, dtype in NUMPY_TYPES.items()}
 _PYTHON: dict[object, Scalar] = {bool: BOOL, int: I32, float: F32}
 
 _SCALAR = "|".join(sorted(SCALARS_BY_NAME, key=len, reverse=True))
@@ -172,11 +172,11 @@ def from_numpy_type(dtype: NumpyType) -> Type | None:
 def numpy_layout(t: Type) -> tuple[NumpyType, tuple[int, ...]]:
     """The scalar dtype of a type's memory, and the dimensions one element adds: structs are bytes."""
     if isinstance(t, Scalar):
-        return _TO_NUMPY[t], ()
+        return NUMPY_TYPES[t], ()
     if isinstance(t, Vector):
-        return _TO_NUMPY[t.element], (t.length,)
+        return NUMPY_TYPES[t.element], (t.length,)
     if isinstance(t, Matrix):
-        return _TO_NUMPY[t.element], (t.rows, t.columns)
+        return NUMPY_TYPES[t.element], (t.rows, t.columns)
     if isinstance(t, Array) and t.length is not None:
         dtype, inner = numpy_layout(t.element)
         return dtype, (t.length, *inner)
@@ -227,11 +227,11 @@ def derivative_type(t: Type) -> Type | None:
 def slang_name(t: Type) -> str:
     """A type as Slang writes it: float3, float[4][2], Particle."""
     if isinstance(t, Scalar):
-        return _NAMES[t]
+        return SCALAR_NAMES[t]
     if isinstance(t, Vector):
-        return f"{_NAMES[t.element]}{t.length}"
+        return f"{SCALAR_NAMES[t.element]}{t.length}"
     if isinstance(t, Matrix):
-        return f"{_NAMES[t.element]}{t.rows}x{t.columns}"
+        return f"{SCALAR_NAMES[t.element]}{t.rows}x{t.columns}"
     if isinstance(t, Array):
         return f"{slang_name(t.element)}[{'' if t.length is None else t.length}]"
     if isinstance(t, Pointer):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, IntFlag
+from typing import Any
 
 from slangrad.ir import types as ir
 from slangrad.ir.types import Type, vector
@@ -61,18 +62,7 @@ class FormatChannels(IntFlag):
     rgba = 15
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    type: FormatType
-    bits: tuple[int, ...]  # of each channel
-    size: int  # bytes of a block
-    block: int = 1
-    depth: bool = False
-    stencil: bool = False
-
-    @property
-    def compressed(self) -> bool:
-        return self.block > 1
+Row = tuple[Any, ...]  # the fields of FormatInfo behind the format
 
 
 _CHANNELS = {"r": 1, "rg": 2, "rgb": 3, "rgba": 4, "bgra": 4, "bgrx": 4}
@@ -85,49 +75,49 @@ _PLAIN = """
 """
 
 
-def _plain(name: str) -> _Row:
+def _plain(name: str) -> Row:
     """A row of the formats whose names say it all."""
     found = re.fullmatch(r"([rgbax]+)(\d+)_(\w+)", name)
     assert found is not None, name
     channels, bits = _CHANNELS[found[1]], int(found[2])
-    return _Row(FormatType[found[3]], (bits,) * channels, channels * bits // 8)
+    return FormatType[found[3]], (bits,) * channels, channels * bits // 8
 
 
 _F = FormatType
 # fmt: off
-_ROWS: dict[str, _Row] = {
-    "undefined":          _Row(_F.unknown,    (),              0),
+_ROWS: dict[str, Row] = {
+    "undefined":          (_F.unknown,    (),              0),
     **{name: _plain(name) for name in _PLAIN.split()},
-    "bgra4_unorm":        _Row(_F.unorm,      (4, 4, 4, 4),    2),
-    "b5g6r5_unorm":       _Row(_F.unorm,      (5, 6, 5),       2),
-    "bgr5a1_unorm":       _Row(_F.unorm,      (5, 5, 5, 1),    2),
-    "rgb9e5_ufloat":      _Row(_F.float,      (9, 9, 9, 5),    4),
-    "rgb10a2_uint":       _Row(_F.uint,       (10, 10, 10, 2), 4),
-    "rgb10a2_unorm":      _Row(_F.unorm,      (10, 10, 10, 2), 4),
-    "r11g11b10_float":    _Row(_F.float,      (11, 11, 10),    4),
-    "d32_float":          _Row(_F.float,      (32,),           4,  1, True),
-    "d16_unorm":          _Row(_F.unorm,      (16,),           2,  1, True),
-    "d32_float_s8_uint":  _Row(_F.float,      (32, 8),         8,  1, True, True),
-    "bc1_unorm":          _Row(_F.unorm,      (64, 0, 0),      8,  4),
-    "bc1_unorm_srgb":     _Row(_F.unorm_srgb, (64, 0, 0),      8,  4),
-    "bc2_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
-    "bc2_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
-    "bc3_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
-    "bc3_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
-    "bc4_unorm":          _Row(_F.unorm,      (64,),           8,  4),
-    "bc4_snorm":          _Row(_F.snorm,      (64,),           8,  4),
-    "bc5_unorm":          _Row(_F.unorm,      (128, 0),        16, 4),
-    "bc5_snorm":          _Row(_F.snorm,      (128, 0),        16, 4),
-    "bc6h_ufloat":        _Row(_F.float,      (128, 0, 0),     16, 4),
-    "bc6h_sfloat":        _Row(_F.float,      (128, 0, 0),     16, 4),
-    "bc7_unorm":          _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
-    "bc7_unorm_srgb":     _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
-    "astc4x4_unorm":      _Row(_F.unorm,      (128, 0, 0, 0),  16, 4),
-    "astc4x4_unorm_srgb": _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
-    "astc6x6_unorm":      _Row(_F.unorm,      (128, 0, 0, 0),  16, 6),
-    "astc6x6_unorm_srgb": _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 6),
-    "astc8x8_unorm":      _Row(_F.unorm,      (128, 0, 0, 0),  16, 8),
-    "astc8x8_unorm_srgb": _Row(_F.unorm_srgb, (128, 0, 0, 0),  16, 8),
+    "bgra4_unorm":        (_F.unorm,      (4, 4, 4, 4),    2),
+    "b5g6r5_unorm":       (_F.unorm,      (5, 6, 5),       2),
+    "bgr5a1_unorm":       (_F.unorm,      (5, 5, 5, 1),    2),
+    "rgb9e5_ufloat":      (_F.float,      (9, 9, 9, 5),    4),
+    "rgb10a2_uint":       (_F.uint,       (10, 10, 10, 2), 4),
+    "rgb10a2_unorm":      (_F.unorm,      (10, 10, 10, 2), 4),
+    "r11g11b10_float":    (_F.float,      (11, 11, 10),    4),
+    "d32_float":          (_F.float,      (32,),           4,  1, True),
+    "d16_unorm":          (_F.unorm,      (16,),           2,  1, True),
+    "d32_float_s8_uint":  (_F.float,      (32, 8),         8,  1, True, True),
+    "bc1_unorm":          (_F.unorm,      (64, 0, 0),      8,  4),
+    "bc1_unorm_srgb":     (_F.unorm_srgb, (64, 0, 0),      8,  4),
+    "bc2_unorm":          (_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "bc2_unorm_srgb":     (_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "bc3_unorm":          (_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "bc3_unorm_srgb":     (_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "bc4_unorm":          (_F.unorm,      (64,),           8,  4),
+    "bc4_snorm":          (_F.snorm,      (64,),           8,  4),
+    "bc5_unorm":          (_F.unorm,      (128, 0),        16, 4),
+    "bc5_snorm":          (_F.snorm,      (128, 0),        16, 4),
+    "bc6h_ufloat":        (_F.float,      (128, 0, 0),     16, 4),
+    "bc6h_sfloat":        (_F.float,      (128, 0, 0),     16, 4),
+    "bc7_unorm":          (_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "bc7_unorm_srgb":     (_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "astc4x4_unorm":      (_F.unorm,      (128, 0, 0, 0),  16, 4),
+    "astc4x4_unorm_srgb": (_F.unorm_srgb, (128, 0, 0, 0),  16, 4),
+    "astc6x6_unorm":      (_F.unorm,      (128, 0, 0, 0),  16, 6),
+    "astc6x6_unorm_srgb": (_F.unorm_srgb, (128, 0, 0, 0),  16, 6),
+    "astc8x8_unorm":      (_F.unorm,      (128, 0, 0, 0),  16, 8),
+    "astc8x8_unorm_srgb": (_F.unorm_srgb, (128, 0, 0, 0),  16, 8),
 }
 # fmt: on
 
@@ -141,17 +131,21 @@ _SCALARS: dict[tuple[FormatType, int], ir.Scalar] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class FormatInfo:
-    """Facts about a format."""
+    """Facts about a format: how numbers are read (`type`), bits of each channel, bytes of a pixel, or of a block of
+    `block_width` times `block_width` pixels where these are compressed, and whether it has depths or stencils."""
 
-    __slots__ = ("_row", "format")
-
-    def __init__(self, format: Enum) -> None:
-        self.format = format
-        self._row = _ROWS[format.name]
+    format: Enum
+    type: FormatType
+    bits: tuple[int, ...]
+    bytes_per_block: int
+    block_width: int = 1
+    is_depth: bool = False
+    is_stencil: bool = False
 
     def __repr__(self) -> str:
-        return f"FormatInfo({self.format.name}, {self.bytes_per_block} bytes)"
+        return f"FormatInfo({self.name}, {self.bytes_per_block} bytes)"
 
     @property
     def name(self) -> str:
@@ -159,46 +153,24 @@ class FormatInfo:
         return self.format.name
 
     @property
-    def type(self) -> FormatType:
-        """How numbers are read."""
-        return self._row.type
-
-    @property
-    def bytes_per_block(self) -> int:
-        """Bytes of a pixel, or of a block where pixels are compressed in blocks."""
-        return self._row.size
+    def block_height(self) -> int:
+        """Pixels of a block from top to bottom: as many as from left to right."""
+        return self.block_width
 
     @property
     def channel_count(self) -> int:
         """How many channels a pixel has."""
-        return len(self._row.bits)
+        return len(self.bits)
 
     @property
     def channel_bit_count(self) -> list[int]:
         """Bits of each of four channels."""
-        return [*self._row.bits, 0, 0, 0, 0][:4]
-
-    @property
-    def is_depth(self) -> bool:
-        """Whether it has depths."""
-        return self._row.depth
-
-    @property
-    def is_stencil(self) -> bool:
-        """Whether it has stencils."""
-        return self._row.stencil
+        return [*self.bits, 0, 0, 0, 0][:4]
 
     @property
     def is_compressed(self) -> bool:
         """Whether pixels are compressed in blocks."""
-        return self._row.compressed
-
-    @property
-    def block_width(self) -> int:
-        """Pixels of a block; 1 where nothing is compressed."""
-        return self._row.block
-
-    block_height = block_width
+        return self.block_width > 1
 
     @property
     def dxgi_format(self) -> int:
@@ -240,14 +212,14 @@ class FormatInfo:
 
     def has_equal_channel_bits(self) -> bool:
         """Whether all channels have as many bits."""
-        return len(set(self._row.bits)) <= 1
+        return len(set(self.bits)) <= 1
 
 
 def get_format_info(format: Enum) -> FormatInfo:
     """Facts about a format."""
     if not isinstance(format, Format):
         raise TypeError(f"format: expected a Format, not {format!r}")
-    return FormatInfo(format)
+    return FormatInfo(format, *_ROWS[format.name])
 
 
 def element_of(format: Enum) -> Type | None:

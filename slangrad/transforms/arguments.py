@@ -21,7 +21,7 @@ from slangrad.marshal.arrays import Converter
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT, Leaf
 from slangrad.marshal.memory import without_gaps
-from slangrad.marshal.plain import TYPE_KEY
+from slangrad.marshal.plain import TYPE_KEY, mapped
 from slangrad.marshal.structs import Packer
 from slangrad.marshal.uniform import Uniform
 from slangrad.marshal.values import DiffPair, ValueRef
@@ -280,11 +280,7 @@ def constant(value: Any) -> Any:
         return value.detach()
     if isinstance(value, DiffPair):
         return value.primal
-    if isinstance(value, list):
-        return [constant(each) for each in value]
-    if isinstance(value, dict):
-        return {name: constant(each) for name, each in value.items()}
-    return value
+    return mapped(constant, value)
 
 
 def snapshot(value: Any) -> Any:
@@ -295,11 +291,7 @@ def snapshot(value: Any) -> Any:
         return value.copy() if isinstance(value, np.ndarray) else type(value).of(value.data.copy())
     if isinstance(value, ValueRef):
         return ValueRef(snapshot(value.value))
-    if isinstance(value, list):
-        return [snapshot(each) for each in value]
-    if isinstance(value, dict):
-        return {name: snapshot(each) for name, each in value.items()}
-    return value
+    return mapped(snapshot, value)
 
 
 def describe(value: Any) -> str:

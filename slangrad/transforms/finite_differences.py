@@ -22,7 +22,8 @@ from slangrad.call.compared import STEPS, Found, exactness, judge, least_step
 from slangrad.marshal.directions import has_derivative, inner, moved, random_like, restricted
 from slangrad.marshal.errors import CallError
 from slangrad.transforms.arguments import CODE, in_their_types
-from slangrad.transforms.gradients import Place, forward, given_of, label_of, reverse, with_cotangent
+from slangrad.transforms.gradients import forward, given_of, label_of, reverse, with_cotangent
+from slangrad.transforms.torch_values import Given, Place
 
 
 def check_gradients(
@@ -40,21 +41,18 @@ def check_gradients(
     not said) and `atol`.
     """
     random = np.random.default_rng(seed)
-    arguments = given_of(f, args, kwargs)
-    f, args, kwargs = arguments.function, arguments.args, arguments.kwargs
-    converted = in_their_types([*args, *kwargs.values()], f.bound(*args, **kwargs))
-    args, kwargs = tuple(converted[: len(args)]), dict(zip(kwargs, converted[len(args) :]))
-    given: dict[Place, Any] = dict(enumerate(args))
-    given.update(kwargs)
-    moving = [place for place, each in given.items() if has_derivative(each)]
+    given = given_of(f, args, kwargs)
+    converted = in_their_types([*given.values.values()], given.bound())
+    given = given.with_values(dict(zip(given.values, converted)))
+    moving = [place for place, each in given.values.items() if has_derivative(each)]
     if not moving:
         raise CallError(
             CODE, "check_gradients: no argument has a derivative", (), "pass floats, or tensors of floats"
         )
-    result, compared = f(*args, **kwargs), 0
+    result, compared = given.run(), 0
     for place in moving:
         for _ in range(directions):
-            found = along(f, args, kwargs, result, place, random)
+            found = along(given, result, place, random)
             if found is not None:
                 judge(found, rtol, atol)
                 compared += 1
@@ -64,53 +62,31 @@ def check_gradients(
         )
 
 
-def along(
-    f: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    result: Any,
-    place: Place,
-    random: np.random.Generator,
-) -> Found | None:
+def along(given: Given, result: Any, place: Place, random: np.random.Generator) -> Found | None:
     """The derivatives in a random direction of one argument, None for a constant; `result` is what the call returns."""
-    value = args[place] if isinstance(place, int) else kwargs[place]
+    f, value = given.function, given.values[place]
     direction, cotangent = random_like(value, random), random_like(result, random)
     if cotangent is None:
         raise CallError(CODE, f"check_gradients: '{f.name}' returns nothing that has a derivative")
     seeded = with_cotangent(f, result, cotangent)
-    gradient = reverse(f, args, kwargs, [place], "sum", None, seeded, required=False)[place]
+    gradient = reverse(given, [place], result=seeded, required=False)[place]
     if gradient is None:
         return None
     direction = restricted(direction, gradient)
     terms = inner(gradient, direction)
-    tangent = forward(f, args, kwargs, {place: direction})[1]
-    call = f.bound(*args, **kwargs)
-    epsilon = exactness(call, place if isinstance(place, int) else len(args) + list(kwargs).index(place))
+    tangent = forward(given, {place: direction})[1]
+    epsilon = exactness(given.bound(), given.number(place))
     least = least_step(value, epsilon)
-    made = [
-        _difference(f, args, kwargs, place, direction, cotangent, least * each, epsilon) for each in STEPS
-    ]
+
+    def outputs(step: float) -> Any:
+        return inner(cotangent, given.with_values({place: moved(value, direction, step)}).run())
+
+    def difference(h: float) -> tuple[float, float]:
+        """The quotient for a step, and what rounding may have done to it."""
+        up, down = outputs(h), outputs(-h)
+        return float(np.sum(up - down)) / (2 * h), 4 * epsilon * float(np.linalg.norm(up)) / h
+
+    made = [difference(least * each) for each in STEPS]
     with np.errstate(invalid="ignore"):
         found = (float(np.sum(terms)), float(np.sum(inner(cotangent, tangent))))
     return Found(label_of(place), *found, made, float(np.linalg.norm(terms)), epsilon)
-
-
-def _difference(
-    f: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    place: Place,
-    direction: Any,
-    cotangent: Any,
-    h: float,
-    epsilon: float,
-) -> tuple[float, float]:
-    """The quotient for a step, and what rounding may have done to it."""
-    sides = []
-    for step in (h, -h):
-        changed = moved(args[place] if isinstance(place, int) else kwargs[place], direction, step)
-        own = tuple(changed if i == place else each for i, each in enumerate(args))
-        named = {name: changed if name == place else each for name, each in kwargs.items()}
-        sides.append(inner(cotangent, f(*own, **named)))
-    difference = float(np.sum(sides[0] - sides[1])) / (2 * h)
-    return difference, 4 * epsilon * float(np.linalg.norm(sides[0])) / h

@@ -24,12 +24,13 @@ from slangrad.check.model.types import Scalar
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
 from slangrad.marshal.marshal import BACKWARD, HIGHER, TANGENT
+from slangrad.marshal.plain import mapped
 from slangrad.marshal.registry import holds_objects, unwrap
 from slangrad.marshal.values import DiffPair
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.tensor import Tensor
 from slangrad.transforms.arguments import CODE, Attached, Attacher, constant, describe, snapshot
-from slangrad.transforms.torch_values import Given, numbers_of
+from slangrad.transforms.torch_values import Given, Place, numbers_of
 
 REDUCTIONS = ("sum", "mean", "none")
 Names = str | Sequence[str] | None
@@ -48,14 +49,13 @@ class Gradient:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         given = given_of(self.function, args, kwargs)
-        f, args, kwargs = given.function, given.args, given.kwargs
-        chosen = _chosen(self, args, kwargs)
-        _check_number(_bound(f, args, kwargs), "grad")
+        chosen = _chosen(self, given)
+        _check_number(given.bound(), "grad")
         if self.order == 1:
-            found = reverse(f, args, kwargs, chosen.places, self.reduction, None)
+            found = reverse(given, chosen.places, self.reduction)
         else:
-            directions = {place: _ones(_at(args, kwargs, place)) for place in chosen.places}
-            found = _curved(f, args, kwargs, directions, chosen.places, self.order, self.reduction)
+            directions = {place: _ones(given.values[place]) for place in chosen.places}
+            found = _curved(given, directions, chosen.places, self.order, self.reduction)
         return chosen.shaped(given.derivatives(found))
 
 
@@ -68,13 +68,12 @@ class ValueAndGradient:
     def __call__(self, /, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         own = self.gradient
         given = given_of(own.function, args, kwargs)
-        f, args, kwargs = given.function, given.args, given.kwargs
-        chosen, call = _chosen(own, args, kwargs), _bound(f, args, kwargs)
+        chosen, call = _chosen(own, given), given.bound()
         _refuse_changes(call, "value_and_grad")
         _check_number(call, "value_and_grad")
-        value = f(*args, **kwargs)
-        found = reverse(f, args, kwargs, chosen.places, own.reduction, _count(value))
-        return given.value(_reduced(value, own.reduction), call), chosen.shaped(given.derivatives(found))
+        value = given.run()
+        found = reverse(given, chosen.places, own.reduction, _count(value))
+        return given.value(_reduced(value, own.reduction)), chosen.shaped(given.derivatives(found))
 
 
 def grad(
@@ -126,14 +125,12 @@ def jvp(
                 CODE, "jvp of grad of grad: that would be two directions", (), "hvp(f, ..., order=3)"
             )
         given = given_of(f.function, primals, fixed)
-        args, kwargs = given.args, given.kwargs
-        chosen, directions = _chosen(f, args, kwargs), dict(enumerate(tangents))
-        moved = _curved(given.function, args, kwargs, directions, chosen.places, 2, f.reduction)
+        chosen, directions = _chosen(f, given), dict(enumerate(tangents))
+        moved = _curved(given, directions, chosen.places, 2, f.reduction)
         return f(*primals, **fixed), chosen.shaped(given.derivatives(moved))
     given = given_of(_checked(f, "jvp"), primals, fixed)
-    value, tangent = forward(given.function, given.args, given.kwargs, dict(enumerate(tangents)))
-    call = _bound(given.function, given.args, given.kwargs)
-    return given.value(value, call), given.value(tangent, call)
+    value, tangent = forward(given, dict(enumerate(tangents)))
+    return given.value(value), given.value(tangent)
 
 
 def vjp(f: Function, /, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -142,21 +139,19 @@ def vjp(f: Function, /, *primals: Any, **fixed: Any) -> tuple[Any, Callable[[Any
     Primals are kept as they are now: what is written to them later changes nothing. Constants have None.
     """
     given = given_of(_checked(f, "vjp"), primals, fixed)
-    f, primals, fixed = given.function, given.args, given.kwargs
-    call = _bound(f, primals, fixed)
-    _refuse_changes(call, "vjp")
-    kept, held = tuple(map(snapshot, primals)), {name: snapshot(each) for name, each in fixed.items()}
-    value = f(*primals, **fixed)
+    _refuse_changes(given.bound(), "vjp")
+    kept = given.with_values({place: snapshot(each) for place, each in given.values.items()})
+    value = given.run()
     if value is None or isinstance(value, int):
-        raise _without_result("vjp", f)
+        raise _without_result("vjp", given.function)
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
-        places = list(range(len(kept)))
-        result = with_cotangent(f, value, numbers_of(cotangent))
-        found = given.derivatives(reverse(f, kept, held, places, "sum", None, result, required=False))
+        places = list(range(len(primals)))
+        result = with_cotangent(given.function, value, numbers_of(cotangent))
+        found = given.derivatives(reverse(kept, places, result=result, required=False))
         return tuple(found[place] for place in places)
 
-    return given.value(value, call), pullback
+    return given.value(value), pullback
 
 
 def hvp(
@@ -172,17 +167,13 @@ def hvp(
     f = _checked(f, "hvp")
     primals, tangents = _pairs("hvp", primals, tangents)
     given = given_of(f, primals, fixed)
-    f, primals, fixed = given.function, given.args, given.kwargs
     places = list(range(len(primals)))
-    _check_number(_bound(f, primals, fixed), "hvp")
-    found = _curved(f, primals, fixed, dict(enumerate(tangents)), places, order, "sum", required=False)
-    found = given.derivatives(found)
-    return tuple(found[place] for place in places)
+    _check_number(given.bound(), "hvp")
+    found = _curved(given, dict(enumerate(tangents)), places, order, "sum", required=False)
+    return tuple(given.derivatives(found)[place] for place in places)
 
 
 # --- Which arguments ----------------------------------------------------------------------------------
-
-Place = int | str
 
 
 @dataclass(slots=True)
@@ -193,101 +184,70 @@ class _Chosen:
     shaped: Callable[[dict[Place, Any]], Any]
 
 
-def _chosen(gradient: Gradient, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Chosen:
+def _chosen(gradient: Gradient, given: Given) -> _Chosen:
     numbers, names = gradient.argnums, gradient.argnames
+    count = len(given.arguments[0])
     if numbers is not None and names is not None:
-        by_number, by_name = _by_number(numbers, args), _by_name(gradient.function, names, args, kwargs)
+        by_number, by_name = _by_number(numbers, count), _by_name(names, given, count)
         places = [*by_number.places, *by_name.places]
         return _Chosen(places, lambda found: (by_number.shaped(found), by_name.shaped(found)))
     if names is not None:
-        return _by_name(gradient.function, names, args, kwargs)
+        return _by_name(names, given, count)
     assert numbers is not None
-    return _by_number(numbers, args)
+    return _by_number(numbers, count)
 
 
-def _by_number(numbers: int | Sequence[int], args: tuple[Any, ...]) -> _Chosen:
+def _by_number(numbers: int | Sequence[int], count: int) -> _Chosen:
     alone = isinstance(numbers, int)
     wanted = [numbers] if isinstance(numbers, int) else list(numbers)
     for each in wanted:
-        if not isinstance(each, int) or not -len(args) <= each < len(args):
+        if not isinstance(each, int) or not -count <= each < count:
             note = "arguments that are given by name are chosen by argnames"
             raise CallError(
-                CODE, f"argnums: there is no positional argument {each!r}; the call has {len(args)}", (), note
+                CODE, f"argnums: there is no positional argument {each!r}; the call has {count}", (), note
             )
-    places: list[Place] = [each % len(args) for each in wanted]
+    places: list[Place] = [each % count for each in wanted]
     return _Chosen(places, lambda found: found[places[0]] if alone else tuple(found[each] for each in places))
 
 
-def _by_name(
-    function: Function, names: str | Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> _Chosen:
+def _by_name(names: str | Sequence[str], given: Given, count: int) -> _Chosen:
     alone = isinstance(names, str)
     wanted = [names] if isinstance(names, str) else list(names)
-    positions = {} if all(each in kwargs for each in wanted) else _positions(function, len(args))
-    places = {each: each if each in kwargs else positions.get(each) for each in wanted}
-    for name, place in places.items():
-        if place is None:
-            known = ", ".join([*positions, *kwargs]) or "none"
-            raise CallError(CODE, f"argnames: there is no argument '{name}'", (), f"there are {known}")
-    found_places = [place for place in places.values() if place is not None]
-
-    def shaped(found: dict[Place, Any]) -> Any:
-        return (
-            found[found_places[0]] if alone else {name: found[at] for name, at in zip(wanted, found_places)}
-        )
-
-    return _Chosen(found_places, shaped)
-
-
-def _positions(function: Function, count: int) -> dict[str, Place]:
-    return {each.name: i for i, each in enumerate(function.parameters[:count])}
-
-
-def _at(args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Any:
-    return args[place] if isinstance(place, int) else kwargs[place]
+    known: dict[str, Place] = {name: name for name in given.values if isinstance(name, str)}
+    if not known.keys() >= set(wanted):
+        positions = enumerate(given.function.parameters[:count])
+        known = {**{each.name: i for i, each in positions}, **known}
+    for name in wanted:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise CallError(CODE, f"argnames: there is no argument '{name}'", (), f"there are {listed}")
+    places = [known[name] for name in wanted]
+    return _Chosen(
+        places, lambda found: found[places[0]] if alone else {name: found[known[name]] for name in wanted}
+    )
 
 
 # --- One launch each ----------------------------------------------------------------------------------
 
 
 def reverse(
-    f: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    given: Given,
     places: Sequence[Place],
-    reduction: str,
-    count: int | None,
+    reduction: str = "sum",
+    count: int | None = None,
     result: Any = None,
     required: bool = True,
 ) -> dict[Place, Any]:
     """Gradients by the arguments at `places`. `count`: how many calls there are, for their mean."""
     if reduction == "mean":
-        result = _mean_cotangent(f, args, kwargs, count)
-    call = _bound(f, args, kwargs)
-    run = f.with_mode(BACKWARD)
-    attached = _attach(BACKWARD, run, call, args, kwargs, dict.fromkeys(places), result)
-    if required:
-        for place in places:
-            _check_carries(run, attached[place], args, kwargs, place)
-    if all(attached[place].is_constant for place in places):
-        return dict.fromkeys(places)
-    _run(run, attached, args, kwargs, result)
-    return {place: _read(attached[place]) for place in places}
-
-
-def _mean_cotangent(
-    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], count: int | None = None
-) -> DiffPair:
-    """One over the number of calls, for each of them."""
-    if count is None:
-        count = _count(f(*args, **kwargs))
-    return DiffPair(0.0, 1.0 / max(count, 1))
+        result = _mean_cotangent(given, count)
+    run = given.function.with_mode(BACKWARD)
+    attached = _attach(BACKWARD, run, given, dict.fromkeys(places), result)
+    return _launched(run, given, attached, places, result, required)
 
 
 def _curved(
-    f: Function,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    given: Given,
     directions: Mapping[Any, Any],
     places: Sequence[Place],
     order: int,
@@ -295,28 +255,27 @@ def _curved(
     required: bool = True,
 ) -> dict[Place, Any]:
     """Derivatives of the gradient in a direction."""
-    result = _mean_cotangent(f, args, kwargs) if reduction == "mean" else None
-    call = _bound(f, args, kwargs)
+    result = _mean_cotangent(given) if reduction == "mean" else None
     wanted = {place: directions.get(place) for place in [*places, *directions]}
-    run = f.with_mode(HIGHER, order)
-    attached = _attach(HIGHER, run, call, args, kwargs, wanted, result)
-    if required:
-        for place in places:
-            _check_carries(run, attached[place], args, kwargs, place)
-    _run(run, attached, args, kwargs, result)
-    return {place: _read(attached[place]) for place in places}
+    run = given.function.with_mode(HIGHER, order)
+    attached = _attach(HIGHER, run, given, wanted, result)
+    return _launched(run, given, attached, places, result, required)
 
 
-def forward(
-    f: Function, args: tuple[Any, ...], kwargs: dict[str, Any], tangents: dict[Place, Any]
-) -> tuple[Any, Any]:
+def _mean_cotangent(given: Given, count: int | None = None) -> DiffPair:
+    """One over the number of calls, for each of them."""
+    if count is None:
+        count = _count(given.run())
+    return DiffPair(0.0, 1.0 / max(count, 1))
+
+
+def forward(given: Given, tangents: dict[Place, Any]) -> tuple[Any, Any]:
     """The value and its tangent."""
-    call = _bound(f, args, kwargs)
+    f, call = given.function, given.bound()
     _refuse_changes(call, "jvp")
     as_array = call.created is not None and f.result_kind == results.NUMPY
     run = (f.return_type(Tensor) if as_array else f).with_mode(TANGENT)
-    attached = _attach(TANGENT, run, call, args, kwargs, tangents, None)
-    made = _run(run, attached, args, kwargs, None)
+    made = _passed(given, _attach(TANGENT, run, given, tangents, None)).run(run)
     if made is None:
         raise _without_result("jvp", f)
     if isinstance(made, DiffPair):
@@ -331,57 +290,45 @@ def forward(
 
 
 def _attach(
-    mode: str,
-    f: Function,
-    call: Launchable,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    wanted: dict[Place, Any],
-    result: Any,
+    mode: str, f: Function, given: Given, wanted: dict[Place, Any], result: Any
 ) -> dict[Place, Attached]:
     """All arguments of `f`, which is in its mode; those that are not wanted are constants."""
-    attacher = Attacher(mode, call, f.module.device)
+    attacher = Attacher(mode, given.bound(), f.module.device)
     found: dict[Place, Attached] = {}
-    places: list[tuple[Place, Any]] = [*enumerate(args), *kwargs.items()]
-    for given, (place, value) in enumerate(places):
+    for number, (place, value) in enumerate(given.values.items()):
         if place in wanted:
-            found[place] = attacher.attach(value, given, label_of(place), wanted[place])
+            found[place] = attacher.attach(value, number, label_of(place), wanted[place])
         else:
             found[place] = Attached(constant(value))
-    given_result = {} if result is None else {"_result": result}
-    passed, named = _passed(found, args, kwargs)
-    attacher.settle(f.bound(*passed, **named, **given_result))
+    attacher.settle(_passed(given, found).bound(f, result))
     return found
 
 
-def _run(
-    f: Function, attached: dict[Place, Attached], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-) -> Any:
-    passed, named = _passed(attached, args, kwargs)
-    return f(*passed, **named) if result is None else f(*passed, **named, _result=result)
+def _launched(
+    run: Function,
+    given: Given,
+    attached: dict[Place, Attached],
+    places: Sequence[Place],
+    result: Any,
+    required: bool,
+) -> dict[Place, Any]:
+    """The derivatives at `places`, None for constants; CallError for these, if derivatives are required."""
+    for place in places if required else ():
+        if attached[place].is_constant:
+            note = run.instead_of(given.number(place), *given.arguments)
+            raise CallError(
+                CODE,
+                f"{label_of(place)}: {describe(given.values[place])} has no gradient",
+                (),
+                note or "pass a float, or a Tensor or NumPy array of floats",
+            )
+    if run is not given.function.bwds or not all(attached[place].is_constant for place in places):
+        _passed(given, attached).run(run, result)
+    return {place: None if attached[place].is_constant else attached[place].derivative() for place in places}
 
 
-def _passed(
-    attached: dict[Place, Attached], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    return [attached[i].passed for i in range(len(args))], {name: attached[name].passed for name in kwargs}
-
-
-def _check_carries(
-    f: Function, each: Attached, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place
-) -> None:
-    """CallError for an argument that is a constant."""
-    if not each.is_constant:
-        return
-    given = place if isinstance(place, int) else len(args) + list(kwargs).index(place)
-    note = f.instead_of(given, args, kwargs) or "pass a float, or a Tensor or NumPy array of floats"
-    raise CallError(
-        CODE, f"{label_of(place)}: {describe(_at(args, kwargs, place))} has no gradient", (), note
-    )
-
-
-def _read(each: Attached) -> Any:
-    return None if each.is_constant else each.derivative()
+def _passed(given: Given, attached: dict[Place, Attached]) -> Given:
+    return given.with_values({place: each.passed for place, each in attached.items()})
 
 
 def label_of(place: Place) -> str:
@@ -420,11 +367,7 @@ def _ones(value: Any) -> Any:
         return type(value)(1.0)
     if isinstance(value, (float, np.floating)):
         return 1.0
-    if isinstance(value, list):
-        return [_ones(each) for each in value]
-    if isinstance(value, dict):
-        return {name: _ones(each) for name, each in value.items()}
-    return None
+    return mapped(_ones, value) if isinstance(value, (list, dict)) else None
 
 
 def with_cotangent(f: Function, value: Any, cotangent: Any) -> Any:
@@ -485,10 +428,6 @@ def given_of(f: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Given:
         )
     named = {name: unwrap(each) if holds_objects(each) else each for name, each in kwargs.items()}
     return Given(f, [unwrap(each) if holds_objects(each) else each for each in args], named)
-
-
-def _bound(f: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Launchable:
-    return f.bound(*args, **kwargs)
 
 
 def _refuse_changes(call: Launchable, name: str) -> None:

@@ -9,6 +9,7 @@ Autograd does not see what happens here: torch.func and backward() go through ca
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,36 +19,65 @@ from slangrad.call.launchable import Launchable
 from slangrad.check.model.types import Scalar
 from slangrad.marshal import results
 from slangrad.marshal.errors import CallError
+from slangrad.marshal.plain import mapped
 from slangrad.marshal.vectors import HostArray
 from slangrad.tensors.tensor import Tensor
 from slangrad.tensors.torch_exchange import host_array_of, torch_tensor_of
 from slangrad.tensors.torch_types import is_torch_type
 
+Place = int | str
 _NUMBERS = {"half": np.float16, "float": np.float32}
 
 
 class Given:
-    """The arguments of a transform, with Tensors in the place of torch tensors, and the function for them."""
+    """A function and its arguments by position and name, with Tensors in the place of torch tensors."""
 
     def __init__(self, function: Function, args: Iterable[Any], kwargs: dict[str, Any]) -> None:
-        self._places: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+        self._places: dict[Place, Any] = dict(enumerate(args))
+        self._places.update(kwargs)
         given = self._places.values()
         self.is_torch = function.result_kind == results.TORCH or any(map(_holds_torch, given))
-        made = {place: _without_torch(value, place, function) for place, value in self._places.items()}
-        self.args = tuple(value for place, value in made.items() if isinstance(place, int))
-        self.kwargs = {place: value for place, value in made.items() if not isinstance(place, int)}
+        self.values = {place: _without_torch(value, place, function) for place, value in self._places.items()}
         self.function = function.return_type(Tensor) if function.result_kind == results.TORCH else function
+
+    def with_values(self, values: dict[Place, Any]) -> Given:
+        """The same call with other values in these places."""
+        made = copy(self)
+        made.values = {**self.values, **values}
+        return made
+
+    def number(self, place: Place) -> int:
+        """Which of all arguments it is."""
+        return list(self.values).index(place)
+
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Those by position, and those by name."""
+        args = [value for place, value in self.values.items() if isinstance(place, int)]
+        return tuple(args), {place: value for place, value in self.values.items() if isinstance(place, str)}
+
+    def run(self, function: Function | None = None, result: Any = None) -> Any:
+        """Call the function, or another one in its place."""
+        args, kwargs = self.arguments
+        kwargs |= {} if result is None else {"_result": result}
+        return (function or self.function)(*args, **kwargs)
+
+    def bound(self, function: Function | None = None, result: Any = None) -> Launchable:
+        """How such a call is bound."""
+        args, kwargs = self.arguments
+        kwargs |= {} if result is None else {"_result": result}
+        return (function or self.function).bound(*args, **kwargs)
 
     def derivatives(self, found: dict[Any, Any]) -> dict[Any, Any]:
         """Derivatives by arguments, each in the form of its argument."""
         return {place: _in_form_of(self._places[place], each) for place, each in found.items()}
 
-    def value(self, made: Any, call: Launchable) -> Any:
-        """What the function returned, or its tangent; `call` is the function with these arguments."""
+    def value(self, made: Any) -> Any:
+        """What the function returned, or its tangent."""
         if not self.is_torch:
             return made
         if isinstance(made, (float, np.floating)):
-            kind = call.leaves[-1].type
+            kind = self.bound().leaves[-1].type
             made = np.asarray(made, _NUMBERS.get(kind.name if isinstance(kind, Scalar) else "", np.float64))
         return as_torch(made)
 
@@ -56,11 +86,7 @@ def numbers_of(value: Any) -> Any:
     """A tangent or cotangent with arrays in the place of torch tensors."""
     if is_torch_type(type(value)):
         return _array_of(value, "a tangent or cotangent")
-    if isinstance(value, (list, tuple)):
-        return [numbers_of(each) for each in value]
-    if isinstance(value, dict):
-        return {name: numbers_of(each) for name, each in value.items()}
-    return value
+    return mapped(numbers_of, list(value) if isinstance(value, tuple) else value)
 
 
 def as_torch(made: Any) -> Any:
@@ -86,11 +112,7 @@ def _without_torch(value: Any, place: Any, function: Function) -> Any:
     if is_torch_type(type(value)):
         array = _array_of(value, f"argument {place!r}")
         return Tensor.from_numpy(function.module.device, np.ascontiguousarray(array).reshape(array.shape))
-    if isinstance(value, list):
-        return [_without_torch(each, place, function) for each in value]
-    if isinstance(value, dict):
-        return {name: _without_torch(each, place, function) for name, each in value.items()}
-    return value
+    return mapped(lambda each: _without_torch(each, place, function), value)
 
 
 def _array_of(tensor: Any, label: str) -> Any:

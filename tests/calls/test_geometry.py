@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slangrad.call.geometry import Stream, injective, plan_loops, row_major
+from slangrad.call.geometry import Stream, injective, plan_loops
+from slangrad.tensors.shape import contiguous_strides
 
 
 def floats(*strides):
@@ -79,11 +80,6 @@ def test_injective():
     assert injective((4,), (-4,), 4)
 
 
-def test_row_major():
-    assert row_major((4, 3, 2)) == (6, 2, 1)
-    assert row_major(()) == ()
-
-
 SHAPES = st.lists(st.integers(1, 18), min_size=0, max_size=3)
 
 
@@ -91,7 +87,7 @@ SHAPES = st.lists(st.integers(1, 18), min_size=0, max_size=3)
 @given(SHAPES, st.randoms(use_true_random=False))
 def test_loops_reach_what_the_call_reaches(shape, random):
     streams = [Stream(tuple(random.choice((0, 4, 4 * n, 64)) for n in shape), 4) for _ in range(3)]
-    streams.append(Stream(row_major(tuple(shape)), 1))
+    streams.append(Stream(contiguous_strides(tuple(shape)), 1))
     loops = plan_loops(tuple(shape), streams)
     wanted = {
         tuple(np.dot(index, each.strides) if shape else 0 for each in streams)

@@ -64,6 +64,7 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "transpose":    (lambda t: np.moveaxis(t, 0, -1) * t.transpose(1, 2, 0) + t.swapaxes(0, 2).swapaxes(0, 1), (T,)),
     "reshape":      (lambda t: t.swapaxes(0, 1).reshape(6, 4) * t.reshape(-1, 4), (T,)),
     "slice":        (lambda t: t[1, ::-1, 1:4:2] * t[0, :, None, -1:][:, 0], (T,)),
+    "windows":      (lambda t: np.max(np.lib.stride_tricks.sliding_window_view(t, (2, 3), (1, 2))[:, :, ::2], (-2, -1)), (T,)),
     "stop_gradient": (lambda a: a * 2, (A,)),
     "place":        (lambda a: np.pad(a, ((1, 2), (0, 3))) + np.pad(a, ((1, 2), (0, 3)), constant_values=1.5), (A,)),
     "concatenate":  (lambda a, b: np.concatenate([a, b * a, b[:, :2]], axis=1) + np.stack([a, b]).sum(), (A, B)),
@@ -73,11 +74,15 @@ SMOOTH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "min":          (lambda t: t.min() * t.min(0), (T,)),
     "cumsum":       (lambda t: np.cumsum(t, 1) * np.cumsum(t).reshape(t.shape), (T,)),
     "einsum":       (lambda a, n, m: (m @ n) @ np.einsum("ij,bjk->bki", a, n[:, :4] * m.sum()), (A, N, M)),
+    "conv":         (lambda t, n: graph.conv2d(t[None], n[:, :4].reshape(3, 2, 2, 2), n[0, 4], stride=(1, 2), padding=(1, 2), dilation=(2, 1)), (T, N)),
     "take_along":   (lambda a: np.take_along_axis(a, K, 1) * a + np.take_along_axis(a * a, J, 1), (A,)),
     "add_along":    (lambda t: t[:, IDS] * 2 + t[:, IDS, :1] ** 2 + np.take(t, J, 0).sum((0, 1, 2)), (T,)),
     "mean":         (lambda t: t.mean(1, keepdims=True) + t.var((0, 2), keepdims=True) + np.std(t, 2)[:, :, None], (T,)),
     "softmax":      (lambda t: graph.softmax(t) + graph.log_softmax(t, 1) + graph.layer_norm(t, t[0, 0], t[1, 1]), (T,)),
     "batch_norm":   (lambda t, m, v: graph.batch_norm(t, m[0, :3], v[0, :3], m[1, :3], v[1, :3]), (T, S, A)),
+    "batch_norm in training": (lambda t, m: graph.batch_norm(t, m[0, :3], m[1, :3], m[2, :3], m[0, 1:], training=True)[0], (T, S)),
+    "pooling":      (lambda t: graph.max_pool2d(t, 2) + graph.avg_pool2d(t, 2, 1, 1)[:, 1:2, ::2][:, :, :2], (T,)),
+    "attention":    (lambda t, m: graph.attention(t, t[:, :2] * m[:1], t[:, 1:] + 1, causal=True, mask=m[:, :2]), (T, S)),
     "flip":         (lambda t: np.roll(np.flip(t, 1), 2, 2) + np.repeat(t[:, :, :2], 2, 2) + np.tril(t) - np.triu(t, 1), (T,)),
     "dot":          (lambda a, m: np.dot(a, m[:, 0])[:, None] + np.tensordot(a, m, 1) + np.outer(a[0, :3], m[0]), (A, M)),
 }
@@ -177,7 +182,18 @@ def test_all_derivatives_are_those_of_differences(start: int) -> None:
 
 
 def test_every_operator_has_a_program() -> None:
-    sources = {"input", "captured", "constant", "count", "slang", "threefry", "gaussian", "product"}
+    sources = {
+        "input",
+        "captured",
+        "constant",
+        "count",
+        "slang",
+        "threefry",
+        "gaussian",
+        "product",
+        "scan",
+        "result",
+    }
     tested = {
         *SMOOTH,
         *EXACT,

@@ -25,7 +25,7 @@ from slangrad.api.devices.current import current_device, is_current, pop_current
 from slangrad.api.devices.desc import DeviceDesc, DeviceType
 from slangrad.api.kernels.callbacks import Callbacks, RecordingCallbacks
 from slangrad.api.sessions.hot_reload import HotReload, ShaderHotReloadEvent
-from slangrad.api.sessions.session import SHADER, SlangSession
+from slangrad.api.sessions.session import SHADER, LoadsModules, SlangSession
 from slangrad.backends import BACKENDS
 from slangrad.base.late import Late
 from slangrad.base.options import Options, store_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from slangrad.api.kernels.commands import CommandBuffer, CommandEncoder
     from slangrad.api.kernels.fences import CommandQueueType, Fence, FenceDesc, QueryPool, QueryType
     from slangrad.api.kernels.kernel import ComputeKernel, ComputePipeline
-    from slangrad.api.kernels.shader import ShaderProgram, SlangEntryPoint, SlangModule, TypeConformance
+    from slangrad.api.kernels.shader import ShaderProgram
     from slangrad.api.kernels.shader_block import ShaderBlock
     from slangrad.api.kernels.shader_cursor import ShaderObject
     from slangrad.check.modules import Program
@@ -64,7 +64,7 @@ CPU = "cpu"
 CPU_NAMES = (None, "automatic", CPU)
 
 
-class Device(Unique, RecordingCallbacks):
+class Device(Unique, RecordingCallbacks, LoadsModules):
     """Where functions and kernels run, and what is loaded for it: modules, memory, settings. The device that was made
     last is current (`current_device`). With `with device:` it is, inside; `close()` ends its use."""
 
@@ -260,57 +260,6 @@ class Device(Unique, RecordingCallbacks):
         """A session with settings of its own; it knows nothing of the modules of others. Modules that it reads from
         files are compiled into the folder `cache_path`, too."""
         return SlangSession(self, SlangCompilerOptions.of(compiler_options), self.options, cache_path)
-
-    def load_module(self, module_name: str) -> SlangModule:
-        """A module of the device's own session: the file `module_name`, with or without `.slang`, in the include
-        paths. SlangCompileError where it is wrong or missing."""
-        return self.slang_session.load_module(module_name)
-
-    def load_module_from_source(
-        self, module_name: str, source: str, path: str | Path | None = None
-    ) -> SlangModule:
-        """A module of the device's own session from its text. `path` is named in messages, and its folder is looked
-        in for imports. SlangCompileError where it is wrong."""
-        return self.slang_session.load_module_from_source(module_name, source, path)
-
-    def load_module_from_ir_blob(
-        self, module_name: str, blob: bytes, path: str | Path | None = None
-    ) -> SlangModule:
-        """A module of the device's own session from the bytes of a precompiled one (`SlangModule.serialize`). `path` is
-        named in messages, and its folder is looked in for imports. SlangCompileError (E0330) for other bytes."""
-        return self.slang_session.load_module_from_ir_blob(module_name, blob, path)
-
-    def link_program(
-        self,
-        modules: Sequence[SlangModule],
-        entry_points: Sequence[SlangEntryPoint],
-        link_options: object = None,
-    ) -> ShaderProgram:
-        """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions."""
-        return self.slang_session.link_program(modules, entry_points, link_options)
-
-    def compose_modules(
-        self,
-        name: str,
-        modules: Sequence[SlangModule],
-        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
-    ) -> SlangModule:
-        """Modules under one name, with the entry points of all. `type_conformances` say which types interfaces can
-        hold."""
-        return self.slang_session.compose_modules(name, modules, type_conformances)
-
-    def load_program(
-        self,
-        module_name: str,
-        entry_point_names: Sequence[str],
-        additional_source: str | None = None,
-        link_options: object = None,
-    ) -> ShaderProgram:
-        """The program of a module (see `load_module`) and of its entry points of these names. `additional_source` is
-        one more module that is linked."""
-        return self.slang_session.load_program(
-            module_name, entry_point_names, additional_source, link_options
-        )
 
     def create_compute_kernel(self, program: ShaderProgram) -> ComputeKernel:
         """Compile the first entry point of a program."""

@@ -86,6 +86,22 @@ class FileLoggerOutput(LoggerOutput):
             self._file.close()
 
 
+Log = Callable[["Logger", str], None]
+
+
+def _at(level: LogLevel) -> tuple[Log, Log]:
+    """Methods that write messages of a level: always, and once."""
+
+    def always(self: Logger, msg: str) -> None:
+        self.log(level, msg)
+
+    def once(self: Logger, msg: str) -> None:
+        self.log(level, msg, LogFrequency.once)
+
+    always.__name__, once.__name__ = level.name, f"{level.name}_once"
+    return always, once
+
+
 class Logger:
     """Writes messages to outputs; with `use_default_outputs` to the console."""
 
@@ -136,35 +152,11 @@ class Logger:
             for each in [*self._outputs]:
                 each.write(level, self.name, msg)
 
-    def debug(self, msg: str) -> None:
-        self.log(LogLevel.debug, msg)
-
-    def info(self, msg: str) -> None:
-        self.log(LogLevel.info, msg)
-
-    def warn(self, msg: str) -> None:
-        self.log(LogLevel.warn, msg)
-
-    def error(self, msg: str) -> None:
-        self.log(LogLevel.error, msg)
-
-    def fatal(self, msg: str) -> None:
-        self.log(LogLevel.fatal, msg)
-
-    def debug_once(self, msg: str) -> None:
-        self.log(LogLevel.debug, msg, LogFrequency.once)
-
-    def info_once(self, msg: str) -> None:
-        self.log(LogLevel.info, msg, LogFrequency.once)
-
-    def warn_once(self, msg: str) -> None:
-        self.log(LogLevel.warn, msg, LogFrequency.once)
-
-    def error_once(self, msg: str) -> None:
-        self.log(LogLevel.error, msg, LogFrequency.once)
-
-    def fatal_once(self, msg: str) -> None:
-        self.log(LogLevel.fatal, msg, LogFrequency.once)
+    debug, debug_once = _at(LogLevel.debug)
+    info, info_once = _at(LogLevel.info)
+    warn, warn_once = _at(LogLevel.warn)
+    error, error_once = _at(LogLevel.error)
+    fatal, fatal_once = _at(LogLevel.fatal)
 
     @staticmethod
     def get() -> Logger:

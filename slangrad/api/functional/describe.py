@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from slangrad.api.reflection.slang_functions import parameters_of, result_type, shown_type
 from slangrad.call.request import RESULT
 from slangrad.check.model.types import EnumType
+from slangrad.marshal.slang_type import SlangType
 
 if TYPE_CHECKING:
     from slangrad.api.functional.function import Function
@@ -177,18 +178,16 @@ def _section(title: str, lines: Iterable[str]) -> str:
     return f"\n\n{title}:\n" + "\n".join(f"    {line}" for line in shown) if shown else ""
 
 
-def names_in(struct: Struct) -> list[str]:
-    """The methods of a type and the types in it, for completion; the cases of an enum."""
-    names = [name for name in struct.module.view.member_names(struct.checked) if _is_public(name)]
-    if isinstance(struct.checked, EnumType):
+def names_in(owner: Module | Struct) -> list[str]:
+    """The functions and types of a module, the methods of a type and the types in it, for completion; the cases of an
+    enum."""
+    if not isinstance(owner, SlangType):
+        return list(filter(_is_public, (*owner.view.function_names(), *owner.view.type_names())))
+    names = [name for name in owner.module.view.member_names(owner.checked) if _is_public(name)]
+    if isinstance(owner.checked, EnumType):
         return names
-    fields = struct.fields
+    fields = owner.fields
     return [name for name in names if name not in fields and name not in MADE_FOR_DERIVATIVES]
-
-
-def names_of(module: Module) -> list[str]:
-    """The functions and types of a module, for completion."""
-    return list(filter(_is_public, (*module.view.function_names(), *module.view.type_names())))
 
 
 def _is_public(name: str) -> bool:

@@ -76,7 +76,7 @@ class Enum(Struct):
         listed = ", ".join(f"{name} = {int(value)}" for name, value in self.values.items())
         return f"Enum({self.spelled}: {listed})"
 
-    def _missing(self, name: str) -> NameNotFound:
+    def _missing(self, name: str, what: str) -> NameNotFound:
         return NameNotFound(
             f"Enum '{self.name}' has no enumerator named '{name}'", self._similar(name, self.values)
         )

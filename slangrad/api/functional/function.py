@@ -220,7 +220,8 @@ class Function(Unique):
 
         def written() -> Tree:
             tree: Tree = {}
-            fn(CURSOR.GlobalsCursor(self.module.types, tree), *args, **kwargs)
+            place = CURSOR.GlobalsPlace(self.module.types, tree)
+            fn(CURSOR.GlobalsCursor(place), *args, **kwargs)
             return tree
 
         return self._given(written)

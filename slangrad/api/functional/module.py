@@ -18,7 +18,7 @@ from slangrad.api.devices.device import Device
 from slangrad.api.functional.enums import Enum
 from slangrad.api.functional.function import DESCRIBE, Function
 from slangrad.api.functional.own_texts import OwnText
-from slangrad.api.functional.struct import Struct
+from slangrad.api.functional.struct import Names, Struct
 from slangrad.api.sessions.generation import FRONT, Generation, KnownModule
 from slangrad.api.sessions.session import SHADER, LoadedModule, SlangSession
 from slangrad.base.late import Late
@@ -49,7 +49,7 @@ Find = Callable[["Reflection"], Sequence["FunctionView"]]
 _OPTIONS: dict[str, type] = {"strict_broadcasting": bool}
 
 
-class Module(Unique):
+class Module(Unique, Names):
     """The functions and types of a module, to be called: `module.name`, `module["sum<8>"]`. A name that is missing is
     a NameNotFound, which is an AttributeError. `options` are `strict_broadcasting` (True: no dimensions are added in
     front of arguments); modules of `link` are linked with it."""
@@ -220,13 +220,6 @@ class Module(Unique):
             self._functions[key] = self._make_function(label, name, views, struct)
         return self._functions[key]
 
-    def require_function(self, name: str) -> Function:
-        """The functions of a name, as `find_function`; NameNotFound when there are none."""
-        found = self.find_function(name)
-        if found is None:
-            raise self._not_found(name, "function", self.view.function_names())
-        return found
-
     def find_struct(self, name: str) -> Struct | None:
         """A type by name, `float3` and `Foo<4>` too; None when there is none."""
         found = self.find_type(name)
@@ -243,13 +236,6 @@ class Module(Unique):
             module.facts.put("type", name, None if found is None else saved_type(found, module.all_types))
         except Unsaved:  # it depends on what is not known yet
             return found
-        return found
-
-    def require_struct(self, name: str) -> Struct:
-        """A type by name, as `find_struct`; NameNotFound when there is none."""
-        found = self.find_struct(name)
-        if found is None:
-            raise self._not_found(name, "struct", self.view.type_names())
         return found
 
     def find_function_in_struct(self, struct: Struct | str, name: str) -> Function | None:
@@ -273,26 +259,6 @@ class Module(Unique):
             found = self._structs[key] = made(self, checked)
         return found
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *DESCRIBE.names_of(self)]
-
-    def _ipython_key_completions_(self) -> list[str]:
-        names: list[str] = DESCRIBE.names_of(self)
-        return names
-
-    def __getitem__(self, name: str) -> Any:
-        """A function or, if there is none of that name, a type."""
-        found = self.find_function(name) or self.find_struct(name)
-        if found is None:
-            why, note = self.view.why_not_found(name)
-            raise NameNotFound(f"Module '{self.name}' {why}", note)
-        return found
-
     def _make_function(self, label: str, name: str, views: Find, struct: Struct | None) -> Function:
         strict = self.options.get("strict_broadcasting", False)
 
@@ -302,7 +268,7 @@ class Module(Unique):
             def binder() -> Any:
                 found = _own(views(known.view))
                 if not found:
-                    raise self._not_found(label, "function", known.view.function_names())
+                    raise self._missing(label, "function")
                 candidates = [FRONT.candidate_of(view, known.all_types) for view in found]
                 return FRONT.Binder(name, candidates, known.all_types, known.imports)
 
@@ -311,11 +277,13 @@ class Module(Unique):
 
         return Function(self, name, LastingCaller(self.session, caller), struct)
 
-    def _not_found(self, name: str, what: str, known: Sequence[str]) -> NameNotFound:
-        return NameNotFound(
-            f"Could not find {what} '{name}' in module '{self.name}'",
-            suggestion(name, known),
-        )
+    def _missing(self, name: str, what: str) -> NameNotFound:
+        if not what:
+            why, note = self.view.why_not_found(name)
+            return NameNotFound(f"Module '{self.name}' {why}", note)
+        known = self.view.function_names() if what == "function" else self.view.type_names()
+        message = f"Could not find {what} '{name}' in module '{self.name}'"
+        return NameNotFound(message, suggestion(name, known))
 
 
 Module.__doc__ = OwnText(Module.__doc__, lambda module: DESCRIBE.documentation_of_module(module))

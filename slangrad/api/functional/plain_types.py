@@ -11,6 +11,7 @@ from typing import Any
 
 from slangrad.check.model.types import Array, EnumType, Matrix, Scalar, Type, Vector
 from slangrad.ir import types as ir
+from slangrad.marshal.marshal import ProgramTypes
 from slangrad.marshal.patterns import matches
 from slangrad.marshal.plain import COMPONENTS
 from slangrad.marshal.slang_kinds import slang_type_of
@@ -18,7 +19,7 @@ from slangrad.marshal.type_map import Fields, TypeMap
 from slangrad.tensors.element_types import TypeView
 
 
-class PlainTypes:
+class PlainTypes(ProgramTypes):
     """Scalars, vectors, matrices and arrays of them."""
 
     def __init__(self) -> None:
@@ -35,21 +36,6 @@ class PlainTypes:
             return tuple((name, t.element) for name in COMPONENTS[: t.count])
         return ()
 
-    def enumerators(self, t: Type) -> tuple[tuple[str, int], ...]:
-        return ()
-
-    def initialized_fields(self, t: Type) -> set[str]:
-        return set()
-
-    def no_diff_fields(self, t: Type) -> set[str]:
-        return set()
-
-    def program(self) -> Any:
-        return None
-
-    def find(self, name: str) -> Type | None:
-        return None
-
     def tangent(self, t: Type) -> Type | None:
         element = innermost(t)
         return t if isinstance(element, Scalar) and element.is_float else None
@@ -59,12 +45,6 @@ class PlainTypes:
 
     def matches(self, pattern: Type, t: Type) -> bool:
         return matches(pattern, t)
-
-    def lacking(self, pattern: Type, t: Type) -> str:
-        return ""
-
-    def bounds(self, t: Type) -> tuple[Type, ...]:
-        return ()
 
     def standard(self, name: str, arguments: tuple[Any, ...]) -> Type:
         raise LookupError(f"{name} is a type of the standard library, which belongs to a device")

@@ -8,6 +8,7 @@ Particle.step(this, 0.1)                       calls a method
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,58 @@ if TYPE_CHECKING:
     from slangrad.api.sessions.session import SlangSession
 
 
-class Struct(Unique, SlangType):
+class Names(ABC):
+    """Functions and types by name, as attributes and items: what modules and types have in common."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def find_function(self, name: str) -> Function | None:
+        """The functions of a name, generic arguments perhaps in it; None when there are none."""
+
+    @abstractmethod
+    def find_struct(self, name: str) -> Struct | None:
+        """A type by name; None when there is none."""
+
+    @abstractmethod
+    def _missing(self, name: str, what: str) -> NameNotFound:
+        """The error for a name; `what` is asked for, empty where it may be a function or a type."""
+
+    def require_function(self, name: str) -> Function:
+        """The functions of a name, as `find_function`; NameNotFound when there are none."""
+        found = self.find_function(name)
+        if found is None:
+            raise self._missing(name, "function")
+        return found
+
+    def require_struct(self, name: str) -> Struct:
+        """A type by name, as `find_struct`; NameNotFound when there is none."""
+        found = self.find_struct(name)
+        if found is None:
+            raise self._missing(name, "struct")
+        return found
+
+    def __getitem__(self, name: str) -> Any:
+        """A function or, if there is none of that name, a type."""
+        found = self.find_function(name) or self.find_struct(name)
+        if found is None:
+            raise self._missing(name, "")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return self[name]
+
+    def _ipython_key_completions_(self) -> list[str]:
+        names: list[str] = DESCRIBE.names_in(self)
+        return names
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._ipython_key_completions_()]
+
+
+class Struct(Unique, Names, SlangType):
     """A type of a module: an element type of tensors, and a name space. `Type.method(this, ...)` calls a method,
     `Type(...)` a constructor, `Type.Inner` is a type inside of it."""
 
@@ -106,7 +158,7 @@ class Struct(Unique, SlangType):
     @property
     def methods(self) -> dict[str, Function]:
         """Methods, static ones too, by name."""
-        found = {name: self._find_function(name) for name in self.module.view.member_names(self.checked)}
+        found = {name: self.find_function(name) for name in self.module.view.member_names(self.checked)}
         return {name: function for name, function in found.items() if function is not None}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +167,7 @@ class Struct(Unique, SlangType):
 
     def constructor(self) -> Function:
         """What `Type(...)` calls. NameNotFound where none is declared and there are no fields."""
-        found = self._find_function("__init")
+        found = self.find_function("__init")
         if found is None and self.fields:
             fields = [(name, field.type.spelled) for name, field in self.fields.items()]
             parameters = ", ".join(f"{kind} {name}" for name, kind in fields)
@@ -124,47 +176,12 @@ class Struct(Unique, SlangType):
             found = self.module.with_prelude(text).require_struct(self.spelled).require_function("__init")
         return self.require_function("__init") if found is None else found
 
-    def find_function(self, name: str) -> Function | None:
-        """A method, or None."""
-        return self._find_function(name)
-
-    def require_function(self, name: str) -> Function:
-        """A method or constructor (`__init`); NameNotFound when there is none."""
-        found = self._find_function(name)
-        if found is None:
-            raise self._missing(name)
-        return found
-
     def find_struct(self, name: str) -> Struct | None:
         """A type inside of this one, or None."""
         return self.module.find_struct(f"{self.name}.{name}")
 
-    def require_struct(self, name: str) -> Struct:
-        """A type inside of this one; NameNotFound when there is none."""
-        found = self.find_struct(name)
-        if found is None:
-            raise self._missing(name)
-        return found
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __getitem__(self, name: str) -> Any:
-        found = self._find_function(name) or self.find_struct(name)
-        if found is None:
-            raise self._missing(name)
-        return found
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *DESCRIBE.names_in(self)]
-
-    def _ipython_key_completions_(self) -> list[str]:
-        names: list[str] = DESCRIBE.names_in(self)
-        return names
-
-    def _find_function(self, name: str) -> Function | None:
+    def find_function(self, name: str) -> Function | None:
+        """A method or constructor (`__init`), or None."""
         found = self._functions.get(name)
         if found is None or self._made_in.expired:
             found = self.module.find_function_in_struct(self, name)
@@ -172,7 +189,7 @@ class Struct(Unique, SlangType):
                 self._functions[name] = found
         return found
 
-    def _missing(self, name: str) -> NameNotFound:
+    def _missing(self, name: str, what: str) -> NameNotFound:
         members = self.module.view.member_names(self.checked)
         message = f"Type '{self.name}' has no method or sub-type named '{name}'"
         return NameNotFound(message, self._similar(name, members))

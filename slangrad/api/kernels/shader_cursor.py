@@ -155,14 +155,21 @@ class ShaderCursor:
 
     __slots__ = ("_place",)
 
-    _place: Any  # a _Place or BlockPlace
+    _place: Any  # a _Place, BlockPlace or GlobalsPlace
 
     def __init__(self, shader_object: ShaderObject | ShaderBlock) -> None:
         """All parameters outside of functions, or the fields of a block."""
         object.__setattr__(self, "_place", shader_object.place())
 
+    @classmethod
+    def _at(cls, place: Any) -> ShaderCursor:
+        """A cursor of the class to a place."""
+        cursor = cls.__new__(cls)
+        object.__setattr__(cursor, "_place", place)
+        return cursor
+
     def __repr__(self) -> str:
-        return f"ShaderCursor({self._place.label or 'all parameters'})"
+        return f"{type(self).__name__}({self._place.label or 'all parameters'})"
 
     # --- Finding places ---
 
@@ -171,7 +178,7 @@ class ShaderCursor:
         if index != 0:
             raise CallError("E1017", f"there is no entry point {index}")
         shader_object = self._place.object
-        return _cursor(_Place(shader_object, children=shader_object.pipeline.parameters))
+        return self._at(_Place(shader_object, children=shader_object.pipeline.parameters))
 
     def dereference(self) -> ShaderCursor:
         """What is in a constant buffer or parameter block: the same place."""
@@ -200,14 +207,14 @@ class ShaderCursor:
 
     def find_field(self, name: str) -> ShaderCursor:
         """The place of a field. CallError (E1017) where there is none."""
-        return _cursor(self._place.field(name))
+        return self._at(self._place.field(name))
 
     def find_element(self, index: int) -> ShaderCursor:
         """The place of an element; IndexError where there is none."""
         found = self._place.element(index)
         if found is None:
             raise IndexError(f"{self._place.title} has no element {index}")
-        return _cursor(found)
+        return self._at(found)
 
     @property
     def _offset(self) -> ShaderOffset:
@@ -236,9 +243,3 @@ class ShaderCursor:
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.find_field(name).write(value)
-
-
-def _cursor(place: _Place) -> ShaderCursor:
-    cursor = ShaderCursor.__new__(ShaderCursor)
-    object.__setattr__(cursor, "_place", place)
-    return cursor

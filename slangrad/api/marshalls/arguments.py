@@ -122,12 +122,7 @@ class TaughtMarshal(Marshal):
             note = "pass a Tensor with gradients or diffPair(x), or teach the class with register_type"
             raise CallError("E1007", message, (), note)
         leaf = TaughtLeaf(
-            name=spot.name,
-            label=spot.label,
-            type=way.type,
-            role=spot.role.without_derivative(),
-            dims=way.dims,
-            described=self.described,
+            **spot.node(way.type, spot.role.without_derivative(), self.described, way.dims),
             marshall=marshall,
             types=spot.types,
             mode=spot.mode,

@@ -11,8 +11,7 @@ child of a node of the kind `generic`, behind its parameters.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from slangrad.api.reflection.functions import (
@@ -54,30 +53,38 @@ _KINDS: dict[type, DeclarationKind] = {
 _TYPES = (ast.Struct, ast.Interface, ast.Enum)
 
 
-class DeclReflection(BaseReflectionObject, ABC):
-    """A declaration and, as a sequence, what is declared in it."""
+class DeclReflection(BaseReflectionObject):
+    """A declaration and, as a sequence, what is declared in it. `kind` is that of a module, struct or function, say;
+    `name` is `$init` of constructors, and empty for what has none."""
 
     Kind = DeclarationKind
 
-    __slots__ = ()
+    __slots__ = ("_children", "_function", "_node", "kind", "name")
+
+    def __init__(
+        self,
+        context: Context,
+        kind: DeclarationKind,
+        name: str,
+        children: Callable[[], list[DeclReflection]],
+        node: Any = None,
+        function: FunctionReflection | None = None,
+    ) -> None:
+        """`node`: the declaration in the text, if there is one; `function`: what it is as a function."""
+        super().__init__(context)
+        self.kind = kind
+        self.name = name
+        self._children = children
+        self._node = node
+        self._function = function
 
     def __repr__(self) -> str:
         return f"DeclReflection({self.kind.name} {self.name})"
 
     @property
-    @abstractmethod
-    def kind(self) -> DeclarationKind:
-        """What is declared: a module, a struct, a function, ..."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """`$init` of constructors; empty for what has none."""
-
-    @property
     def children(self) -> list[DeclReflection]:
         """What is declared inside, in order."""
-        return []
+        return self._children()
 
     @property
     def child_count(self) -> int:
@@ -110,155 +117,83 @@ class DeclReflection(BaseReflectionObject, ABC):
 
     def as_type(self) -> TypeReflection | None:
         """The type that it declares; its generic parameters are open. None for what declares no type."""
-        return None
-
-    def as_variable(self) -> VariableReflection | None:
-        """The variable, field or parameter; None for all else."""
-        return None
-
-    def as_function(self) -> FunctionReflection | None:
-        """The function, method or constructor; None for all else."""
-        return None
-
-
-class ModuleDeclaration(DeclReflection):
-    """A module with all its files, or several that were composed."""
-
-    __slots__ = ("_modules", "_name")
-
-    def __init__(self, context: Context, name: str, modules: tuple[Module, ...]) -> None:
-        super().__init__(context)
-        self._name = name
-        self._modules = modules
-
-    @property
-    def kind(self) -> DeclarationKind:
-        return DeclarationKind.module
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def children(self) -> list[DeclReflection]:
-        files = [part for module in self._modules for part in module.files]
-        return [each for part in files for each in _reflect(self._context, part.members)]
-
-
-class NodeDeclaration(DeclReflection):
-    """A declaration of the text."""
-
-    __slots__ = ("_node",)
-
-    def __init__(self, context: Context, node: Any) -> None:
-        super().__init__(context)
-        self._node = node
-
-    @property
-    def kind(self) -> DeclarationKind:
-        if is_bit_field(self._node):
-            return DeclarationKind.variable
-        return _KINDS.get(type(self._node), DeclarationKind.unsupported)
-
-    @property
-    def name(self) -> str:
-        function = self.as_function()
-        return str(self._node.name) if function is None else function.name
-
-    @property
-    def children(self) -> list[DeclReflection]:
-        node = self._node
-        if isinstance(node, (ast.Function, ast.Constructor)):
-            return _reflect(self._context, node.parameters)
-        found = _reflect(self._context, getattr(node, "members", ()))
-        made = (
-            constructor_of_fields(self._context, self_type(node))
-            if self.kind is DeclarationKind.struct
-            else None
-        )
-        return found if made is None else [*found, self._context.make(MadeConstructor, made)]
-
-    def as_type(self) -> TypeReflection | None:
         found = _declared_type(self._context, self._node)
         return None if found is None else self._context.type_of(found)
 
     def as_variable(self) -> VariableReflection | None:
+        """The variable, field or parameter; None for all else."""
         if self.kind is not DeclarationKind.variable:
             return None
         node, context = self._node, self._context
         if isinstance(node, ast.Parameter) and isinstance(node.parent, (ast.Function, ast.Constructor)):
-            owner = context.make(NodeDeclaration, node.parent).as_function()
+            owner = context.make(_of_node, node.parent).as_function()
             return next(each for each in owner.parameters if each.declaration is node) if owner else None
         is_block = isinstance(node, ast.BufferBlock)
         t = checked.VOID if is_block else context.type_of_variable(node)
         return context.make(VariableReflection, node, form_of(context, node, t))
 
     def as_function(self) -> FunctionReflection | None:
-        if self.kind is not DeclarationKind.func:
-            return None
-        view = FunctionView(self._context.program, Candidate(self._node, {}))
-        return reflect_function(self._context, view)
+        """The function, method or constructor; None for all else."""
+        return self._function
 
 
-class GenericDeclaration(NodeDeclaration):
+def _of_modules(context: Context, name: str, modules: tuple[Module, ...]) -> DeclReflection:
+    """A module with all its files, or several that were composed."""
+
+    def children() -> list[DeclReflection]:
+        files = [part for module in modules for part in module.files]
+        return [each for part in files for each in _reflect(context, part.members)]
+
+    return DeclReflection(context, DeclarationKind.module, name, children)
+
+
+def _of_node(context: Context, node: Any) -> DeclReflection:
+    """A declaration of the text."""
+    kind = _KINDS.get(type(node), DeclarationKind.unsupported)
+    kind = DeclarationKind.variable if is_bit_field(node) else kind
+    function = None
+    if kind is DeclarationKind.func:
+        function = reflect_function(context, FunctionView(context.program, Candidate(node, {})))
+
+    def children() -> list[DeclReflection]:
+        if function is not None:
+            return _reflect(context, node.parameters)
+        found = _reflect(context, getattr(node, "members", ()))
+        is_struct = kind is DeclarationKind.struct
+        made = constructor_of_fields(context, self_type(node)) if is_struct else None
+        return found if made is None else [*found, context.make(_of_fields, made)]
+
+    name = str(node.name) if function is None else function.name
+    return DeclReflection(context, kind, name, children, node, function)
+
+
+def _of_generic(context: Context, node: Any) -> DeclReflection:
     """What stands around a generic declaration. As a type or function it is the generic one, nothing filled in."""
+    inner = context.make(_of_node, node)
 
-    __slots__ = ()
+    def children() -> list[DeclReflection]:
+        return [*_reflect(context, _written(node)), inner]
 
-    @property
-    def kind(self) -> DeclarationKind:
-        return DeclarationKind.generic
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def children(self) -> list[DeclReflection]:
-        return [*_reflect(self._context, _written(self._node)), self._inner]
-
-    def as_function(self) -> FunctionReflection | None:
-        return self._inner.as_function()
-
-    @property
-    def _inner(self) -> NodeDeclaration:
-        return self._context.make(NodeDeclaration, self._node)
+    return DeclReflection(context, DeclarationKind.generic, inner.name, children, node, inner.as_function())
 
 
-class MadeConstructor(DeclReflection):
+def _of_fields(context: Context, function: FunctionReflection) -> DeclReflection:
     """The constructor that a struct has of its fields."""
 
-    __slots__ = ("_function",)
+    def children() -> list[DeclReflection]:
+        return _reflect(context, [each.declaration for each in function.parameters])
 
-    def __init__(self, context: Context, function: FunctionReflection) -> None:
-        super().__init__(context)
-        self._function = function
-
-    @property
-    def kind(self) -> DeclarationKind:
-        return DeclarationKind.func
-
-    @property
-    def name(self) -> str:
-        return self._function.name
-
-    @property
-    def children(self) -> list[DeclReflection]:
-        fields = [each.declaration for each in self._function.parameters]
-        return _reflect(self._context, fields)
-
-    def as_function(self) -> FunctionReflection:
-        return self._function
+    return DeclReflection(context, DeclarationKind.func, function.name, children, None, function)
 
 
 def reflect_modules(context: Context, name: str, modules: tuple[Module, ...]) -> DeclReflection:
     """The tree of a module, or of those that it was composed of."""
-    return context.make(ModuleDeclaration, name, modules)
+    return context.make(_of_modules, name, modules)
 
 
 def _reflect(context: Context, members: Any) -> list[DeclReflection]:
     return [
-        context.make(GenericDeclaration if _written(each) else NodeDeclaration, each)
+        context.make(_of_generic if _written(each) else _of_node, each)
         for each in members
         if not is_word(each) and not (each.name == BASE and each.has("internal"))  # the checker's own
     ]

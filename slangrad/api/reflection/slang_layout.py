@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from slangrad.api.reflection.program_layout import ProgramLayout
 from slangrad.api.reflection.slang_functions import SlangFunction
-from slangrad.api.reflection.types import TypeReflection
+from slangrad.api.reflection.types import NUMBERS, TypeReflection
 from slangrad.check.model import types as checked
 from slangrad.check.model.types import Type
 from slangrad.check.reflect import FunctionView
@@ -27,22 +27,7 @@ from slangrad.marshal.type_kinds import ScalarKind
 if TYPE_CHECKING:
     from slangrad.call.program import ModuleTypes
 
-_SCALARS = {
-    ScalarKind.none: UNKNOWN,
-    ScalarKind.void: checked.VOID,
-    ScalarKind.bool: checked.BOOL,
-    ScalarKind.int8: checked.INT8,
-    ScalarKind.int16: checked.INT16,
-    ScalarKind.int32: checked.INT,
-    ScalarKind.int64: checked.INT64,
-    ScalarKind.uint8: checked.UINT8,
-    ScalarKind.uint16: checked.UINT16,
-    ScalarKind.uint32: checked.UINT,
-    ScalarKind.uint64: checked.UINT64,
-    ScalarKind.float16: checked.HALF,
-    ScalarKind.float32: checked.FLOAT,
-    ScalarKind.float64: checked.DOUBLE,
-}
+_SCALARS = {ScalarKind.none: UNKNOWN, **{kind: t for t, kind in NUMBERS.items()}}
 
 
 class SlangProgramLayout:

@@ -53,7 +53,7 @@ _NAMES: dict[type, str] = {
     checked.Vector: "vector", checked.Matrix: "matrix", checked.Array: "Array", checked.Pointer: "Ptr",
     checked.Tuple: "Tuple",
 }
-_NUMBERS = {
+NUMBERS: dict[Type, ScalarKind] = {
     checked.VOID: ScalarKind.void,
     checked.BOOL: ScalarKind.bool,
     checked.INT8: ScalarKind.int8,
@@ -404,7 +404,7 @@ class TypeReflection(Attributed):
                 t = program.tag_type(t)
         if isinstance(t, (checked.Vector, checked.Matrix)):
             t = t.element
-        return _NUMBERS.get(t, ScalarKind.none)
+        return NUMBERS.get(t, ScalarKind.none)
 
     @property
     def row_count(self) -> int:

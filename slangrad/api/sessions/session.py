@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from slangrad.check.modules import Module as CheckedModule
     from slangrad.check.modules import Program
 
+
 SHADER = Late("slangrad.api.kernels.shader")
 
 
@@ -147,7 +148,82 @@ class SlangSessionDesc:
     compiler_options: SlangCompilerOptions
 
 
-class SlangSession:
+class LoadsModules:
+    """What devices and sessions have in common: modules and programs of `slang_session`."""
+
+    slang_session: SlangSession
+
+    def load_module(self, module_name: str) -> SlangModule:
+        """A module of the session: the file `module_name`, a path or a name in the include paths, with or without
+        `.slang`. SlangCompileError where it is wrong or missing."""
+        session = self.slang_session
+        return session.module_of(session.load(str(module_name)))
+
+    def load_module_from_source(
+        self, module_name: str, source: str, path: str | Path | None = None
+    ) -> SlangModule:
+        """A module of the session from its text. `path` is named in messages, and its folder is looked in for imports.
+        SlangCompileError where it is wrong."""
+        session = self.slang_session
+        return session.module_of(session.add_source(module_name, source, Path(path) if path else None))
+
+    def load_module_from_ir_blob(
+        self, module_name: str, blob: bytes, path: str | Path | None = None
+    ) -> SlangModule:
+        """A module of the session from the bytes of a precompiled one (`SlangModule.serialize`). `path` is named in
+        messages, and its folder is looked in for imports. SlangCompileError (E0330) for other bytes."""
+        session = self.slang_session
+        return session.module_of(session.add_precompiled(module_name, bytes(blob), path))
+
+    def compose_modules(
+        self,
+        name: str,
+        modules: Sequence[SlangModule],
+        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
+    ) -> SlangModule:
+        """Modules under one name, with the entry points of all. `type_conformances` say which types interfaces can
+        hold. CallError (E1020) for no modules, and for those of other sessions."""
+        self.slang_session.check_own("compose_modules", modules)
+        if not modules:
+            raise CallError("E1020", "compose_modules: there are no modules to compose")
+        flat = [source for each in modules for source in each.source_modules or (each,)]
+        made: SlangModule = SHADER.ComposedModule(name, flat, SHADER.conformances_of(type_conformances))
+        return made
+
+    def link_program(
+        self,
+        modules: Sequence[SlangModule],
+        entry_points: Sequence[SlangEntryPoint],
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """The program of modules and of entry points of these. CallError (E1020) where they are of other sessions."""
+        session = self.slang_session
+        session.check_own("link_program", (*modules, *entry_points))
+        modules = [source for each in modules for source in each.source_modules or (each,)]
+        linked = {each: session.linked(each, modules) for each in modules}
+        entries = tuple(each.moved_to(linked.get(each.module, each.module)) for each in entry_points)
+        program: ShaderProgram = SHADER.ShaderProgram(session, tuple(linked.values()), entries)
+        return program
+
+    def load_program(
+        self,
+        module_name: str,
+        entry_point_names: Sequence[str],
+        additional_source: str | None = None,
+        link_options: object = None,
+    ) -> ShaderProgram:
+        """The program of a module (see `load_module`) and of its entry points of these names. `additional_source` is
+        one more module that is linked."""
+        module = self.load_module(module_name)
+        if isinstance(entry_point_names, str):
+            entry_point_names = [entry_point_names]
+        modules = [module]
+        if additional_source:
+            modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
+        return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
+
+
+class SlangSession(LoadsModules):
     """A program: one space of modules, with one set of include paths and macros."""
 
     def __init__(
@@ -187,6 +263,11 @@ class SlangSession:
     def desc(self) -> SlangSessionDesc:
         """What the session was made with."""
         return SlangSessionDesc(self.compiler_options)
+
+    @property
+    def slang_session(self) -> SlangSession:  # type: ignore[override]
+        """Itself."""
+        return self
 
     @property
     def is_parsed(self) -> bool:
@@ -249,31 +330,6 @@ class SlangSession:
 
     # --- Modules ---
 
-    def load_module(self, module_name: str) -> SlangModule:
-        """The module of a name or path, looked for in the include paths."""
-        return self.module_of(self.load(str(module_name)))
-
-    def load_module_from_source(
-        self, module_name: str, source: str, path: str | Path | None = None
-    ) -> SlangModule:
-        """A module from its text. With a path it is as if it stood in that file."""
-        return self.module_of(self.add_source(module_name, source, Path(path) if path else None))
-
-    def load_module_from_ir_blob(
-        self, module_name: str, blob: bytes, path: str | Path | None = None
-    ) -> SlangModule:
-        """A module from the bytes of a precompiled one (`SlangModule.serialize`), as if they stood in the file of that
-        path. CompileError (E0330) where they are none."""
-        data = bytes(blob)
-        where = Path(path or f"{module_name}{SUFFIX}")
-        self.refresh()
-        try:
-            from_bytes(data)
-        except ModuleFileError as problem:
-            raise CompileError([Diagnostic("E0330", f"'{where}' {problem}", None, problem.note)]) from None
-        with self.lock:
-            return self.module_of(self._enter_given(PrecompiledModule(self, module_name, data, where)))
-
     def load_source(self, module_name: str) -> str:
         """The text of a module's file."""
         return self.load_module(module_name).checked.declaration.source.text
@@ -300,6 +356,17 @@ class SlangSession:
         with self.lock:
             return self._enter_given(TextModule(self, name, text, path))
 
+    def add_precompiled(self, name: str, data: bytes, path: str | Path | None) -> LoadedModule:
+        """A module from the bytes of a precompiled one, as if they stood in the file of that path."""
+        where = Path(path or f"{name}{SUFFIX}")
+        self.refresh()
+        try:
+            from_bytes(data)
+        except ModuleFileError as problem:
+            raise CompileError([Diagnostic("E0330", f"'{where}' {problem}", None, problem.note)]) from None
+        with self.lock:
+            return self._enter_given(PrecompiledModule(self, name, data, where))
+
     def _enter_given(self, made: GivenModule) -> LoadedModule:
         known = self._given.get(made.name)
         if known is not None and known.given == made.given:
@@ -324,41 +391,13 @@ class SlangSession:
 
     # --- Programs ---
 
-    def compose_modules(
-        self,
-        name: str,
-        modules: Sequence[SlangModule],
-        type_conformances: Sequence[TypeConformance | tuple[Any, ...]] = (),
-    ) -> SlangModule:
-        """Modules under one name, with the entry points of all, which may know more types behind interfaces."""
-        self._check_own("compose_modules", modules)
-        if not modules:
-            raise CallError("E1020", "compose_modules: there are no modules to compose")
-        flat = [source for each in modules for source in each.source_modules or (each,)]
-        made: SlangModule = SHADER.ComposedModule(name, flat, SHADER.conformances_of(type_conformances))
-        return made
-
-    def _check_own(self, what: str, given: Sequence[Any]) -> None:
+    def check_own(self, what: str, given: Sequence[Any]) -> None:
         for each in given:
             if not isinstance(each, (SHADER.SlangModule, SHADER.SlangEntryPoint)):
                 message = f"{what}: {type(each).__name__} is neither module nor entry point"
                 raise CallError("E1020", message, (), "pass lists: link_program([module], [entry])")
             if each.session is not self:
                 raise CallError("E1020", f"{what}: '{each.name}' belongs to another session")
-
-    def link_program(
-        self,
-        modules: Sequence[SlangModule],
-        entry_points: Sequence[SlangEntryPoint],
-        link_options: object = None,
-    ) -> ShaderProgram:
-        """Modules and entry points that a kernel is made of."""
-        self._check_own("link_program", (*modules, *entry_points))
-        modules = [source for each in modules for source in each.source_modules or (each,)]
-        linked = {each: self.linked(each, modules) for each in modules}
-        entries = tuple(each.moved_to(linked.get(each.module, each.module)) for each in entry_points)
-        program: ShaderProgram = SHADER.ShaderProgram(self, tuple(linked.values()), entries)
-        return program
 
     def linked(self, module: SlangModule, others: Sequence[SlangModule]) -> SlangModule:
         """The module with what it leaves open (`extern`) taken from others that `export` it."""
@@ -372,22 +411,6 @@ class SlangSession:
         made = self._make(loaded.name, ("beside", f"prelude of {loaded.name}", text), loaded)
         self.generation.of(made)
         return made
-
-    def load_program(
-        self,
-        module_name: str,
-        entry_point_names: Sequence[str],
-        additional_source: str | None = None,
-        link_options: object = None,
-    ) -> ShaderProgram:
-        """The program of a module and some of its entry points."""
-        module = self.load_module(module_name)
-        if isinstance(entry_point_names, str):
-            entry_point_names = [entry_point_names]
-        modules = [module]
-        if additional_source:
-            modules.append(self.load_module_from_source(f"{module_name} (additional)", additional_source))
-        return self.link_program(modules, [module.entry_point(each) for each in entry_point_names])
 
 
 def _texts(defines: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> dict[str, str]:
