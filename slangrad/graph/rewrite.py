@@ -105,8 +105,9 @@ class Rewriter:
         for rule in rules:
             for found in rule(node, graph):
                 made = self.simplified([each.node for each in found.values()])
-                if made != list(found):
-                    yield dict(zip(found, made, strict=True))
+                changed = {old: new for old, new in zip(found, made, strict=True) if old is not new}
+                if changed:
+                    yield changed
 
     def prices(self, graph: Graph, found: dict[Node, Node]) -> tuple[float, float]:
         """Seconds of the kernels before and after a replacement, of those that are others then."""
