@@ -90,7 +90,16 @@ class Clear:
     output: Part
 
 
-Step = Kernel | Product | Clear
+@dataclass(slots=True)
+class Repeat:
+    """A loop of `scan.py`; `outputs`: its results that are read, by their numbers."""
+
+    loop: Any
+    inputs: list[Part]
+    outputs: dict[int, Part]
+
+
+Step = Kernel | Product | Clear | Repeat
 
 
 def literal(node: Node) -> str:
@@ -306,6 +315,12 @@ def _loop(name: str, start: str, stop: str, step: str, body: Sequence[str]) -> l
     return [head, "{", *(f"    {line}" for line in body), "}"]
 
 
+def _repeat(fusion: Fusion, group: Group) -> list[Step]:
+    node = group.roots[0].inputs[0]
+    outputs = {root.attributes["index"]: Part(root, dense(root.shape)) for root in group.roots}
+    return [Repeat(node.attributes["loop"], [seen(fusion, each) for each in node.inputs], outputs)]
+
+
 def convolution(fusion: Fusion, group: Group, root: Node) -> list[Step]:
     """A product of windows of the padded image and the kernel."""
     x, w = root.inputs
@@ -502,4 +517,5 @@ WRITERS: dict[str, Callable[[Fusion, Group], list[Step]]] = {
     "reduce": _reduce,
     "scan": _scan,
     "scatter": _scatter,
+    "loop": _repeat,
 }

@@ -98,7 +98,7 @@ class Fusion:
         self._groups: dict[Node, Group] = {}
         self._readers: dict[Node, set[Node]] = {n: set() for n in self.order}
         for node in self.order:
-            if node in self.stored:
+            if node in self.stored and kind_of(node) != "result":
                 self._enter(node, self._collected(node))
         self.before = self._work()
         if fused:
@@ -126,7 +126,9 @@ class Fusion:
         """The group of a stored node. A view that no strides show makes the node behind it a stored one."""
         kind = kind_of(root)
         kind = "map" if kind == "gather" else kind
-        group = Group(kind, root.shape if kind == "map" else root.inputs[0].shape, [root])
+        group = Group(kind, root.shape if kind in ("map", "loop") else root.inputs[0].shape, [root])
+        if kind == "loop":
+            group.roots = [each for each in self.order if kind_of(each) == "result" and root in each.inputs]
         if kind == "part":
             for part in root.inputs:
                 self._visit(group, part, (), {}, part.size)
@@ -136,24 +138,8 @@ class Fusion:
             seen: Seen = {}
             for part in root.inputs:
                 self._visit(group, part, (), seen, part.size)
-            group.flops += self._own_flops(root)
+            group.flops += flops_of(root)
         return group
-
-    def _own_flops(self, root: Node) -> int:
-        if root.op == "conv":
-            return 2 * root.size * prod(root.inputs[1].shape[1:])
-        if root.op != "einsum":
-            return root.inputs[0].size
-        ins, _ = root.attributes["letters"].split("->")
-        sizes = {
-            name: n
-            for names, x in zip(ins.split(","), root.inputs, strict=True)
-            for name, n in zip(names, x.shape, strict=True)
-        }
-        total = 2
-        for n in sizes.values():
-            total *= n
-        return total
 
     def _visit(
         self, group: Group, node: Node, views: Views, seen: Seen, size: int, is_root: bool = False
@@ -169,7 +155,7 @@ class Fusion:
             self._compute(group, node, views, seen, size)
 
     def _compute(self, group: Group, node: Node, views: Views, seen: Seen, size: int) -> None:
-        if group.kind == "contract":
+        if group.kind in ("contract", "loop"):
             raise NotFusible
         group.flops += OPS[node.op].flops * size
         group.ops += 1
@@ -310,6 +296,20 @@ class Fusion:
         )
 
 
+def flops_of(node: Node) -> int:
+    """Operations of a node alone."""
+    if node.op == "scan":
+        loop = node.attributes["loop"]
+        return sum(map(flops_of, topological_order(*loop.outputs))) * int(loop.length)
+    if node.op == "conv":
+        return 2 * node.size * prod(node.inputs[1].shape[1:])
+    if node.op != "einsum":
+        return OPS[node.op].flops * max([node.size, *(each.size for each in node.inputs)]) * bool(node.inputs)
+    names = "".join(node.attributes["letters"].split("->")[0].split(","))
+    sizes = dict(zip(names, (n for x in node.inputs for n in x.shape), strict=True))
+    return 2 * prod(sizes.values())
+
+
 def own_layout(node: Node, layouts: Mapping[Node, Layout]) -> Layout:
     if node.op == "count":
         return Layout(node.shape, tuple(int(i == node.attributes["axis"]) for i in range(len(node.shape))))
@@ -322,7 +322,7 @@ def with_copies(outputs: Sequence[Node], layouts: dict[Node, Layout]) -> list[No
     seen: dict[Node, Layout] = {}
 
     def change(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if kind_of(node) in ("contract", "gather"):
+        if kind_of(node) in ("contract", "gather", "loop"):
             inputs = tuple(copied(each) if base_of(each).op == "constant" else each for each in inputs)
         made = with_inputs(node, inputs)
         if is_view(made):

@@ -22,7 +22,18 @@ import slangrad as spy
 from slangrad.base.forks import WORK, kept_at_fork
 from slangrad.graph import products  # noqa: F401  (it enters a writer)
 from slangrad.graph.cost import Machine
-from slangrad.graph.emit import Argument, Clear, Grid, Kernel, Part, Product, Step, Temporary, steps_of
+from slangrad.graph.emit import (
+    Argument,
+    Clear,
+    Grid,
+    Kernel,
+    Part,
+    Product,
+    Repeat,
+    Step,
+    Temporary,
+    steps_of,
+)
 from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
@@ -39,7 +50,8 @@ Holder = Node | Temporary
 
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
-    outputs that take the memory of an input."""
+    outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
+    `repeat` runs it."""
 
     def __init__(
         self,
@@ -49,6 +61,7 @@ class Plan:
         layouts: dict[Node, Layout] | None = None,
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
+        is_body: bool = False,
         choose: Callable[..., str] | None = None,
     ) -> None:
         self.device = device
@@ -61,7 +74,9 @@ class Plan:
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
         self.steps: list[Step] = [step for steps in self.by_group for step in steps]
-        self._holders: dict[Holder, Any] = {}
+        kept = {*self.inputs, *self.outputs} if is_body else ()
+        self._holders: dict[Holder, Any] = {node: self._new(node) for node in kept}
+        self.bodies: dict[Any, Plan] = {}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
         self._arena()
@@ -149,6 +164,8 @@ class Plan:
             return lambda given: self._seen(step.output, given).clear()
         if isinstance(step, Product):
             return self._product(step)
+        if isinstance(step, Repeat):
+            return self._repeat(step)
         return self._kernel(step)
 
     def _seen(self, part: Part, given: dict[Holder, Any]) -> Any:
@@ -191,6 +208,28 @@ class Plan:
             multiply(a, b, out)
 
         return run
+
+    def _repeat(self, step: Repeat) -> Callable[[dict[Holder, Any]], None]:
+        loop = step.loop
+        body = self.bodies[loop] = loop.body(self.device, step.outputs)
+        self.peak += body.peak
+
+        def run(given: dict[Holder, Any]) -> None:
+            parts = [*step.inputs, *step.outputs.values()]
+            inputs = [_array(self._seen(each, given), each.layout) for each in parts]
+            results = dict(zip(step.outputs, inputs[len(step.inputs) :], strict=True))
+            loop.run(body, inputs, results)
+
+        return run
+
+    def array(self, node: Node) -> Any:
+        """The memory of an input or output of a body."""
+        found = self._holders[node].host_view()
+        return found[: node.size].reshape(node.shape)
+
+    def repeat(self) -> None:
+        for run in self._runs:
+            run({})
 
     def run(self, arguments: Sequence[Any]) -> list[Any]:
         """The results for arguments in the order of `inputs`: Tensors of their shapes, () as (1,)."""
