@@ -187,7 +187,8 @@ class Text:
 
 def steps_of(fusion: Fusion, group: Group) -> list[Step]:
     """The kernels of a group."""
-    return WRITERS.get((group.inner or group.roots[0]).op, WRITERS[group.kind])(fusion, group)
+    node = group.roots[0].inputs[0] if group.kind == "loop" else group.inner or group.roots[0]
+    return WRITERS.get(node.op, WRITERS[group.kind])(fusion, group)
 
 
 def _map(fusion: Fusion, group: Group) -> list[Step]:
