@@ -323,10 +323,10 @@ def _builtin(
     if operator in SHIFTS:
         return _shift(scope, node, operator, operands)
     common = _operand_type(scope, operator, operands)
-    if common is None or not all(_to_common(scope, each, common) for each in operands):
+    if common is None:
         return None
-    node.ref = checked.Operator(operator, tuple(operands))
-    return bool_like(common) if operator in COMPARISONS | EQUALITIES else common
+    result = bool_like(common) if operator in COMPARISONS | EQUALITIES else common
+    return _operate(scope, node, operator, operands, [common, common], result)
 
 
 def _is_builtin(scope: Scope, kind: Type) -> bool:
@@ -366,12 +366,22 @@ def _literal_adapts(scope: Scope, operands: list[ast.Expression]) -> Type | None
     return None
 
 
-def _to_common(scope: Scope, node: ast.Expression, common: Type) -> bool:
-    made = plan(scope, node, common, explicit=True)
-    if made is None:
-        return False
-    commit(scope, node, made)
-    return True
+def _operate(
+    scope: Scope,
+    node: ast.Expression,
+    operator: str,
+    operands: list[ast.Expression],
+    kinds: list[Type],
+    result: Type,
+) -> Type | None:
+    """Write a builtin operator on operands that are converted to types; None where one does not convert."""
+    for operand, kind in zip(operands, kinds):
+        made = plan(scope, operand, kind, explicit=True)
+        if made is None:
+            return None
+        commit(scope, operand, made)
+    node.ref = checked.Operator(operator, tuple(operands))
+    return result
 
 
 def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast.Expression]) -> Type | None:
@@ -385,10 +395,7 @@ def _shift(scope: Scope, node: ast.Expression, operator: str, operands: list[ast
     if isinstance(result, EnumType):
         result = tag_type(scope.world, result)
     amount = with_element(result, element_of(arithmetic_type(right)))
-    if not _to_common(scope, operands[0], result) or not _to_common(scope, operands[1], amount):
-        return None
-    node.ref = checked.Operator(operator, tuple(operands))
-    return result
+    return _operate(scope, node, operator, operands, [result, amount], result)
 
 
 def _pointers(
@@ -397,19 +404,14 @@ def _pointers(
     left, right = (value_type(each) for each in operands)
     if operator in COMPARISONS | EQUALITIES:
         common = left if isinstance(left, Pointer) else right
-        if not all(_to_common(scope, each, common) for each in operands):
-            return None
-        node.ref = checked.Operator(operator, tuple(operands))
-        return BOOL
+        return _operate(scope, node, operator, operands, [common, common], BOOL)
     if operator == "-" and left is right:
-        node.ref = checked.Operator(operator, tuple(operands))
-        return INT64
+        return _operate(scope, node, operator, operands, [], INT64)
     if operator == "+" and isinstance(right, Pointer):
         operands, left, right = operands[::-1], right, left
     if operator not in ("+", "-") or not (isinstance(right, Scalar) and right.is_integer):
         return None
-    node.ref = checked.Operator(operator, tuple(operands))
-    return left
+    return _operate(scope, node, operator, operands, [], left)
 
 
 def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: ast.Expression) -> Type | None:
@@ -429,10 +431,7 @@ def _builtin_unary(scope: Scope, node: ast.Expression, operator: str, operand: a
         result = arithmetic_type(kind)
     else:
         return None
-    if not _to_common(scope, operand, result):
-        return None
-    node.ref = checked.Operator(operator, (operand,))
-    return result
+    return _operate(scope, node, operator, [operand], [result], result)
 
 
 # --- Assignment ---------------------------------------------------------------------------------------

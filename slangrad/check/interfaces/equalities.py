@@ -19,15 +19,8 @@ from slangrad.syntax import ast
 
 def known_equal(world: World, kind: AssociatedType) -> Type:
     """The type that is known to be an associated type; the type itself if none is known."""
-    key = ("equal", cache_key(world, kind))
-    found = world.view.witnesses.get(key)
-    if found is None:
-        with world.settling(key) as settling:
-            found = _find(world, kind) if settling.is_first else kind
-        if settling.complete:
-            world.view.witnesses[key] = found
-    result: Type = found
-    return result
+    meanwhile: Type = kind
+    return world.settled(("equal", cache_key(world, kind)), lambda: _find(world, kind), meanwhile)
 
 
 def _find(world: World, kind: AssociatedType) -> Type:

@@ -35,6 +35,7 @@ from slangrad.check.interfaces.lookup import (
     declared,
     extensions_of,
     filed_extensions,
+    has_body,
     interface_bases,
     is_stated,
     tag_type,
@@ -70,16 +71,8 @@ def associated(world: World, base: Type, interface: InterfaceType, declaration: 
         equal = known_equal(world, abstract)
         return equal if equal is not abstract else _by_extension(world, abstract)
     key = (base, interface, declaration)
-    found = world.view.witnesses.get(key)
-    if found is None:
-        with world.settling(key) as settling:
-            if not settling.is_first:
-                return associated_type(base, interface, declaration)
-            found = _find_associated(world, base, interface, declaration)
-        if settling.complete:
-            world.view.witnesses[key] = found
-    kind: Type = found
-    return kind
+    meanwhile: Type = associated_type(base, interface, declaration)
+    return world.settled(key, lambda: _find_associated(world, base, interface, declaration), meanwhile)
 
 
 def _by_extension(world: World, kind: AssociatedType) -> Type:
@@ -211,14 +204,7 @@ def _with_own_generics(world: World, requirement: DeclRef, found: DeclRef) -> De
 def witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
     """What satisfies a requirement, or None when nothing does."""
     key = (kind, interface, requirement)
-    if key not in world.view.witnesses:
-        with world.settling(key) as settling:
-            found = _find_witness(world, kind, interface, requirement) if settling.is_first else None
-        if not settling.complete:
-            return found
-        world.view.witnesses[key] = found
-    result: DeclRef | None = world.view.witnesses[key]
-    return result
+    return world.settled(key, lambda: _find_witness(world, kind, interface, requirement), None)
 
 
 def _find_witness(world: World, kind: Type, interface: InterfaceType, requirement: Any) -> DeclRef | None:
@@ -239,12 +225,10 @@ def _find_witness(world: World, kind: Type, interface: InterfaceType, requiremen
 
 
 def has_default(requirement: Any) -> bool:
-    """Whether a requirement brings a body."""
-    if isinstance(requirement, (ast.Function, ast.Constructor)):
-        return requirement.body is not None
-    if isinstance(requirement, (ast.Property, ast.Subscript)):
-        return any(each.body is not None for each in requirement.accessors)
-    return isinstance(requirement, ast.Variable) and requirement.initializer is not None
+    """Whether a requirement brings a body or a value."""
+    return has_body(requirement) or (
+        isinstance(requirement, ast.Variable) and requirement.initializer is not None
+    )
 
 
 def attribute_text(declaration: ast.Declaration, name: str) -> str | None:
