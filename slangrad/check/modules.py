@@ -121,10 +121,6 @@ class Program(World):
         for view in self._views.values():
             view.forget()
 
-    def provide(self, name: str, text: str) -> None:
-        """A text that `import name` and `#include "name"` find before any file."""
-        self.files.texts[name] = SourceFile(name, text)
-
     def add_source(self, name: str, text: str, path: Path | None = None, is_page: bool = False) -> Module:
         """Check a text as a module of its own, which later ones can import by `name`. With a path it is as if it
         stood in that file.

@@ -497,10 +497,7 @@ def _update(
         return scope.world.error("E0311", f"the result of '{operator}' is '{made}', not '{kind}'", node.span)
     function = trial.ref.function if isinstance(trial.ref, checked.Call) else None
     assert not isinstance(function, checked.Derivative)
-    as_method = function is not None and trial.ref.this is not None
-    node.ref = checked.Update(
-        operator, function, place, value, current.conversion, store.conversion, as_method
-    )
+    node.ref = checked.Update(operator, function, place, value, current.conversion, store.conversion)
     return kind
 
 
@@ -528,7 +525,7 @@ def _step(scope: Scope, node: ast.Unary | ast.Postfix, operand: ast.Expression) 
     ):
         report_no_operator(scope, node, node.operator, [operand])
         return ERROR
-    node.ref = checked.Update(node.operator, None, operand, None, None, None, False)
+    node.ref = checked.Update(node.operator, None, operand, None, None, None)
     return kind
 
 

@@ -8,6 +8,13 @@ In: a function.   Out: its CustomDerivatives, or an error that shows the signatu
 A derivative of a method is a method too when its object carries no derivative; else it is static and
 takes the pair of the object first. One that names `f<float>`, or `f<T>` with a T of its own, is for these
 instances alone, and goes before one for all.
+
+`__func_extension __apply(f)` is a forward pass that leaves a context. Its `operator()` goes backward: it has, for each
+parameter of f that carries a derivative, an `out` one for its cotangent; of an `inout` one it takes and gives it, of an
+`out` one it takes it; then the cotangent of the result.
+
+    __apply(cube)(float x) -> Tuple<float, Context>
+    struct Context { float square; void operator()(out float dx, float d) { dx = 3 * square * d; } }
 """
 
 from __future__ import annotations
@@ -16,7 +23,6 @@ from dataclasses import field
 from typing import Any
 
 from slangrad.base.records import record
-from slangrad.check.derivatives.applied import applied_text, context_operator
 from slangrad.check.derivatives.givers import (
     KINDS,
     functions_meant,
@@ -28,12 +34,17 @@ from slangrad.check.derivatives.rules import refused_pair
 from slangrad.check.generics.infer import Solver
 from slangrad.check.generics.signatures import function_text, signature_of, signature_text
 from slangrad.check.generics.substitution import identity, see_through, self_argument, substitute
-from slangrad.check.interfaces.differentiable import derivative_signature, pointer_tangent, tangent
-from slangrad.check.interfaces.lookup import unmet_constraint
+from slangrad.check.interfaces.differentiable import (
+    derivative_signature,
+    pointer_tangent,
+    same_signature,
+    tangent,
+)
+from slangrad.check.interfaces.lookup import concrete_members, unmet_constraint
 from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
 from slangrad.check.model.declref import DeclRef, Substitution, visible_parameters
 from slangrad.check.model.meanings import Candidate
-from slangrad.check.model.types import FunctionType
+from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
 from slangrad.check.model.world import World
 from slangrad.syntax import ast
 
@@ -277,3 +288,64 @@ def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str
         wanted, name = expected_signature(world, kind, reference, with_this=True), f"static {giver.name}"
     assert wanted is not None
     return f"expected {function_text(wanted, name)}"
+
+
+# --- Forward passes with a context --------------------------------------------------------------------
+
+
+_DIRECTIONS = {"in": "out", "constref": "out", "inout": "inout", "ref": "inout", "out": "in"}
+
+
+def context_operator(world: World, apply: DeclRef, reference: DeclRef) -> tuple[DeclRef, Type] | None:
+    """What goes backward, and the type of the context it belongs to; None where something does not fit."""
+    offered, wanted = signature_of(world, apply), signature_of(world, reference)
+    context = _context(offered.result, wanted.result)
+    parameters = function_type(wanted.parameters, offered.result)
+    if (
+        context is None
+        or not same_signature(offered, parameters)
+        or _this(world, apply) is not _this(world, reference)
+    ):
+        return None
+    backward = context_signature(world, reference)
+    for member in concrete_members(world, context, "operator()"):
+        is_method = isinstance(member.declaration, ast.Function)
+        if is_method and same_signature(signature_of(world, member.reference), backward):
+            return member.reference, context
+    return None
+
+
+def _context(offered: Type, result: Type) -> Type | None:
+    """The second of two results; the only one where the function has none."""
+    if result is VOID:
+        return offered
+    is_pair = isinstance(offered, Tuple) and len(offered.elements) == 2 and offered.elements[0] is result
+    return offered.elements[1] if is_pair and isinstance(offered, Tuple) else None
+
+
+def _this(world: World, reference: DeclRef) -> Type | None:
+    this: Type | None = world.info(reference.declaration).this_type
+    return None if this is None else substitute(world, this, reference.substitution)
+
+
+def context_signature(world: World, reference: DeclRef) -> FunctionType:
+    """What the `operator()` of a context must take for a function."""
+    signature, info = signature_of(world, reference, with_this=True), world.info(reference.declaration)
+    made = []
+    for each in signature.parameters:
+        kind = None if each.no_diff else tangent(world, each.type)
+        if kind is not None:
+            made.append(FunctionParameter(kind, _DIRECTIONS[each.direction], False, f"d_{each.name}"))
+    kind = None if info.no_diff_result else tangent(world, signature.result)
+    if kind is not None:
+        made.append(FunctionParameter(kind, "in", False, "d_result"))
+    return function_type(tuple(made), VOID)
+
+
+def applied_text(world: World, declaration: Any, reference: DeclRef) -> str:
+    """What an `__apply` and its context must look like."""
+    signature = signature_of(world, reference)
+    result = "Context" if signature.result is VOID else f"Tuple<{signature.result}, Context>"
+    parameters = ", ".join(map(str, signature.parameters))
+    backward = function_text(context_signature(world, reference), "operator()")
+    return f"expected {declaration.name}({parameters}) -> {result}\n        and in Context: {backward}"
