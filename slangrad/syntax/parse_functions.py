@@ -335,8 +335,8 @@ RESULT = "__return_val"
 
 
 def _declare_result(function: ast.Function) -> None:
-    """A body that uses `__return_val` declares it and returns it. Functions without a result have no such variable, so the
-    name stays unknown there.
+    """A body that uses `__return_val` declares it and returns it. Functions without a result have no such variable, so
+    the name stays unknown there.
 
     S f() { __return_val.x = 1; }    ->    S f() { S __return_val; __return_val.x = 1; return __return_val; }
     """
