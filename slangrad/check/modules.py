@@ -416,13 +416,6 @@ class Program(World):
         references = differentiable.field_references(kind)
         return tuple((each, differentiable.field_type(self, each)) for each in references)
 
-    def rules_of_field(self, reference: DeclRef) -> str:
-        rules: str = self.info(reference.declaration).rules
-        return rules
-
-    def call_operator(self, kind: Any) -> DeclRef:
-        return DeclRef(kind.declaration, substitution.own_substitution(kind))
-
     substitute = substitution.substitute
     value = substitution.substitute_value
     tag_type = lookup.tag_type

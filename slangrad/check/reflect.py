@@ -277,7 +277,7 @@ class Reflection:
                 each.declaration.name,
                 field_type(self.program, each),
                 has_no_diff(each.declaration),
-                self.program.rules_of_field(each),
+                self.program.info(each.declaration).rules,
                 each.declaration.initializer is not None,
             )
             for each in field_references(kind)

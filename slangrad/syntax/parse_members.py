@@ -116,19 +116,30 @@ class MemberParser(FunctionParser):
         return self._parse_function(prefix, start, self.expect_name("a function").text, None)
 
     def parse_variables(
-        self, prefix: Prefix, name: Token, declared: ast.Expression, next_one: str = "the next variable"
+        self,
+        prefix: Prefix,
+        name: Token,
+        declared: ast.Expression | None,
+        next_one: str = "the next variable",
+        keyword: str = "",
     ) -> list[ast.Declaration]:
-        """Declarators from the first one's name on; every one has its own copy of the type."""
+        """Declarators from the first one's name on; every one has its own copy of the type, or says its own."""
         variables: list[ast.Declaration] = []
         while True:
-            value_type = self.parse_dimensions(duplicate(declared) if variables else declared)
-            variable = self.declare(
-                ast.Variable(name.span, name.text, name.span, "", value_type, None, [], None), prefix
+            kind = (
+                None
+                if declared is None
+                else self.parse_dimensions(duplicate(declared) if variables else declared)
             )
-            if self.kind == ":" and self.peek().kind in ("integer", "("):
+            variable = ast.Variable(name.span, name.text, name.span, keyword, kind, None, [], None)
+            self.declare(variable, prefix)
+            if declared is None:
+                variable.value_type = self.parse_type() if self.accept(":") else None
+            elif self.kind == ":" and self.peek().kind in ("integer", "("):
                 self.advance()
                 variable.bits = self.parse_assignment()
-            variable.semantics = self.parse_semantics()
+            if variable.value_type is not None:
+                variable.semantics = self.parse_semantics()
             variable.initializer = self.parse_assignment() if self.accept("=") else None
             variables += self.finish(variable, prefix)
             if not self.accept(","):
@@ -141,22 +152,7 @@ class MemberParser(FunctionParser):
     def parse_let(self, prefix: Prefix) -> list[ast.Declaration]:
         """`let x = 1, y : int = 2;`, `var x : int;`."""
         keyword = self.advance().text
-        variables: list[ast.Declaration] = []
-        while True:
-            name = self.expect_name("a variable")
-            variable = self.declare(
-                ast.Variable(name.span, name.text, name.span, keyword, None, None, [], None), prefix
-            )
-            if self.accept(":"):
-                variable.value_type = self.parse_type()
-                variable.semantics = self.parse_semantics()
-            variable.initializer = self.parse_assignment() if self.accept("=") else None
-            variables += self.finish(variable, prefix)
-            if not self.accept(","):
-                break
-            prefix.attributes = [duplicate(each) for each in prefix.attributes]
-        self.expect_semicolon("the declaration")
-        return variables
+        return self.parse_variables(prefix, self.expect_name("a variable"), None, "a variable", keyword)
 
     def parse_constructor(self, prefix: Prefix) -> list[ast.Declaration]:
         name = self.advance()

@@ -218,12 +218,6 @@ def _do_while(scope: Scope, node: ast.DoWhile) -> None:
     check_condition(scope, node.condition)
 
 
-def _labeled(scope: Scope, node: ast.Labeled) -> None:
-    inside = Scope(scope.world, scope)
-    inside.breakable = scope.breakable | {f"label {node.label}"}
-    check_statement(inside, node.statement)
-
-
 # --- Jumps --------------------------------------------------------------------------------------------
 
 
@@ -436,7 +430,7 @@ STATEMENTS: dict[type[ast.Statement], Rule] = {
     ast.Break: _jump,
     ast.Continue: _jump,
     ast.Return: _return,
-    ast.Labeled: _labeled,
+    ast.Labeled: lambda scope, node: _body(scope, node.statement, f"label {node.label}"),
     ast.Discard: lambda scope, node: None,
     ast.TargetSwitch: _target_switch,
     ast.Defer: _defer,

@@ -78,7 +78,10 @@ def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
         if match is not None:
             found[each.kind] = match
     apply = found.pop("apply", None)
-    return CustomDerivatives(**found, apply=None if apply is None else _applied(world, apply, reference))
+    operator = None if apply is None else context_operator(world, apply, reference)
+    if apply is None or operator is None:
+        return CustomDerivatives(**found)
+    return CustomDerivatives(**found, apply=Applied(apply, *operator))
 
 
 def given(world: World, declaration: Any) -> Given:
@@ -87,11 +90,6 @@ def given(world: World, declaration: Any) -> Given:
     if found is None:
         found = world.custom_derivatives[declaration] = _find(world, declaration)
     return found
-
-
-def _applied(world: World, apply: DeclRef, reference: DeclRef) -> Applied | None:
-    found = context_operator(world, apply, reference)
-    return None if found is None else Applied(apply, *found)
 
 
 def _instance(world: World, given: Partial, reference: DeclRef) -> DeclRef | None:
@@ -247,7 +245,8 @@ def _check_pairs(
     """Each pair is a function as it is named, and what may be its derivative."""
     if not pairs:
         what = attribute.arguments[0].span.text if attribute.arguments else "nothing"
-        message = f"{_shown(attribute)} needs the name of a function, which '{what}' is not"
+        shown = "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
+        message = f"{shown} needs the name of a function, which '{what}' is not"
         world.error("E0504", message, attribute.span)
         return
     reason = refused_pair(world, kind, pairs[0][0].declaration, pairs[0][1].declaration)
@@ -271,10 +270,6 @@ def _check_pairs(
 
 
 _WHAT = {"primal_substitute": "primal substitute", "apply": "forward pass with a context"}
-
-
-def _shown(attribute: ast.Attribute) -> str:
-    return "__apply" if attribute.name == ast.APPLY_OF else f"[{attribute.name}]"
 
 
 def _expected_text(world: World, kind: str, named: Candidate, giver: Any) -> str:

@@ -372,4 +372,3 @@ class TypeInfo:
 #   differential(type)                DifferentialInfo, or None when the type has no derivative
 #   pointer_differential(type)        the Differential of a type that conforms to IDifferentiablePtrType
 #   derivatives(reference)            CustomDerivatives of a function
-#   call_operator(lambda type)        DeclRef of the body of a lambda
