@@ -25,8 +25,7 @@ from slangrad.check.calls.ranking import best_matches
 from slangrad.check.conforming import any_value_size, conforming_types
 from slangrad.check.generics.bounds import bounds_of
 from slangrad.check.generics.infer import match
-from slangrad.check.generics.signatures import declared_parameters, signature_of, signature_text
-from slangrad.check.generics.substitution import substitute
+from slangrad.check.generics.signatures import declared_parameters, signature_of, signature_text, this_of
 from slangrad.check.interfaces.differentiable import field_references, field_type, has_no_diff, tangent
 from slangrad.check.interfaces.lookup import (
     conformances,
@@ -121,8 +120,7 @@ class FunctionView:
     @property
     def this_type(self) -> Type | None:
         """The type that a method is called on; None for functions and static methods."""
-        declared = self.info.this_type
-        return None if declared is None else substitute(self.program, declared, self.candidate.substitution)
+        return this_of(self.program, self.reference)
 
     @property
     def generics(self) -> tuple[str, ...]:

@@ -241,16 +241,15 @@ class FunctionParser(StatementParser):
 
     # --- Signatures and bodies ---------------------------------------------------------------------------
 
-    def parse_signature(self, function: ast.Function | ast.FunctionExtension | ast.Constructor) -> None:
+    def parse_signature(self, function: ast.Function | ast.Constructor) -> None:
         """Parameters, result, constraints and body of a function whose name and generics are read."""
         outer, self.container = (self.container, self.names_result), function
         function.parameters = self.parse_parameters()
-        if not isinstance(function, ast.Constructor):
+        if isinstance(function, ast.Function):
             self._parse_throws(function)
             if self.accept("->"):
                 function.result = self.parse_type()
                 self._parse_throws(function)
-        if isinstance(function, ast.Function):
             function.semantics = self.parse_semantics()
         function.constraints += self.parse_constraints()
         if self.kind == "{":
@@ -259,16 +258,13 @@ class FunctionParser(StatementParser):
             if self.names_result and isinstance(function, ast.Function):
                 _declare_result(function)
         else:
-            name = "'__init'" if isinstance(function, ast.Constructor) else ""
-            self.expect_semicolon(f"the signature of {name}" if name else "the function's signature")
+            is_plain = isinstance(function, ast.Function)
+            self.expect_semicolon("the function's signature" if is_plain else "the signature of '__init'")
         self.container, self.names_result = outer
 
-    def _parse_throws(self, function: ast.Function | ast.FunctionExtension) -> None:
-        if not self.accept_word("throws"):
-            return
-        thrown = self.parse_type()
-        if isinstance(function, ast.Function):
-            function.throws = thrown
+    def _parse_throws(self, function: ast.Function) -> None:
+        if self.accept_word("throws"):
+            function.throws = self.parse_type()
 
     def parse_accessors(self, owner: ast.Declaration) -> list[ast.Accessor]:
         """`{ get { } set(v) { } }`; `;` and nothing between the braces stand for `{ get; }`."""

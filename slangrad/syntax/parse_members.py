@@ -188,25 +188,22 @@ class MemberParser(FunctionParser):
         return self.finish(parsed, prefix)
 
     def parse_function_extension(self, prefix: Prefix) -> list[ast.Declaration]:
-        start = self.advance()
+        self.advance()
         generics = self.parse_generic_parameters()
         target = self.parse_word()
         if isinstance(target, ast.Name):
             arguments = self.parse_arguments()
             target = ast.Call(self.span_since(target.span), target, arguments)
-        given = _given(target)
-        if given is not None:
-            prefix.attributes.append(given)
-            name = target.span
-            extension: ast.Function | ast.FunctionExtension = ast.Function(
-                name, name.text, name, [], None, None, None, []
-            )
+        span, given = target.span, _given(target)
+        if given is None:
+            note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
+            self.error("E0504", f"'{span.text}' is no derivative that can be given", span, note)
         else:
-            extension = ast.FunctionExtension(start.span, "", target.span, target, [], None, None)
-        self.declare(extension, prefix)
-        self.adopt_generics(extension, generics)
-        self.parse_signature(extension)
-        return self.finish(extension, prefix)
+            prefix.attributes.append(given)
+        function = self.declare(ast.Function(span, span.text, span, [], None, None, None, []), prefix)
+        self.adopt_generics(function, generics)
+        self.parse_signature(function)
+        return self.finish(function, prefix)
 
     def parse_struct_variables(self, prefix: Prefix, struct: ast.Struct) -> list[ast.Declaration]:
         """`struct S { } a, b;`: the variables after the brace."""
@@ -217,14 +214,9 @@ class MemberParser(FunctionParser):
 def _given(target: ast.Expression) -> ast.Attribute | None:
     """`__func_extension bwd_diff(f)(...)` is a function that says of itself [BackwardDerivativeOf(f)]."""
     if isinstance(target, ast.Differentiate):
-        name = {"fwd_diff": "ForwardDerivativeOf", "bwd_diff": "BackwardDerivativeOf"}[
-            target.mode.lstrip("_")
-        ]
+        name = "ForwardDerivativeOf" if target.mode == "fwd_diff" else "BackwardDerivativeOf"
         return ast.Attribute(target.span, name, [target.function])
-    if (
-        isinstance(target, ast.Call)
-        and isinstance(target.callee, ast.Name)
-        and target.callee.name == "__apply"
-    ):
+    callee = target.callee if isinstance(target, ast.Call) else None
+    if isinstance(target, ast.Call) and isinstance(callee, ast.Name) and callee.name == "__apply":
         return ast.Attribute(target.span, ast.APPLY_OF, list(target.arguments))
     return None

@@ -19,7 +19,6 @@ from slangrad.check.calls.convert import (
     same_value,
 )
 from slangrad.check.calls.initializers import plan_literal
-from slangrad.check.calls.other_ways import other_way
 from slangrad.check.calls.overload import choose, commit_match
 from slangrad.check.calls.throwing import require_try
 from slangrad.check.generics.bounds import requirement_substitution, stated_equal
@@ -178,7 +177,34 @@ def report_no_operator(
 ) -> Type:
     types = " and ".join(shown_type(each) for each in operands)
     message = f"no operator '{operator}' for {types}"
-    return scope.world.error("E0313", message, node.span, other_way(node, operator, operands))
+    return scope.world.error("E0313", message, node.span, _other_way(node, operator, operands))
+
+
+POWER = "a power is pow(x, y); for small whole exponents x * x is faster"
+
+
+def _other_way(node: ast.Expression, operator: str, operands: list[ast.Expression]) -> str | None:
+    """What to write in place of an operator that is not there."""
+    kinds = [value_type(each) for each in operands if not isinstance(stripped(each), ast.InitializerList)]
+    generic = next((each for each in kinds if isinstance(each, ParameterType)), None)
+    if generic is not None and (bound := _bound_with(operator)):
+        return f"'{generic}' has the operators of its bound: '{generic} : {bound}' has this one"
+    if operator == "*" and len(operands) == 1 and node.span.source.text[node.span.start - 1] == "*":
+        return POWER
+    if len(operands) == 2 and operator == "*" and any(isinstance(each, Matrix) for each in kinds):
+        return "'*' works componentwise; the product of matrices and vectors is mul(a, b)"
+    if operator == "^" and any(isinstance(element_of(each), Scalar) for each in kinds):
+        return f"'^' combines the bits of integers; {POWER}"
+    return None
+
+
+def _bound_with(operator: str) -> str | None:
+    """The interface of the library that has an operator."""
+    if operator in ("&", "|", "^", "<<", ">>"):
+        return "IInteger"
+    if operator in ("<", ">", "<=", ">=", "==", "!="):
+        return "IComparable"
+    return "IArithmetic" if operator in ("+", "-", "*", "/", "%") else None
 
 
 # --- Operators that are functions ---------------------------------------------------------------------

@@ -32,8 +32,8 @@ from slangrad.check.derivatives.givers import (
 )
 from slangrad.check.derivatives.rules import refused_pair
 from slangrad.check.generics.infer import Solver
-from slangrad.check.generics.signatures import function_text, signature_of, signature_text
-from slangrad.check.generics.substitution import identity, see_through, self_argument, substitute
+from slangrad.check.generics.signatures import function_text, signature_of, signature_text, this_of
+from slangrad.check.generics.substitution import identity, see_through, self_argument
 from slangrad.check.interfaces.differentiable import (
     derivative_signature,
     pointer_tangent,
@@ -42,7 +42,7 @@ from slangrad.check.interfaces.differentiable import (
 )
 from slangrad.check.interfaces.lookup import concrete_members, unmet_constraint
 from slangrad.check.model.checked import Applied, CustomDerivatives, FunctionInfo
-from slangrad.check.model.declref import DeclRef, Substitution, visible_parameters
+from slangrad.check.model.declref import DeclRef, visible_parameters
 from slangrad.check.model.meanings import Candidate
 from slangrad.check.model.types import VOID, FunctionParameter, FunctionType, Tuple, Type, function_type
 from slangrad.check.model.world import World
@@ -78,10 +78,11 @@ def derivatives(world: World, reference: DeclRef) -> CustomDerivatives:
         if match is not None:
             found[each.kind] = match
     apply = found.pop("apply", None)
+    made = CustomDerivatives(**found, apply=None)
     operator = None if apply is None else context_operator(world, apply, reference)
-    if apply is None or operator is None:
-        return CustomDerivatives(**found)
-    return CustomDerivatives(**found, apply=Applied(apply, *operator))
+    if apply is not None and operator is not None:
+        made.apply = Applied(apply, *operator)
+    return made
 
 
 def given(world: World, declaration: Any) -> Given:
@@ -205,7 +206,7 @@ def expected_signature(world: World, kind: str, reference: DeclRef, with_this: b
     """The type that a derivative of the function must have; None when it cannot be of this form."""
     info: FunctionInfo = world.info(reference.declaration)
     with_this = with_this and info.this_type is not None
-    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference.substitution):
+    if not with_this and kind != "primal_substitute" and _carries_this(world, info, reference):
         return None
     signature = signature_of(world, reference, with_this=with_this)
     if kind == "primal_substitute":
@@ -213,12 +214,10 @@ def expected_signature(world: World, kind: str, reference: DeclRef, with_this: b
     return derivative_signature(world, kind, signature, info.no_diff_result)
 
 
-def _carries_this(world: World, info: FunctionInfo, seen: Substitution) -> bool:
+def _carries_this(world: World, info: FunctionInfo, reference: DeclRef) -> bool:
     """Whether derivatives go through the object of a method."""
-    if info.this_type is None or info.no_diff_this:
-        return False
-    this = substitute(world, info.this_type, seen)
-    return tangent(world, this) is not None or pointer_tangent(world, this) is not None
+    this = None if info.no_diff_this else this_of(world, reference)
+    return this is not None and (tangent(world, this) is not None or pointer_tangent(world, this) is not None)
 
 
 # --- Checking -----------------------------------------------------------------------------------------
@@ -299,7 +298,7 @@ def context_operator(world: World, apply: DeclRef, reference: DeclRef) -> tuple[
     if (
         context is None
         or not same_signature(offered, parameters)
-        or _this(world, apply) is not _this(world, reference)
+        or this_of(world, apply) is not this_of(world, reference)
     ):
         return None
     backward = context_signature(world, reference)
@@ -316,11 +315,6 @@ def _context(offered: Type, result: Type) -> Type | None:
         return offered
     is_pair = isinstance(offered, Tuple) and len(offered.elements) == 2 and offered.elements[0] is result
     return offered.elements[1] if is_pair and isinstance(offered, Tuple) else None
-
-
-def _this(world: World, reference: DeclRef) -> Type | None:
-    this: Type | None = world.info(reference.declaration).this_type
-    return None if this is None else substitute(world, this, reference.substitution)
 
 
 def context_signature(world: World, reference: DeclRef) -> FunctionType:

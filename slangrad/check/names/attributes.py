@@ -164,18 +164,10 @@ def _type_param(world: World, node: ast.TypeParameter) -> None:
     world.error("E9005", "parameters of a whole module are not supported", node.span, note)
 
 
-def _extension(world: World, node: ast.FunctionExtension) -> None:
-    note = "there are fwd_diff(f), bwd_diff(f) and __apply(f)"
-    world.error(
-        "E0504", f"'{node.target.span.text}' is no derivative that can be given", node.target.span, note
-    )
-
-
 _KINDS: dict[type[ast.Node], Callable[[World, Any], None]] = {
     ast.Struct: _class,
     ast.Variable: _bits,
     ast.TypeParameter: _type_param,
-    ast.FunctionExtension: _extension,
 }
 
 
