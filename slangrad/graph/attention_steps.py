@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slangrad.graph.emit import (
-    WRITERS,
+    TEMPLATES,
     Argument,
     Grid,
     Numbers,
@@ -67,4 +67,4 @@ def _attend(fusion: Fusion, group: Group) -> list[Step]:
     return [replace(made, in_order=True, lanes=(128 if HAS_512 else 64) // v.dtype.itemsize)]
 
 
-WRITERS["attend"] = _attend
+TEMPLATES["attend"] = _attend
