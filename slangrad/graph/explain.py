@@ -29,7 +29,7 @@ class Explanation:
             f"{kernels} for {nodes} nodes; {after.accesses} accesses instead of {before.accesses}",
             f"operations for each byte: {before.intensity:.3g} -> {after.intensity:.3g}, "
             f"for each access: {_ratio(before.flops, before.accesses)} -> {_ratio(after.flops, after.accesses)}",
-            f"memory between kernels: {self.plan.peak} bytes",
+            f"memory between kernels: {self.plan.peak} bytes{self._again()}",
             "",
             str(self.plan),
         ]
@@ -47,6 +47,15 @@ class Explanation:
             ]
             lines += [f"np.matmul  {each.letters}" for each in steps if isinstance(each, Product)]
         return "\n".join(lines)
+
+    def _again(self) -> str:
+        """The limit, and what is computed again for it."""
+        plan = self.plan
+        if plan.limit is None:
+            return ""
+        roots = [type_text(root) for task in plan.again for root in plan.fusion.groups[task.number].roots]
+        counts = ", ".join(f"{roots.count(each)} x {each}" for each in dict.fromkeys(roots))
+        return f" of {plan.limit} allowed; computed again: {counts or 'nothing'}"
 
 
 def _ratio(a: int, b: int) -> str:

@@ -207,10 +207,8 @@ class Fusion:
         except NotFusible:
             self.stored.add(node)
             return False
-        before = self._seconds(self._groups[node]) + sum(
-            self._seconds(self._groups[root]) for root in readers
-        )
-        after = sum(self._seconds(group) for _, group in found)
+        before = self.seconds(self._groups[node]) + sum(self.seconds(self._groups[root]) for root in readers)
+        after = sum(self.seconds(group) for _, group in found)
         if after > before or any(group.is_large for _, group in found):
             self.stored.add(node)
             return False
@@ -220,7 +218,7 @@ class Fusion:
             self._readers[each].discard(node)
         return True
 
-    def _seconds(self, group: Group) -> float:
+    def seconds(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)
 

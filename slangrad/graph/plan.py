@@ -37,9 +37,10 @@ from slangrad.graph.emit import (
 from slangrad.graph.errors import GraphError
 from slangrad.graph.fuse import Fusion, with_copies
 from slangrad.graph.layout import Layout, dense
-from slangrad.graph.memory import arena
 from slangrad.graph.node import Node, text
+from slangrad.graph.recompute import Task, fitted, steps_in
 from slangrad.graph.rewrite import rewritten
+from slangrad.graph.schedule import Schedule
 from slangrad.graph.types import type_of
 
 KERNELS = {
@@ -51,7 +52,8 @@ Holder = Node | Temporary
 class Plan:
     """`inputs`: the nodes of the arguments of `run`, `layouts`: how these lie in memory, if there are gaps. `in_place`:
     outputs that take the memory of an input. `is_body`: inputs and outputs have memory in the plan (`array`), and
-    `repeat` runs it."""
+    `repeat` runs it. `memory`: bytes between kernels; what does not fit is computed again. GraphError (E1047) where
+    nothing helps."""
 
     def __init__(
         self,
@@ -62,6 +64,7 @@ class Plan:
         fused: bool = True,
         in_place: Mapping[Node, Node] | None = None,
         is_body: bool = False,
+        memory: int | None = None,
         choose: Callable[..., str] | None = None,
     ) -> None:
         self.device = device
@@ -73,12 +76,13 @@ class Plan:
         self.fusion = Fusion(list(dict.fromkeys(self.outputs)), self.layouts, Machine(), fused, choose)
         self._taken = self._in_place(dict(zip(outputs, self.outputs, strict=True)), in_place or {})
         self.by_group = [steps_of(self.fusion, group) for group in self.fusion.groups]
-        self.steps: list[Step] = [step for steps in self.by_group for step in steps]
         kept = {*self.inputs, *self.outputs} if is_body else ()
         self._holders: dict[Holder, Any] = {node: self._new(node) for node in kept}
-        self.bodies: dict[Any, Plan] = {}
         self._constants()
         self._captured = [n for n in self.fusion.order if n.op == "captured"]
+        repeats = [each for steps in self.by_group for each in steps if isinstance(each, Repeat)]
+        self.bodies: dict[Any, Plan] = {each.loop: each.loop.body(device, each.outputs) for each in repeats}
+        self.limit, self.peak = memory, 0
         self._arena()
         self._runs = [self._prepared(step) for step in self.steps]
 
@@ -115,8 +119,13 @@ class Plan:
     def _arena(self) -> None:
         """Places for what is written and read inside of the plan."""
         outside = {*self.outputs, *self.inputs, *self._captured, *self._holders}
-        found = arena(self.steps, outside)
-        self.peak = found.size
+        groups = zip(self.by_group, self.fusion.groups, strict=True)
+        tasks = [Task(i, steps, self.fusion.seconds(group)) for i, (steps, group) in enumerate(groups)]
+        own = sum(body.peak for body in self.bodies.values())
+        tasks, found = fitted(tasks, outside, self._taken, None if self.limit is None else self.limit - own)
+        self.again = [task for task in tasks if task.again]
+        self.steps: list[Step] = steps_in(tasks)
+        self.peak = found.size + own
         if found.size:
             memory = spy.Tensor.zeros(self.device, (found.size,), "uint8_t")
             for holder, offset in found.offsets.items():
@@ -127,25 +136,26 @@ class Plan:
                 )
 
     def _in_place(self, made: Mapping[Node, Node], wanted: Mapping[Node, Node]) -> dict[Node, Node]:
-        """Outputs that are written over an input. Their kernels run last. Where another one still reads the input, the
-        output has memory of its own, and is copied at the end."""
+        """Puts the kernels in order, and gives the outputs that are written over an input. Where others cannot read the
+        input before, the output has memory of its own, and is copied at the end."""
         taken = {made[output]: given for output, given in wanted.items()}
-        last = [group for group in self.fusion.groups if not taken.keys().isdisjoint(group.roots)]
-        self.fusion.groups = [group for group in self.fusion.groups if group not in last] + last
+        own = {root: group for group in self.fusion.groups for root in group.roots}
         for output, given in list(taken.items()):
-            own = next(group for group in last if output in group.roots)
-            readers = [(group, leaf) for group in last for leaf in group.leaves if leaf.node is given]
-            moved = any(group is not own or leaf.whole or not leaf.layout.is_dense for group, leaf in readers)
+            moved = any(
+                leaf.node is given and (leaf.whole or not leaf.layout.is_dense) for leaf in own[output].leaves
+            )
             if moved or not self.layouts.get(given, dense(given.shape)).is_dense:
                 self._copied[output] = taken.pop(output)
-        near = {*wanted.values(), *(node for group in last for node in group.reads)}
-        self._last = [node for node in near if node.op in ("input", "captured")]
+        schedule = Schedule(self.fusion.groups, set(self.outputs), taken)
+        self.fusion.groups = schedule.groups
+        self._copied |= {output: taken.pop(output) for output in schedule.stuck & taken.keys()}
+        self._near = [n for n in self.fusion.order if n.op in ("input", "captured")] if wanted else []
         return taken
 
     def _refuse_overlap(self, given: Mapping[Holder, Any]) -> None:
-        """GraphError (E1043) where memory that the last kernels write is that of another array which they read."""
+        """GraphError (E1043) where memory that is overwritten is that of another array, too."""
         written = {*self._taken.values(), *self._copied.values()}
-        views = {node: given[node].host_view() for node in self._last}
+        views = {node: given[node].host_view() for node in self._near}
         spans = sorted(((*_span(view), node) for node, view in views.items()), key=itemgetter(0, 1))
         for i, (_, stop, node) in enumerate(spans):
             for start, _, other in spans[i + 1 :]:
@@ -210,9 +220,7 @@ class Plan:
         return run
 
     def _repeat(self, step: Repeat) -> Callable[[dict[Holder, Any]], None]:
-        loop = step.loop
-        body = self.bodies[loop] = loop.body(self.device, step.outputs)
-        self.peak += body.peak
+        loop, body = step.loop, self.bodies[step.loop]
 
         def run(given: dict[Holder, Any]) -> None:
             parts = [*step.inputs, *step.outputs.values()]
@@ -239,7 +247,7 @@ class Plan:
             node: given[self._taken[node]] if node in self._taken else self._new(node)
             for node in self.outputs
         }
-        if self._last:
+        if self._near:
             self._refuse_overlap(given)
         with self._lock:
             for run in self._runs:

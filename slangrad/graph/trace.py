@@ -22,6 +22,7 @@ from slangrad.graph.gradient import add_all, compute_gradient, compute_tangent
 from slangrad.graph.layout import Layout, normal
 from slangrad.graph.node import Node, new_input, substituted
 from slangrad.graph.plan import Plan, as_tensor
+from slangrad.graph.recompute import bytes_in
 from slangrad.graph.trees import filled, is_array, is_torch, leaves, structure, tree_map
 
 TORCH = Late("slangrad.graph.torch_bridge")
@@ -55,8 +56,11 @@ class Plans(Generic[P]):
 class Jitted:
     """A function whose calls run plans. `f.explain(*args)` shows the plan of such arguments."""
 
-    def __init__(self, function: Callable[..., Any], device: Any = None) -> None:
+    def __init__(
+        self, function: Callable[..., Any], device: Any = None, memory: str | int | None = None
+    ) -> None:
         self.function = function
+        self._memory = None if memory is None else bytes_in(memory)
         self._device = device
         self._plans = Plans[_Traced](name_of(function))
         self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
@@ -89,14 +93,20 @@ class Jitted:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
         device = self._device or _device_of(arrays)
-        return self._plans.of(key, lambda: _Traced(self.function, args, kwargs, arrays, device))
+        return self._plans.of(key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._memory))
 
 
 class _Traced:
     """One plan, and the form of the function's result."""
 
     def __init__(
-        self, function: Callable[..., Any], args: Any, kwargs: Any, arrays: Sequence[Any], device: Any
+        self,
+        function: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        arrays: Sequence[Any],
+        device: Any,
+        memory: int | None,
     ) -> None:
         self._device = device
         self._wrap = _wrap_of(arrays)
@@ -106,7 +116,7 @@ class _Traced:
         found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
         outputs = [lifted(each).node for each in found]
         layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
-        self.plan = Plan(outputs, nodes, device, layouts)
+        self.plan = Plan(outputs, nodes, device, layouts, memory=memory)
 
     def __call__(self, given: Sequence[Any]) -> Any:
         tensors = [
@@ -175,16 +185,21 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
     return lambda tensor, node: tensor.host_view().reshape(node.shape)[() if not node.shape else ...]
 
 
-def jit(function: Callable[..., Any] | None = None, *, device: Any = None) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None, *, device: Any = None, memory: str | int | None = None
+) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
 
     Arguments and results are arrays (NumPy, Tensor, torch) and dicts, lists, tuples and dataclasses of them. Other
     values are part of the program: each new one is traced anew. GraphError where a function cannot be traced.
+
+    `memory`, such as "2 GiB" or a number of bytes, limits what is kept between kernels: values that do not fit are
+    computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
     """
     if function is None:
-        return lambda f: Jitted(f, device)
-    return Jitted(function, device)
+        return lambda f: Jitted(f, device, memory)
+    return Jitted(function, device, memory)
 
 
 # --- derivatives
