@@ -73,6 +73,7 @@ class Kernel:
     outputs: list[Part]
     returns: bool
     in_order: bool = False
+    lanes: int = 0
 
 
 @dataclass(slots=True)

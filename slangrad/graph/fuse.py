@@ -66,8 +66,6 @@ def leaf_count(leaf: Leaf) -> int:
     """How many elements are read; one that many read counts once."""
     if leaf.node.op == "count":
         return 0
-    if leaf.whole:
-        return leaf.node.size
     read = 1
     for n, step in zip(leaf.layout.shape, leaf.layout.strides, strict=True):
         read *= n if step else 1
@@ -207,8 +205,10 @@ class Fusion:
         except NotFusible:
             self.stored.add(node)
             return False
-        before = self.seconds(self._groups[node]) + sum(self.seconds(self._groups[root]) for root in readers)
-        after = sum(self.seconds(group) for _, group in found)
+        before = self.seconds_of(self._groups[node]) + sum(
+            self.seconds_of(self._groups[root]) for root in readers
+        )
+        after = sum(self.seconds_of(group) for _, group in found)
         if after > before or any(group.is_large for _, group in found):
             self.stored.add(node)
             return False
@@ -218,7 +218,12 @@ class Fusion:
             self._readers[each].discard(node)
         return True
 
-    def seconds(self, group: Group) -> float:
+    @property
+    def seconds(self) -> float:
+        """What all kernels take, by the cost model."""
+        return sum(map(self.seconds_of, self.groups))
+
+    def seconds_of(self, group: Group) -> float:
         work = group.work
         return self._machine.seconds(work.flops, work.bytes)
 
@@ -284,7 +289,7 @@ class Fusion:
         if len(readers) != 1 or readers[0].kind != "map" or root.dtype.kind != "f" or not root.size:
             return False
         (end,) = readers
-        if end.ops > MOST_AFTER_SUM:
+        if end.ops > MOST_AFTER_SUM or prod(end.shape) != root.size:
             return False
         return all(
             not leaf.whole

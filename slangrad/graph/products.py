@@ -12,6 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha1
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from slangrad.graph.emit import (
     WRITERS,
@@ -37,7 +40,9 @@ from slangrad.graph.types import type_of
 
 LIBRARY, SLANG = "library", "slang"
 WIDTH = 64  # columns of a block
-MOST_ROWS = 8  # of a panel
+FOUND: Any = np.show_config(mode="dicts")  # also for what the processor can do
+HAS_512 = any("512" in each or each == "X86_V4" for each in FOUND["SIMD Extensions"]["found"])
+MOST_ROWS, MOST_BYTES = (8, 128) if HAS_512 else (6, 64)  # of a tile: its sums fill most of the registers
 PACKED = (
     8 << 20
 )  # bytes between the first and the last line of a block that are too many for its lines to stay in caches
@@ -199,12 +204,15 @@ def _tiled(node: Node, parts: Sequence[Part], text: Text, results: Sequence[tupl
     layouts = [*(dense(node.shape) for _ in results), *(view for view in views if view is not None)]
     made = tiles_of(node, parts, layouts)
     arrays = [*made.parts, *map(Part, holders, layouts)]
-    panels = -(-made.rows.size // MOST_ROWS)
+    full = lanes = MOST_BYTES // max(4, node.dtype.itemsize)
+    while lanes > 8 and made.columns.size <= lanes // 2:
+        lanes //= 2
+    panels = -(-made.rows.size // (MOST_ROWS * full // lanes))
     height = -(-made.rows.size // panels)
     numbers = [made.rows.size, made.width, made.depth[0].size, made.rows.strides[0], made.depth[0].strides[0]]
     numbers += [made.block, made.depth[0].strides[1], *made.rows.strides[2:], *made.columns.strides[2:]]
     numbers += [step for axis in made.outer for step in axis.strides]
-    kernel = _kernel(node, text, results, made, height)
+    kernel = _kernel(node, text, results, made, height, lanes)
     blocks, rest = divmod(made.columns.size, made.width)
     outer = tuple(axis.size for axis in made.outer)
     steps = list(made.steps)
@@ -222,7 +230,7 @@ def _tiled(node: Node, parts: Sequence[Part], text: Text, results: Sequence[tupl
 
 
 def _kernel(
-    node: Node, text: Text, results: Sequence[tuple[Node, str]], made: Tiles, height: int
+    node: Node, text: Text, results: Sequence[tuple[Node, str]], made: Tiles, height: int, lanes: int
 ) -> Callable[..., Kernel]:
     """The function, as a kernel of arguments that are still to come."""
     kind = type_of(node.dtype)
@@ -255,7 +263,7 @@ def _kernel(
 
     def of(arguments: list[Argument], outputs: list[Part]) -> Kernel:
         made = kernel_of("product", "void", parameters, lines, arguments, outputs, False)
-        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True)
+        return replace(made, text=f"struct {end} {struct}{made.text}", in_order=True, lanes=lanes)
 
     return of
 

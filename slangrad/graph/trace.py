@@ -56,11 +56,9 @@ class Plans(Generic[P]):
 class Jitted:
     """A function whose calls run plans. `f.explain(*args)` shows the plan of such arguments."""
 
-    def __init__(
-        self, function: Callable[..., Any], device: Any = None, memory: str | int | None = None
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
         self.function = function
-        self._memory = None if memory is None else bytes_in(memory)
+        self._settings = settings  # of plans
         self._device = device
         self._plans = Plans[_Traced](name_of(function))
         self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
@@ -93,20 +91,16 @@ class Jitted:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
         device = self._device or _device_of(arrays)
-        return self._plans.of(key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._memory))
+        return self._plans.of(
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._settings)
+        )
 
 
 class _Traced:
     """One plan, and the form of the function's result."""
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        args: Any,
-        kwargs: Any,
-        arrays: Sequence[Any],
-        device: Any,
-        memory: int | None,
+        self, function: Any, args: Any, kwargs: Any, arrays: Sequence[Any], device: Any, settings: Any
     ) -> None:
         self._device = device
         self._wrap = _wrap_of(arrays)
@@ -116,7 +110,7 @@ class _Traced:
         found = [each for each in leaves(self.result) if is_traced(each) or is_array(each)]
         outputs = [lifted(each).node for each in found]
         layouts = {node: layout_of(each) for node, each in zip(nodes, arrays, strict=True)}
-        self.plan = Plan(outputs, nodes, device, layouts, memory=memory)
+        self.plan = Plan(outputs, nodes, device, layouts, **settings)
 
     def __call__(self, given: Sequence[Any]) -> Any:
         tensors = [
@@ -186,7 +180,11 @@ def _wrap_of(arrays: Sequence[Any]) -> Callable[[Any, Node], Any]:
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, device: Any = None, memory: str | int | None = None
+    function: Callable[..., Any] | None = None,
+    *,
+    device: Any = None,
+    memory: str | int | None = None,
+    fast_math: bool = False,
 ) -> Any:
     """The function as a graph: traced with arrays that are not known yet, once for each set of shapes, types and values
     beside arrays; differentiated, fused and compiled; run by kernels.
@@ -196,10 +194,13 @@ def jit(
 
     `memory`, such as "2 GiB" or a number of bytes, limits what is kept between kernels: values that do not fit are
     computed again, which takes time and gives the same bits. GraphError (E1047) names the least that would do.
+
+    `fast_math`: rewritten, too, where infinities, NaN, zeros and rounding have other results, as log(exp(x)) to x.
     """
+    limit = None if memory is None else bytes_in(memory)
     if function is None:
-        return lambda f: Jitted(f, device, memory)
-    return Jitted(function, device, memory)
+        return lambda f: Jitted(f, device, memory=limit, fast_math=fast_math)
+    return Jitted(function, device, memory=limit, fast_math=fast_math)
 
 
 # --- derivatives
