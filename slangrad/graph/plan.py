@@ -9,7 +9,7 @@ Memory between kernels is one arena; each node has its place from the step that 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha1
 from operator import itemgetter
 from pathlib import Path
@@ -86,7 +86,7 @@ class Plan:
         self.bodies: dict[Any, Plan] = {each.loop: each.loop.body(device, each.outputs) for each in repeats}
         self.limit, self.peak = memory, 0
         self._arena()
-        self._runs = [self._prepared(step) for step in self.steps]
+        self._runs: list[Callable[[dict[Holder, Any]], None]] = []
 
     # --- text
 
@@ -191,25 +191,33 @@ class Plan:
         at = part.layout
         return tensor.view(at.shape or (1,), at.strides or (1,), at.offset)
 
-    def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
+    def _function(self, step: Kernel) -> Any:
         function = self.module.require_function(step.name)
         function = function.call_group_shape(()) if step.in_order else function
-        function = function.lanes(step.lanes) if step.lanes else function
-        named = zip(
-            [*(each.name for each in function.parameters), "_result"],
-            [*step.arguments, *step.outputs],
-            strict=False,
-        )
-        outer = {
-            name: each for name, each in named if isinstance(each, Part) and each.holder not in self._holders
-        }
+        return function.lanes(step.lanes) if step.lanes else function
+
+    def _compiled(self, given: dict[Holder, Any]) -> list[Callable[[dict[Holder, Any]], None]]:
+        """The steps, their kernels compiled together."""
+        calls: dict[Any, partial[Any]] = {}
+        for step in self.steps:
+            if isinstance(step, Kernel):
+                layouts = tuple(each.layout for each in step.arguments if isinstance(each, Part))
+                key = step.name, layouts, tuple(each.layout for each in step.outputs)
+                calls[key] = partial(self._function(step), **self._bound(step, given))
+        self.module.compile_all(calls.values())
+        return [self._prepared(step) for step in self.steps]
+
+    def _kernel(self, step: Kernel) -> Callable[[dict[Holder, Any]], None]:
+        function = self._function(step)
+        parts = ((name, each) for name, each in step.named if isinstance(each, Part))
+        outer = {name: each for name, each in parts if each.holder not in self._holders}
         bound: list[Any] = []
         where = dict.fromkeys(outer, 0)
 
         def call(given: dict[Holder, Any]) -> None:
             if not bound:
-                args, kwargs = self._bound(step, given)
-                bound.append(function.bind_call(*args, **kwargs))
+                bound.append(function.bind_call(**self._bound(step, given)))
+                where.update((name, given[part.holder].address) for name, part in outer.items())
             moved = {name: part for name, part in outer.items() if given[part.holder].address != where[name]}
             if moved:
                 where.update((name, given[part.holder].address) for name, part in moved.items())
@@ -217,14 +225,11 @@ class Plan:
             bound[0]()
 
         if not outer:
-            args, kwargs = self._bound(step, {})
-            bound.append(function.bind_call(*args, **kwargs))
+            bound.append(function.bind_call(**self._bound(step, {})))
         return call
 
-    def _bound(self, step: Kernel, given: dict[Holder, Any]) -> tuple[list[Any], dict[str, Any]]:
-        args = [self._argument(each, given) for each in step.arguments]
-        outputs = [self._seen(each, given) for each in step.outputs]
-        return (args, {"_result": outputs[0]}) if step.returns else ([*args, *outputs], {})
+    def _bound(self, step: Kernel, given: dict[Holder, Any]) -> dict[str, Any]:
+        return {name: self._argument(each, given) for name, each in step.named}
 
     def _argument(self, each: Argument, given: dict[Holder, Any]) -> Any:
         if isinstance(each, Part):
@@ -257,6 +262,8 @@ class Plan:
         return found[: node.size].reshape(node.shape)
 
     def repeat(self) -> None:
+        """Run the body."""
+        self._runs = self._runs or self._compiled({})
         for run in self._runs:
             run({})
 
@@ -271,6 +278,7 @@ class Plan:
         if self._near:
             self._refuse_overlap(given)
         with self._lock:
+            self._runs = self._runs or self._compiled(given)
             for run in self._runs:
                 run(given)
             for node, to in self._copied.items():
