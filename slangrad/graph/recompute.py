@@ -193,6 +193,9 @@ def _greedy(costs: Any, sizes: Any, need: Any) -> Any:
         best = int(np.where(row > 0, costs / np.maximum(row, 1), np.inf).argmin())
         taken[best] = True
         left -= sizes[:, best]
+    for each in sorted(np.flatnonzero(taken), key=lambda i: -costs[i]):  # what later ones made needless
+        if (left + sizes[:, each] <= 0).all():
+            taken[each], left = False, left + sizes[:, each]
     return taken
 
 

@@ -28,7 +28,7 @@ def test_results_have_the_same_bits() -> None:
     ps = layers(6)
     both = graph.value_and_grad(loss)
     plan = both.explain(ps, X).plan
-    limit = plan.peak * 7 // 10
+    limit = plan.peak * 8 // 10
     limited = graph.jit(lambda ps, x: both(ps, x), memory=limit)
     explained = limited.explain(ps, X)
     assert explained.plan.peak <= limit
