@@ -58,10 +58,10 @@ class Jitted:
 
     def __init__(self, function: Callable[..., Any], device: Any = None, **settings: Any) -> None:
         self.function = function
-        self._settings = settings  # of plans
-        self._device = device
+        self.settings = settings  # of plans
+        self.device = device
         self._plans = Plans[_Traced](name_of(function))
-        self.jobs: dict[Any, Any] = {}  # of calls that autograd follows
+        self.jobs = Plans[Any](name_of(function))  # of calls that autograd follows
         update_wrapper(self, function, updated=())
 
     def __repr__(self) -> str:
@@ -91,9 +91,9 @@ class Jitted:
     def _traced(self, args: Any, kwargs: Any) -> _Traced:
         arrays = [each for each in leaves((args, kwargs)) if is_array(each)]
         key = self.key(args, kwargs, arrays)
-        device = self._device or _device_of(arrays)
+        device = self.device or _device_of(arrays)
         return self._plans.of(
-            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self._settings)
+            key, lambda: _Traced(self.function, args, kwargs, arrays, device, self.settings)
         )
 
 
